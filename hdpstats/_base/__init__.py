@@ -1,0 +1,1 @@
+"""What every room stands on: errors, validation of arguments, exact numbers, progress."""

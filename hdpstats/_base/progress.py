@@ -1,0 +1,15 @@
+"""Progress of long work: a tqdm bar on a terminal or in a notebook, silence elsewhere."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from tqdm.auto import tqdm
+
+T = TypeVar("T")
+
+
+def progress(items: Iterable[T], *, total: int | None = None, label: str = "") -> Iterator[T]:
+    """Iterate over items, showing a bar when standard error is a terminal."""
+    silent = not (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    return iter(tqdm(items, total=total, desc=label, disable=silent))

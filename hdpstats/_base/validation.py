@@ -1,0 +1,94 @@
+"""One validator for every argument that is a number, a name or a choice.
+
+Comparisons are written in the positive form ``lower < x < upper``, which NaN fails, and booleans are refused
+as numbers. Each function returns the value in the type the package computes with.
+"""
+
+import math
+from collections.abc import Collection
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+
+from hdpstats._base.errors import ArgumentError
+
+_Number = int | float | Fraction | Decimal
+
+
+def _refuse(name: str, value: object, expected: str) -> ArgumentError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return ArgumentError(f"{name} must be {expected}, not {shown}", argument=name, expected=expected)
+
+
+def exact(value: object, *, name: str) -> Fraction:
+    """Return the exact rational a user means: 0.1 is 1/10 (floats are read through their shortest decimal form).
+
+    Booleans, strings, NaN, infinities, complex numbers and arrays are refused.
+    """
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        raise _refuse(name, value, "a number")
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise _refuse(name, value, "a finite number")
+        return Fraction(value)
+    if isinstance(value, Real) and not hasattr(value, "__len__"):
+        if not math.isfinite(value):
+            raise _refuse(name, value, "a finite number")
+        return Fraction(Decimal(str(value)))
+    raise _refuse(name, value, "a number")
+
+
+def real(
+    value: object,
+    *,
+    name: str,
+    lower: float = -math.inf,
+    upper: float = math.inf,
+    open_lower: bool = False,
+    open_upper: bool = False,
+) -> float:
+    """Return a finite float within the stated interval, or raise an ArgumentError that names the argument."""
+    number = float(exact(value, name=name))
+    above = lower < number if open_lower else lower <= number
+    below = number < upper if open_upper else number <= upper
+    if not (above and below and math.isfinite(number)):
+        left, right = ("(" if open_lower else "["), (")" if open_upper else "]")
+        raise _refuse(name, value, f"a number in {left}{lower:g}, {upper:g}{right}")
+    return number
+
+
+def integer(value: object, *, name: str, lower: int, upper: int) -> int:
+    """Return an int within [lower, upper]; booleans and fractional numbers are refused."""
+    number = exact(value, name=name)
+    if number.denominator != 1 or not lower <= number <= upper:
+        raise _refuse(name, value, f"a whole number from {lower} to {upper}")
+    return int(number)
+
+
+def text(value: object, *, name: str, longest: int = 10_000) -> str:
+    """Return a non-empty string of at most ``longest`` characters."""
+    if not isinstance(value, str):
+        raise _refuse(name, value, "a string")
+    if not 0 < len(value) <= longest:
+        raise ArgumentError(f"{name} must have 1 to {longest} characters, not {len(value)}", argument=name)
+    return value
+
+
+def choice(value: object, *, name: str, options: Collection[str]) -> str:
+    """Return ``value`` if it is one of the options."""
+    if not isinstance(value, str) or value not in options:
+        raise _refuse(name, value, "one of " + ", ".join(repr(option) for option in options))
+    return value
+
+
+def rational(value: str, *, name: str) -> Fraction:
+    """Read a fraction written by ``str(Fraction)``, as ledgers and queries store them."""
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError, InvalidOperation, TypeError):
+        raise _refuse(name, value, "a fraction such as '1/10'") from None
