@@ -1,0 +1,107 @@
+"""Amounts of privacy: what is offered (`Budget`) and what is paid (`Spend`), in exact arithmetic.
+
+Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base.errors import ArgumentError, BudgetError
+from hdpstats._base.validation import exact
+
+SMALLEST_EPSILON = Fraction(1, 10**6)
+LARGEST_SENSIBLE_EPSILON = Fraction(50)
+
+
+def decimal(value: Fraction) -> str:
+    """Write a fraction as a person would: '0.1', '3', '1e-06', or 12 significant digits when it does not end."""
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """An amount of privacy loss, possibly zero: ``epsilon`` (nats) and ``delta``, exact fractions."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Convert to exact fractions and refuse negative amounts."""
+        epsilon, delta = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
+        if not (epsilon >= 0 and 0 <= delta < 1):
+            raise ArgumentError(
+                f"an amount of privacy needs epsilon >= 0 and 0 <= delta < 1, not ({epsilon}, {delta})",
+                argument="epsilon",
+            )
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+
+    def __add__(self, other: "Spend") -> "Spend":
+        """Sequential composition: epsilons and deltas add (Dwork et al. 2006)."""
+        return Spend(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def fits_in(self, budget: "Budget") -> bool:
+        """Whether the amount is within a total."""
+        return self.epsilon <= budget.epsilon and self.delta <= budget.delta
+
+    def __str__(self) -> str:
+        return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A total that a custodian offers: ``epsilon`` > 0 (nats) and 0 <= ``delta`` < 1, exact fractions.
+
+    >>> Budget(epsilon=3.0)
+    Budget(epsilon=Fraction(3, 1), delta=Fraction(0, 1))
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Convert to exact fractions and refuse amounts that are no budget."""
+        epsilon, delta = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
+        if not epsilon > 0:
+            raise ArgumentError(
+                f"epsilon must be above 0, not {decimal(epsilon)}; a budget that allows nothing is no budget",
+                argument="epsilon",
+            )
+        if not 0 <= delta < 1:
+            raise ArgumentError(f"delta must be in [0, 1), not {decimal(delta)}", argument="delta")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+
+    def less(self, spent: Spend) -> Spend:
+        """Return what is left after an amount has been spent (never below zero)."""
+        zero = Fraction(0)
+        return Spend(max(self.epsilon - spent.epsilon, zero), max(self.delta - spent.delta, zero))
+
+    def __str__(self) -> str:
+        return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}"
+
+
+def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Fraction:
+    """Validate the epsilon of one release: in [1e-6, 50], or any larger finite number when allowed.
+
+    Above 50 the odds of any statement about a person may change by a factor e^50: there is no protection
+    left to speak of, and the number is more likely a slip than a wish.
+    """
+    epsilon = exact(value, name="epsilon")
+    if not epsilon >= SMALLEST_EPSILON:
+        raise ArgumentError(
+            f"epsilon must be at least 1e-6, not {decimal(epsilon)}: below it the noise drowns any data",
+            argument="epsilon",
+        )
+    if epsilon > LARGEST_SENSIBLE_EPSILON and not allow_large_epsilon:
+        raise BudgetError(
+            f"epsilon = {decimal(epsilon)} for one release is above 50, which protects nobody; "
+            "ask for less, or say allow_large_epsilon=True",
+            argument="epsilon",
+        )
+    if epsilon > 10**6:
+        raise ArgumentError(f"epsilon must be at most 1e6, not {decimal(epsilon)}", argument="epsilon")
+    return epsilon
