@@ -1,0 +1,31 @@
+#!/usr/bin/env Rscript
+# Write the example data of hdpstats: four data sets of R's `survival` package, unchanged, as CSV.
+#
+#   Rscript tools/export_datasets.R [DIRECTORY]      (default: hdpstats/data/csv)
+#
+# Made with R 4.2.2 and survival 3.5-3 (Terry Therneau and others; licence LGPL >= 2).
+# Rows, columns, column names and values are R's own. Missing values are empty fields, logicals are TRUE and
+# FALSE, rows are in R's order without row names. Each file is read back and compared with R's data set.
+
+suppressPackageStartupMessages(library(survival))
+
+data_sets <- c("rotterdam", "gbsg", "flchain", "nwtco")
+arguments <- commandArgs(trailingOnly = TRUE)
+directory <- if (length(arguments)) arguments[1] else file.path("hdpstats", "data", "csv")
+
+export <- function(name) {
+  frame <- as.data.frame(get(name, envir = asNamespace("survival")))
+  rownames(frame) <- NULL
+  path <- file.path(directory, paste0(name, ".csv"))
+  write.csv(frame, path, quote = FALSE, row.names = FALSE, na = "", eol = "\n")
+  copy <- read.csv(path, na.strings = "", check.names = FALSE)
+  for (column in names(frame)) {
+    original <- frame[[column]]
+    if (is.factor(original)) original <- as.character(original)
+    stopifnot(length(original) == nrow(copy), isTRUE(all.equal(original, copy[[column]], tolerance = 0)))
+  }
+  cat(sprintf("%-10s %5d rows %3d columns\n", name, nrow(frame), ncol(frame)))
+}
+
+for (name in data_sets) export(name)
+cat(R.version.string, "; survival ", packageDescription("survival")$Version, "\n", sep = "")
