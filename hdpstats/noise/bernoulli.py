@@ -1,0 +1,126 @@
+"""Exact coins: Bernoulli(p) for rational p, for p = exp(-x) with rational x, and with irrational x >= 0.
+
+A coin for an irrational p compares a uniform real U in [0, 1), known so far to n binary digits, with p. A
+certified floating-point interval around p decides all but about 2^-40 of the comparisons. The others reveal
+*more digits of the same U* and enclose p in integer arithmetic of growing precision until the interval of U
+lies on one side of p. Digits already seen are never drawn anew, so the coin shows heads with probability
+exactly p, and it ends with probability one after an expected constant number of steps. No value of the
+exponent raises.
+
+References
+----------
+C. L. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, Algorithm 1.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+
+from hdpstats.noise.entropy import below, bits
+from hdpstats.noise.intervals import exp_bounds, root_sum_bounds
+
+Bounds = Callable[[int], tuple[int, int]]
+"""Certified bounds of a number x: precision p -> integers l <= 2^p x <= h, with h - l bounded for all p."""
+
+_DIGITS = 64
+_ULP = 2.0**-_DIGITS
+_WIDER, _NARROWER = 1.0 + 2.0**-40, 1.0 - 2.0**-40
+_TINY = 2.0**-1000
+_EXP_ONE_LOWER, _EXP_ONE_UPPER = exp_bounds(1 << _DIGITS, 1 << _DIGITS, precision=_DIGITS)
+
+
+def bernoulli(numerator: int, denominator: int) -> bool:
+    """Return True with probability exactly numerator/denominator, in [0, 1]."""
+    return below(denominator) < numerator
+
+
+def bernoulli_exp_one() -> bool:
+    """Return True with probability exactly exp(-1)."""
+    digits = bits(_DIGITS)
+    if digits < _EXP_ONE_LOWER:
+        return True
+    if digits >= _EXP_ONE_UPPER:
+        return False
+    return decide_exactly(digits, _DIGITS, lambda precision: (1 << precision, 1 << precision))
+
+
+def bernoulli_exp(numerator: int, denominator: int) -> bool:
+    """Return True with probability exactly exp(-numerator/denominator), for a rational exponent >= 0.
+
+    Integer arithmetic only. Whole units of the exponent are coins for exp(-1). For the rest, with x in [0,
+    1), the first k >= 1 at which a coin for x/k shows tails is odd with probability exp(-x) (Canonne, Kamath
+    & Steinke 2020, Alg. 1).
+    """
+    while numerator >= denominator:
+        if not bernoulli_exp_one():
+            return False
+        numerator -= denominator
+    trials = 1
+    while below(denominator * trials) < numerator:
+        trials += 1
+    return trials % 2 == 1
+
+
+def bernoulli_exp_real(estimate: float, error: float, bounds: Bounds) -> bool:
+    """Return True with probability exactly exp(-x), for a real exponent x >= 0.
+
+    Parameters
+    ----------
+    estimate, error
+        Doubles with ``|x - estimate| <= error``.
+    bounds
+        Certified bounds of x for the comparisons that doubles cannot decide.
+    """
+    digits = bits(_DIGITS)
+    decision = decide_in_doubles(digits, estimate, error)
+    return decide_exactly(digits, _DIGITS, bounds) if decision is None else decision
+
+
+def bernoulli_exp_roots(estimate: float, magnitude: float, terms: Sequence[tuple[Fraction, int]]) -> bool:
+    """Return True with probability exactly exp(-x), x = sum_i c_i sqrt(n_i) >= 0.
+
+    Parameters
+    ----------
+    estimate, magnitude
+        The sum of the terms and the sum of their absolute values in doubles. A product of a rounded
+        coefficient and a rounded root is within 2^-51 of its size, and sums of three such terms within 2^-50
+        of the magnitude, so 2^-48 of it (and 2^-60 for what underflows) bounds the error.
+    terms
+        Pairs (c_i, n_i) of a rational and an integer n_i >= 0: the exact exponent.
+    """
+    return bernoulli_exp_real(estimate, magnitude * 2.0**-48 + 2.0**-60, partial(root_sum_bounds, terms))
+
+
+def decide_in_doubles(digits: int, estimate: float, error: float) -> bool | None:
+    """Compare a uniform U, of which 64 digits are known, with exp(-x); None where doubles cannot tell.
+
+    The margin 2^-40 covers the rounding of ``estimate ± error`` (at most 2^-43 relative in exp while exp is
+    above 2^-1000), the error of the C library's exp (a few units of 2^-53) and the conversion of the digits
+    (2^-53). Below 2^-1000 the upper bound stays there, so that no exponent, however large, makes heads
+    impossible.
+    """
+    lower = math.exp(-(estimate + error)) * _NARROWER
+    if (digits + 1) * _ULP <= lower:
+        return True
+    upper = max(math.exp(min(error - estimate, 0.0)) * _WIDER, _TINY)
+    if digits * _ULP >= upper:
+        return False
+    return None
+
+
+def decide_exactly(digits: int, known: int, bounds: Bounds) -> bool:
+    """Compare a uniform U with exp(-x) in integers.
+
+    U is known to be in [digits, digits + 1) 2^-known; each round at least doubles the number of known digits.
+    """
+    while True:
+        precision = 2 * known + 64
+        digits = (digits << (precision - known)) | bits(precision - known)
+        known = precision
+        lower, upper = bounds(precision)
+        heads, tails = exp_bounds(max(lower, 0), max(upper, 0), precision=precision)
+        if digits + 1 <= heads:
+            return True
+        if digits >= tails:
+            return False
