@@ -1,1 +1,6 @@
-"""TODO."""
+"""What is known about a table before anybody looks at it, and how its cells become numbers.
+
+``columns`` and ``schema`` declare, ``dictionary`` keeps a declaration in YAML, ``derive`` proposes one from
+public rows, ``coerce`` maps any cell to a number or a level, ``table`` holds the private rows and ``public``
+the public ones.
+"""
