@@ -1,0 +1,1 @@
+"""Comparisons with other software, run by hand: not part of the package."""

@@ -1,0 +1,1 @@
+"""One program per competitor: reads a data file, fits, prints one line of JSON."""
