@@ -53,7 +53,7 @@ class _Node:
 
 
 def _halve(dimension: int, rate: Fraction) -> _Leaf | _Node:
-    """Halve the coordinates down to single ones. The rates of halves are rounded down to short numbers, never 0."""
+    """Halve the coordinates down to single ones; rates are rounded down to short numbers, never to 0."""
     if dimension == 1:
         return _Leaf(rate, rate.numerator, rate.denominator)
     size = dimension // 2

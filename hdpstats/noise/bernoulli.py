@@ -48,8 +48,8 @@ def bernoulli_exp_one() -> bool:
 def bernoulli_exp(numerator: int, denominator: int) -> bool:
     """Return True with probability exactly exp(-numerator/denominator), for a rational exponent >= 0.
 
-    Integer arithmetic only. Whole units of the exponent are coins for exp(-1). For the rest, with x in [0,
-    1), the first k >= 1 at which a coin for x/k shows tails is odd with probability exp(-x) (Canonne, Kamath
+    Integer arithmetic only. Whole units of the exponent are coins for exp(-1). For the rest x < 1,
+    the first k >= 1 at which a coin for x/k shows tails is odd with probability exp(-x) (Canonne, Kamath
     & Steinke 2020, Alg. 1).
     """
     while numerator >= denominator:
@@ -57,7 +57,7 @@ def bernoulli_exp(numerator: int, denominator: int) -> bool:
             return False
         numerator -= denominator
     trials = 1
-    while below(denominator * trials) < numerator:
+    while bernoulli(numerator, denominator * trials):
         trials += 1
     return trials % 2 == 1
 
@@ -96,9 +96,9 @@ def decide_in_doubles(digits: int, estimate: float, error: float) -> bool | None
     """Compare a uniform U, of which 64 digits are known, with exp(-x); None where doubles cannot tell.
 
     The margin 2^-40 covers the rounding of ``estimate ± error`` (at most 2^-43 relative in exp while exp is
-    above 2^-1000), the error of the C library's exp (a few units of 2^-53) and the conversion of the digits
-    (2^-53). Below 2^-1000 the upper bound stays there, so that no exponent, however large, makes heads
-    impossible.
+    above 2^-1000), the conversion of the digits (2^-53) and the error of the C library's exp, for which it
+    leaves 2^-41; the libraries in use stay below 2^-52. The upper bound never falls below 2^-1000, so that no
+    exponent, however large, makes heads impossible.
     """
     lower = math.exp(-(estimate + error)) * _NARROWER
     if (digits + 1) * _ULP <= lower:

@@ -38,7 +38,7 @@ from hdpstats.noise.lattice import positive_rational, round_down
 @final
 @dataclass(frozen=True, slots=True)
 class _Face:
-    """Where one of the two arguments of the maximum is the larger: there the exponent is axis |t| + ball ||v||."""
+    """One of the two arguments of the maximum is the larger: the exponent is axis |t| + ball ||v||."""
 
     axis: Fraction
     ball: Fraction
@@ -60,7 +60,7 @@ def _face(axis: Fraction, ball: Fraction) -> _Face:
 @final
 @dataclass(frozen=True, slots=True)
 class _Proposals:
-    """The laws of t and v, and the two faces; it is `end` where t_weight t² >= v_weight ||v||², else `side`."""
+    """The laws of t and v, and the faces: `end` where t_weight t² >= v_weight ||v||², else `side`."""
 
     axis: TwoSidedGeometric
     ball: BallNoise
@@ -98,9 +98,8 @@ class CylinderNoise:
 
         Δ = S + max(grid_axis, grid_ball sqrt(dimension - 1) / radius)
 
-    and rate = epsilon / Δ, rounded down, gives epsilon. Take grid_ball <= grid_axis radius / sqrt(dimension -
-    1): with one grid for both and a small radius, rounding alone would cost sqrt(dimension - 1) / radius
-    steps.
+    and rate = epsilon / Δ, rounded down, gives epsilon. Take grid_ball at most grid_axis radius divided by
+    sqrt(dimension - 1): with one grid for both and a small radius, rounding alone would cost many steps.
 
     Attributes
     ----------
@@ -119,9 +118,15 @@ class CylinderNoise:
     ArgumentError
         If an attribute is out of range.
 
-    Examples -------- >>> from fractions import Fraction >>> noise = CylinderNoise( ...     dimension=3,
-    rate=Fraction(1), radius=Fraction(2), grid_axis=Fraction(1, 1024), grid_ball=Fraction(1, 1024) ... ) >>>
-    len(noise.draw()) 3
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> step = Fraction(1, 1024)
+    >>> noise = CylinderNoise(
+    ...     dimension=3, rate=Fraction(1), radius=Fraction(2), grid_axis=step, grid_ball=step
+    ... )
+    >>> len(noise.draw())
+    3
     """
 
     dimension: int

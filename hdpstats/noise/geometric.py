@@ -1,9 +1,14 @@
 """The discrete Laplace (two-sided geometric) law on the integers, sampled exactly.
 
+The number of coins grows with |z|, so the time of a single draw tells something about the noise (Jin et al.
+2022). It tells nothing about the query except together with the output: let no analyst time single releases.
+
 References
 ----------
 A. Ghosh, T. Roughgarden, M. Sundararajan (2012), Universally utility-maximizing privacy mechanisms.
 C. L. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, Algorithm 2.
+J. Jin, E. McMurtry, B. Rubinstein, O. Ohrimenko (2022), Are we there yet? Timing and floating-point attacks
+    on differential privacy systems.
 """
 
 import math

@@ -33,7 +33,7 @@ def root_sum_bounds(terms: Sequence[tuple[Fraction, int]], precision: int) -> tu
 
 
 def exp_bounds(lower: int, upper: int, *, precision: int) -> tuple[int, int]:
-    """Return integers that enclose 2^precision exp(-x) for all x in [lower, upper] 2^-precision, 0 <= lower."""
+    """Return integers that enclose 2^precision exp(-x) for x in [lower, upper] 2^-precision, lower >= 0."""
     return _exp_minus(upper, precision)[0], min(_exp_minus(lower, precision)[1], 1 << precision)
 
 

@@ -6,9 +6,10 @@ turned back into doubles, which is post-processing. Rounding moves each coordina
 step, hence neighbouring queries with ||q - q'||_2 <= S have lattice points with ||z - z'||_2 <= S/grid +
 sqrt(d).
 
-References ---------- I. Mironov (2012), On significance of the least significant bits for differential
-privacy. S. Haney, D. Desfontaines, L. Hartman, R. Shrestha, M. Hay (2022), Precision-based attacks and
-interval refining.
+References
+----------
+I. Mironov (2012), On significance of the least significant bits for differential privacy.
+S. Haney, D. Desfontaines, L. Hartman, R. Shrestha, M. Hay (2022), Precision-based attacks.
 """
 
 import math

@@ -1,0 +1,119 @@
+"""Exact coins: their frequencies, and the digit-by-digit comparison behind the irrational ones."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from scipy.stats import binomtest
+
+from hdpstats.noise import bernoulli as coins
+from hdpstats.noise.intervals import root_sum_bounds
+
+ALPHA = 1e-9
+TOSSES = 8000
+
+
+def has_probability(toss: Callable[[], bool], probability: float) -> bool:
+    heads = sum(toss() for _ in range(TOSSES))
+    return bool(binomtest(heads, TOSSES, probability).pvalue > ALPHA)
+
+
+def sqrt_two(precision: int) -> tuple[int, int]:
+    return root_sum_bounds([(Fraction(1), 2)], precision)
+
+
+def undecided(digits: int, estimate: float, error: float) -> bool | None:
+    return None
+
+
+def test_rational_coins() -> None:
+    assert has_probability(lambda: coins.bernoulli(3, 7), 3 / 7)
+    assert not has_probability(lambda: coins.bernoulli(3, 7), 1.5 * 3 / 7)
+    assert not any(coins.bernoulli(0, 5) for _ in range(100))
+    assert all(coins.bernoulli(5, 5) for _ in range(100))
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(1, 3), (1, 1), (5, 2), (2**80 + 1, 2**80)])
+def test_exponential_coins_with_rational_exponent(numerator: int, denominator: int) -> None:
+    probability = math.exp(-numerator / denominator)
+    assert has_probability(lambda: coins.bernoulli_exp(numerator, denominator), probability)
+    assert not has_probability(lambda: coins.bernoulli_exp(numerator, denominator), probability / 1.5)
+
+
+def test_zero_exponent_is_certain() -> None:
+    assert all(coins.bernoulli_exp(0, 7) for _ in range(100))
+    assert all(coins.bernoulli_exp_real(0.0, 0.0, lambda _: (0, 0)) for _ in range(100))
+
+
+def test_the_coin_for_one_over_e_and_its_tie(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert has_probability(coins.bernoulli_exp_one, math.exp(-1))
+    monkeypatch.setattr(coins, "_EXP_ONE_LOWER", 0)
+    monkeypatch.setattr(coins, "_EXP_ONE_UPPER", 1 << 64)
+    assert has_probability(coins.bernoulli_exp_one, math.exp(-1))
+
+
+def test_exponential_coins_with_irrational_exponent() -> None:
+    terms = [(Fraction(1, 2), 13), (Fraction(-1, 3), 5)]
+    x = math.sqrt(13) / 2 - math.sqrt(5) / 3
+    magnitude = math.sqrt(13) / 2 + math.sqrt(5) / 3
+    assert has_probability(lambda: coins.bernoulli_exp_roots(x, magnitude, terms), math.exp(-x))
+    assert not has_probability(lambda: coins.bernoulli_exp_roots(x, magnitude, terms), math.exp(-x / 1.5))
+
+
+def test_integers_alone_give_the_same_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coins, "decide_in_doubles", undecided)
+    x = math.sqrt(2)
+    assert has_probability(lambda: coins.bernoulli_exp_real(x, 0.0, sqrt_two), math.exp(-x))
+    assert not has_probability(lambda: coins.bernoulli_exp_real(x, 0.0, sqrt_two), math.exp(-x) / 1.5)
+
+
+def test_a_tie_is_decided_by_further_digits_of_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    low, high = coins.exp_bounds(*sqrt_two(1000), precision=1000)
+    tie = low >> (1000 - 64)
+    assert tie == high >> (1000 - 64)
+    assert coins.decide_in_doubles(tie, math.sqrt(2), 2.0**-50) is None
+    asked: list[int] = []
+
+    def continuing(offset: int) -> Callable[[int], int]:
+        def bits(count: int) -> int:
+            known = 64 + sum(asked)
+            asked.append(count)
+            return ((low + offset) >> (1000 - known - count)) & ((1 << count) - 1)
+
+        return bits
+
+    for digit in (400, 700, 900):
+        for offset, heads in ((-(1 << (1000 - digit)), True), (1 << (1000 - digit), False)):
+            asked.clear()
+            monkeypatch.setattr(coins, "bits", continuing(offset))
+            assert coins.decide_exactly(tie, 64, sqrt_two) is heads
+            assert sum(asked) > digit - 64 - 10
+            assert len(asked) <= 4
+
+
+def test_doubles_decide_like_exact_numbers_or_not_at_all() -> None:
+    step = 1 << 54
+    for digits in range(0, 1 << 64, step):
+        for x in (0.0, 1e-9, 0.3, 1.0, 7.5, 40.0):
+            decision = coins.decide_in_doubles(digits, x, 2.0**-45)
+            threshold = Fraction(math.exp(-x)) * 2**64
+            assert decision is None or decision == (digits + 1 <= threshold)
+
+
+def test_almost_everything_is_decided_by_doubles() -> None:
+    decisions = [coins.decide_in_doubles(coins.bits(64), 0.7, 2.0**-50) for _ in range(5000)]
+    assert None not in decisions
+
+
+@pytest.mark.parametrize("exponent", [700.0, 746.0, 1e6, 1e300])
+def test_no_exponent_is_too_large_for_heads(exponent: float) -> None:
+    assert coins.decide_in_doubles(0, exponent, 0.0) is None
+    assert coins.decide_in_doubles(1, exponent, 0.0) is False
+
+
+def test_heads_for_an_exponent_beyond_doubles_when_all_digits_are_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coins, "bits", lambda count: 0)
+    assert coins.bernoulli_exp_real(800.0, 0.0, lambda precision: (800 << precision, 800 << precision))
