@@ -1,0 +1,206 @@
+"""The public rows: checked aloud, cleaned as R's ``glm`` does, and named by a hash."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import SchemaError
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.data import coerce
+from hdpstats.data.columns import Binary, Categorical, NumericColumn
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import AdmittedTable, check_frame, check_names, check_unique, locate
+
+_MISSING = -1
+_LONGEST_SHOWN = 60
+
+
+def _refuse_first(cells: "pd.Series[Any]", strange: BoolArray, name: str, reason: str) -> None:
+    """Raise, naming the first strange cell, if there is one."""
+    if not strange.any():
+        return
+    row = int(np.flatnonzero(strange)[0])
+    shown = repr(cells.iloc[row])
+    shown = shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 3] + "..."
+    raise SchemaError(f"public column {name!r}, row {row}: {shown} {reason}", column=name, row=row)
+
+
+def _read_numbers(cells: "pd.Series[Any]", column: NumericColumn, name: str) -> FloatArray:
+    values = coerce.numbers(cells)
+    present = ~cells.isna().to_numpy(dtype=bool)
+    _refuse_first(cells, np.isnan(values) & present, name, "is no number; correct it or set it to NaN")
+    _refuse_first(cells, np.isinf(values), name, "is infinite or too large; correct it or set it to NaN")
+    if isinstance(column, Binary):
+        strange = present & (values != 0.0) & (values != 1.0)
+        _refuse_first(cells, strange, name, "is neither 0 nor 1, as the schema declares; recode it")
+    return np.where(np.isnan(values), np.nan, values + 0.0)
+
+
+def _read_texts(cells: "pd.Series[Any]", column: Categorical, name: str) -> list[str | None]:
+    found = coerce.texts(cells)
+    present = ~cells.isna().to_numpy(dtype=bool)
+    declared = set(column.levels)
+    unknown = np.array([level not in declared for level in found], dtype=bool)
+    levels = ", ".join(map(repr, column.levels))
+    _refuse_first(cells, present & unknown, name, f"is not a declared level; the levels are {levels}")
+    return found
+
+
+def _codes(texts: list[str | None], column: Categorical) -> IntArray:
+    position = {level: code for code, level in enumerate(column.levels)}
+    return np.array([_MISSING if text is None else position[text] for text in texts], dtype=np.int64)
+
+
+def _check_present(frame: pd.DataFrame, places: Mapping[str, list[int]], required: Iterable[str]) -> None:
+    missing = [name for name in required if not places[name]]
+    if not missing:
+        return
+    labels = [label for label in frame.columns if isinstance(label, str)]
+    close = {name: get_close_matches(name, labels, n=1) for name in missing}
+    shown = [f"{name!r} (is it {close[name][0]!r}?)" if close[name] else repr(name) for name in missing]
+    raise SchemaError(f"the public rows lack columns: {', '.join(shown)}", columns=tuple(missing))
+
+
+def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None]]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted([*numbers, *texts]):
+        if name in numbers:
+            kind, content = "numbers", numbers[name].astype("<f8").tobytes()
+        else:
+            kind, content = "texts", canonical.dumps(texts[name]).encode()
+        digest.update(canonical.dumps([name, kind, len(content)]).encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+@final
+class PublicTable:
+    """Public rows: a copy of the declared columns of a data frame, checked against the schema.
+
+    What the private side maps in silence (an unknown level, text where a number belongs) is an error here,
+    since these rows may be spoken of. Made by `from_frame`.
+    """
+
+    __slots__ = ("_codes", "_numbers", "_rows", "_schema", "_sha256")
+
+    def __init__(
+        self,
+        *,
+        numbers: Mapping[str, FloatArray],
+        codes: Mapping[str, IntArray],
+        sha256: str,
+        schema: Schema,
+        rows: int,
+    ) -> None:
+        self._numbers = dict(numbers)
+        self._codes = dict(codes)
+        self._sha256 = sha256
+        self._schema = schema
+        self._rows = rows
+
+    @classmethod
+    def from_frame(
+        cls, frame: pd.DataFrame, schema: Schema, required: Iterable[str] | None = None
+    ) -> "PublicTable":
+        """Check and copy public rows.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows that anybody may see. Columns that the schema does not declare are left out.
+        schema : Schema
+            The declared columns.
+        required : iterable of str, optional
+            The declared columns that the frame must have; all of them by default.
+
+        Raises
+        ------
+        ArgumentError
+            If ``frame`` is no DataFrame.
+        SchemaError
+            If a required column is absent, a declared one is present several times, a level is not declared,
+            a numeric column holds something else than finite numbers, or a binary one than 0 and 1.
+
+        Examples
+        --------
+        >>> from hdpstats.data.columns import Continuous
+        >>> frame = pd.DataFrame({"age": [35, 95, None]})
+        >>> table = PublicTable.from_frame(frame, Schema(age=Continuous(20, 90)))
+        >>> table.raw(["age"]).numeric["age"], table.admitted(["age"]).numeric["age"]
+        (array([35., 95.]), array([35., 90.]))
+        """
+        plain = check_frame(frame, name="public")
+        places = locate(plain, schema)
+        check_unique(places)
+        _check_present(plain, places, schema if required is None else check_names(schema, required))
+        numbers: dict[str, FloatArray] = {}
+        texts: dict[str, list[str | None]] = {}
+        codes: dict[str, IntArray] = {}
+        for name, column in schema.items():
+            cells = plain.iloc[:, places[name][0]] if places[name] else None
+            if cells is not None and isinstance(column, NumericColumn):
+                numbers[name] = _read_numbers(cells, column, name)
+            elif cells is not None and isinstance(column, Categorical):
+                texts[name] = _read_texts(cells, column, name)
+                codes[name] = _codes(texts[name], column)
+        return cls(numbers=numbers, codes=codes, sha256=_hash(numbers, texts), schema=schema, rows=len(plain))
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns, whether or not these rows have them."""
+        return self._schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The declared columns that these rows have, in the order of the schema."""
+        return tuple(name for name in self._schema if name in self._numbers or name in self._codes)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, complete or not."""
+        return self._rows
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the declared columns, 64 hex digits.
+
+        The same values in the same order of rows have the same hash, whatever the types of the columns
+        (1 and 1.0, text and pandas categorical), their order, the index and the undeclared columns.
+        """
+        return self._sha256
+
+    def raw(self, names: Iterable[str]) -> AdmittedTable:
+        """Return the rows that are complete in the named columns, with numbers as they are (not clipped)."""
+        listed = check_names(self._schema, names)
+        absent = [name for name in listed if name not in self.names]
+        if absent:
+            raise SchemaError(
+                f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent)
+            )
+        keep = np.ones(self._rows, dtype=np.bool_)
+        for name in listed:
+            keep &= ~np.isnan(self._numbers[name]) if name in self._numbers else self._codes[name] != _MISSING
+        numeric = {name: self._numbers[name][keep] for name in listed if name in self._numbers}
+        codes = {name: self._codes[name][keep] for name in listed if name in self._codes}
+        return AdmittedTable(
+            numeric=MappingProxyType(numeric), codes=MappingProxyType(codes), rows=int(keep.sum())
+        )
+
+    def admitted(self, names: Iterable[str]) -> AdmittedTable:
+        """Return the same rows as `raw`, with numbers clipped to the bounds of the schema."""
+        rows = self.raw(names)
+        numeric: dict[str, FloatArray] = {}
+        for name, values in rows.numeric.items():
+            column = self._schema[name]
+            if isinstance(column, NumericColumn):
+                numeric[name] = column.admit(pd.Series(values))
+        return AdmittedTable(numeric=MappingProxyType(numeric), codes=rows.codes, rows=rows.rows)
+
+    def __repr__(self) -> str:
+        return f"<public table: {len(self.names)} declared columns, {self._rows} rows>"
