@@ -1,0 +1,40 @@
+"""What a loss of a linear predictor must know about itself."""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from hdpstats._base.typing import FloatArray
+
+
+class Loss(ABC):
+    """A convex contrast function ``l(eta; y)`` of the linear predictor ``eta = x'theta + offset``.
+
+    Attributes
+    ----------
+    name : str
+        The word a query uses.
+    lipschitz : Fraction
+        ``sup |l'|``: bounds one record's score by ``lipschitz * ||x||``.
+    smoothness : Fraction
+        ``sup l''``: bounds one record's Hessian by ``smoothness * x x'``.
+    coupled : bool
+        Whether ``l'' <= |l'| (1 - |l'|)`` and the sign of ``l'`` is fixed by ``y``: what
+        `hdpstats.privacy.coupled` needs.
+    """
+
+    name: str
+    lipschitz: Fraction
+    smoothness: Fraction
+    coupled: bool
+
+    @abstractmethod
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``l(eta; y)`` elementwise."""
+
+    @abstractmethod
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``dl/deta`` elementwise, with absolute error at most 8 units of 2^-53 for exact ``eta``."""
+
+    @abstractmethod
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``d2l/deta2`` elementwise."""

@@ -1,0 +1,49 @@
+"""The logistic loss: minus the Bernoulli log-likelihood in the linear predictor."""
+
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+from scipy.special import expit
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses.base import Loss
+
+
+@final
+class Logistic(Loss):
+    r"""``l(eta; y) = log(1 + e^eta) - y eta`` for ``y`` in {0, 1}.
+
+    With ``p = 1 / (1 + e^-eta)`` the score is ``p - y`` and the curvature ``p (1 - p)``.
+
+    Constants. ``|p - y| <= 1`` and ``p (1 - p) <= 1/4``. *Coupled*: for ``y = 1`` the score is ``-(1 - p)``, always
+    negative, and for ``y = 0`` it is ``p``, always positive; in both cases ``l'' = |l'| (1 - |l'|)``.
+
+    References
+    ----------
+    McCullagh and Nelder (1989), *Generalized Linear Models*, chapter 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(Logistic().score(np.array([0.0]), np.array([1.0]))[0])
+    -0.5
+    """
+
+    name = "logistic"
+    lipschitz = Fraction(1)
+    smoothness = Fraction(1, 4)
+    coupled = True
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``log(1 + e^eta) - y eta``."""
+        return np.logaddexp(0.0, eta) - y * eta
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``p - y``."""
+        return np.asarray(expit(eta) - y, dtype=np.float64)
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return ``p (1 - p)``."""
+        p = expit(eta)
+        return np.asarray(p * (1.0 - p), dtype=np.float64)

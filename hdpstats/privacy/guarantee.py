@@ -1,0 +1,72 @@
+"""What a release promises to every person in the private records, in numbers and in words."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, final
+
+from hdpstats._base.validation import rational
+from hdpstats.privacy.budget import decimal
+from hdpstats.privacy.relation import Relation
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy for one ``unit`` under a ``relation``.
+
+    For neighbouring data sets D, D' and every set A of outputs, ``P[M(D) in A] <= e^epsilon P[M(D') in A] +
+    delta``. With ``delta = 0`` the guarantee is pure.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    relation: Relation
+    unit: str
+
+    def __str__(self) -> str:
+        if self.delta == 0:
+            return f"{decimal(self.epsilon)}-differential privacy (pure)"
+        return f"({decimal(self.epsilon)}, {decimal(self.delta)})-differential privacy"
+
+    def statement(self) -> str:
+        """Return the promise in plain words, as an ethics board or a methods section can use it.
+
+        >>> from fractions import Fraction
+        >>> g = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+        >>> g.statement().startswith("This release is 1-differentially private")
+        True
+        """
+        factor = math.exp(min(float(self.epsilon), 700.0))
+        kind = (
+            f"{decimal(self.epsilon)}-differentially private (pure, delta = 0)"
+            if self.delta == 0
+            else f"({decimal(self.epsilon)}, {decimal(self.delta)})-differentially private"
+        )
+        rest = "" if self.delta == 0 else f", up to an additional probability of {decimal(self.delta)}"
+        return (
+            f"This release is {kind}. The protected unit is one {self.unit}: {self.relation.sentence}. "
+            f"Whatever is released, replacing one {self.unit}'s private record changes the probability of any "
+            f"outcome by a factor of at most {factor:.4g}{rest}. "
+            "The guarantee holds for every adversary, whatever else is known about the other records; "
+            "it adds up with other releases from the same records, which the ledger counts."
+        )
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the guarantee as plain strings (fractions exactly)."""
+        return {
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "relation": self.relation.value,
+            "unit": self.unit,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Guarantee":
+        """Read what `to_dict` wrote."""
+        return cls(
+            epsilon=rational(fields["epsilon"], name="epsilon"),
+            delta=rational(fields["delta"], name="delta"),
+            relation=Relation(fields["relation"]),
+            unit=str(fields["unit"]),
+        )
