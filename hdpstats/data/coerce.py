@@ -20,12 +20,17 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.data import arrow
 
 _TRUTH = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
-_INTEGERS = (int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+_SIGNED = (np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong)
+_UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64, np.uintc, np.ulonglong)
+_INTEGERS = (int, *_SIGNED, *_UNSIGNED)
 _FLOATS = (float, np.float16, np.float32, np.float64, np.longdouble, Decimal, Fraction)
 _TRUTH_VALUES = (bool, np.bool_)
 _TEXTS = (str, np.str_)
+_MASKED = (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)
+_NUMERIC = "biuf"  # numpy's kinds of truth values, integers and floats
 _LONGEST_INTEGER = 64
 """Bits of the longest whole number that is read as the text of a level."""
 
@@ -101,43 +106,67 @@ def text(cell: object) -> str | None:
 
 
 def _dense(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    values = cells.array
-    return pd.Series(values.to_dense()) if isinstance(values, pd.arrays.SparseArray) else cells
+    values: object = cells.array
+    if not isinstance(values, pd.arrays.SparseArray):
+        return cells
+    dense = values.to_dense()
+    return pd.Series(dense, dtype=dense.dtype)  # the type is stated: pandas would infer it from the cells
+
+
+def _is_arrow(cells: "pd.Series[Any]") -> bool:
+    kind = cells.dtype
+    return isinstance(kind, pd.ArrowDtype) or (isinstance(kind, pd.StringDtype) and kind.storage != "python")
 
 
 def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
-    """Return cells as Python objects, and for each row the position of its cell among them (-1: missing)."""
+    """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
+
+    Columns of dates, complex numbers and other types that hold neither numbers nor text are not read at all.
+    """
     values = cells.array
     if isinstance(values, pd.Categorical):
-        return values.categories.to_numpy(dtype=object).tolist(), values.codes.astype(np.int64)
-    if isinstance(cells.dtype, pd.StringDtype):
-        positions, uniques = pd.factorize(values)
-        return uniques.to_numpy(dtype=object).tolist(), positions.astype(np.int64)
-    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":
+        categories = values.categories
+        distinct, positions = _distinct(pd.Series(categories, dtype=categories.dtype))
+        return distinct, np.append(positions, -1)[values.codes]
+    if _is_arrow(cells):
+        return arrow.distinct(values)
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
         levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
         return levels.tolist(), inverse.astype(np.int64)
-    return cells.to_numpy(dtype=object).tolist(), np.arange(len(cells), dtype=np.int64)
+    if cells.dtype == np.dtype(object) or isinstance(values, (*_MASKED, pd.arrays.StringArray)):
+        return cells.to_numpy(dtype=object).tolist(), np.arange(len(cells), dtype=np.int64)
+    return [], np.full(len(cells), -1, dtype=np.int64)
+
+
+def _typed_numbers(cells: "pd.Series[Any]") -> FloatArray | None:
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
+        return np.array(cells.to_numpy(), dtype=np.float64)
+    if isinstance(cells.array, _MASKED):
+        return np.array(cells.to_numpy(dtype=np.float64, na_value=np.nan))
+    return arrow.numbers(cells.array) if _is_arrow(cells) else None
 
 
 def numbers(cells: "pd.Series[Any]") -> FloatArray:
     """Return the number in each cell as float64, NaN where there is none (see `number`)."""
     cells = _dense(cells)
     with np.errstate(all="ignore"):
-        if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":
-            return np.array(cells.to_numpy(), dtype=np.float64)
-        if getattr(cells.dtype, "kind", "O") in "biuf" and not isinstance(cells.dtype, pd.CategoricalDtype):
-            return np.array(cells.to_numpy(dtype=np.float64, na_value=np.nan))
+        found = _typed_numbers(cells)
+        if found is not None:
+            return found
         distinct, positions = _distinct(cells)
         read = [number(cell) for cell in distinct]
     return np.array([*read, math.nan], dtype=np.float64)[positions]
 
 
-def texts(cells: "pd.Series[Any]") -> list[str | None]:
-    """Return the text of each cell, None where there is none (see `text`)."""
+def _texts(cells: "pd.Series[Any]") -> tuple[list[str | None], IntArray]:
     distinct, positions = _distinct(_dense(cells))
     with np.errstate(all="ignore"):
-        read = [text(cell) for cell in distinct]
-    read.append(None)
+        return [*(text(cell) for cell in distinct), None], positions
+
+
+def texts(cells: "pd.Series[Any]") -> list[str | None]:
+    """Return the text of each cell, None where there is none (see `text`)."""
+    read, positions = _texts(cells)
     return [read[position] for position in positions]
 
 
@@ -159,8 +188,6 @@ def codes(cells: "pd.Series[Any]", *, levels: Sequence[str], other: str) -> IntA
     """Return the position of each cell's text among the levels, that of ``other`` where it is not there."""
     position = {level: code for code, level in enumerate(levels)}
     fallback = position[other]
-    distinct, positions = _distinct(_dense(cells))
-    with np.errstate(all="ignore"):
-        read = [text(cell) for cell in distinct]
+    read, positions = _texts(cells)
     found = [fallback if level is None else position.get(level, fallback) for level in read]
-    return np.array([*found, fallback], dtype=np.int64)[positions]
+    return np.array(found, dtype=np.int64)[positions]
