@@ -106,10 +106,9 @@ def text(cell: object) -> str | None:
 
 
 def _dense(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    values: object = cells.array
-    if not isinstance(values, pd.arrays.SparseArray):
+    if not isinstance(cells.dtype, pd.SparseDtype):
         return cells
-    dense = values.to_dense()
+    dense = cells.to_numpy()
     return pd.Series(dense, dtype=dense.dtype)  # the type is stated: pandas would infer it from the cells
 
 
