@@ -11,12 +11,13 @@ from hdpstats.noise import bernoulli as coins
 from hdpstats.noise.intervals import root_sum_bounds
 
 ALPHA = 1e-9
-TOSSES = 8000
+TOSSES = 20_000
+FEW = 5_000
 
 
-def has_probability(toss: Callable[[], bool], probability: float) -> bool:
-    heads = sum(toss() for _ in range(TOSSES))
-    return bool(binomtest(heads, TOSSES, probability).pvalue > ALPHA)
+def has_probability(toss: Callable[[], bool], probability: float, tosses: int = TOSSES) -> bool:
+    heads = sum(toss() for _ in range(tosses))
+    return bool(binomtest(heads, tosses, probability).pvalue > ALPHA)
 
 
 def sqrt_two(precision: int) -> tuple[int, int]:
@@ -50,7 +51,7 @@ def test_the_coin_for_one_over_e_and_its_tie(monkeypatch: pytest.MonkeyPatch) ->
     assert has_probability(coins.bernoulli_exp_one, math.exp(-1))
     monkeypatch.setattr(coins, "_EXP_ONE_LOWER", 0)
     monkeypatch.setattr(coins, "_EXP_ONE_UPPER", 1 << 64)
-    assert has_probability(coins.bernoulli_exp_one, math.exp(-1))
+    assert has_probability(coins.bernoulli_exp_one, math.exp(-1), FEW)
 
 
 def test_exponential_coins_with_irrational_exponent() -> None:
@@ -64,8 +65,8 @@ def test_exponential_coins_with_irrational_exponent() -> None:
 def test_integers_alone_give_the_same_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coins, "decide_in_doubles", undecided)
     x = math.sqrt(2)
-    assert has_probability(lambda: coins.bernoulli_exp_real(x, 0.0, sqrt_two), math.exp(-x))
-    assert not has_probability(lambda: coins.bernoulli_exp_real(x, 0.0, sqrt_two), math.exp(-x) / 1.5)
+    assert has_probability(lambda: coins.bernoulli_exp_real(x, 0.0, sqrt_two), math.exp(-x), FEW)
+    assert not has_probability(lambda: coins.bernoulli_exp_real(x, 0.0, sqrt_two), math.exp(-x) / 1.5, FEW)
 
 
 def test_a_tie_is_decided_by_further_digits_of_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None:

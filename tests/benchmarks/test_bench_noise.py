@@ -1,0 +1,52 @@
+"""Cost of one draw on the grids that mechanisms use."""
+
+from fractions import Fraction
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from hdpstats.noise import BallNoise, CylinderNoise, TwoSidedGeometric, opendp_adapter
+from hdpstats.noise.lattice import lift, power_of_two_below, round_down, snap, sqrt_up
+
+GRID = Fraction(1, 2**20)
+
+
+def test_two_sided_geometric(benchmark: BenchmarkFixture) -> None:
+    noise = TwoSidedGeometric(rate=round_down(GRID, 64))
+    assert isinstance(benchmark(noise.draw), int)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 10, 20, 50])
+def test_ball(benchmark: BenchmarkFixture, dimension: int) -> None:
+    root = sqrt_up(Fraction(dimension))
+    grid = power_of_two_below(GRID / root)
+    noise = BallNoise(dimension=dimension, rate=round_down(1 / (1 / grid + root), 64))
+    assert len(benchmark(noise.draw)) == dimension
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 10, 20, 50])
+def test_cylinder(benchmark: BenchmarkFixture, dimension: int) -> None:
+    noise = CylinderNoise(
+        dimension=dimension,
+        rate=round_down(1 / (1 + GRID), 64),
+        radius=Fraction(1),
+        grid_axis=GRID,
+        grid_ball=power_of_two_below(GRID / sqrt_up(Fraction(max(1, dimension - 1)))),
+    )
+    assert len(benchmark(noise.draw)) == dimension
+
+
+def test_laying_out_a_ball(benchmark: BenchmarkFixture) -> None:
+    noise = benchmark(BallNoise, dimension=50, rate=GRID)
+    assert noise.dimension == 50
+
+
+def test_snap_and_lift(benchmark: BenchmarkFixture) -> None:
+    values = [0.1 * index for index in range(50)]
+    assert benchmark(lambda: lift(snap(values, GRID), GRID)).shape == (50,)
+
+
+def test_opendp_laplace(benchmark: BenchmarkFixture) -> None:
+    one = Fraction(1)
+    released = benchmark(lambda: opendp_adapter.laplace([0.0] * 50, scale=one, sensitivity=one, epsilon=one))
+    assert released.shape == (50,)

@@ -1,0 +1,127 @@
+"""Goodness of fit of the lattice noise to its exact law in one to three dimensions, by chi-square.
+
+Every check has a level of 1e-9 with a fixed number of draws, and the same check must reject a scale that is
+wrong by a factor 1.5 and samplers with a step left out.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import pytest
+from scipy.stats import chi2
+
+from hdpstats.noise import BallNoise, CylinderNoise, TwoSidedGeometric, ball, bernoulli, cylinder
+
+ALPHA = 1e-9
+SMALLEST_CELL = 30.0
+DRAWS = 8000
+REACH = {1: 400, 2: 60, 3: 20}
+
+Norm = Callable[[Sequence[int]], float]
+
+
+def ball_norm(rate: Fraction, wrong: float = 1.0) -> Norm:
+    return lambda z: wrong * float(rate) * math.hypot(*z)
+
+
+def cylinder_norm(noise: CylinderNoise, wrong: float = 1.0) -> Norm:
+    axis, side = float(noise.grid_axis), float(noise.grid_ball / noise.radius)
+    return lambda z: wrong * float(noise.rate) * max(axis * abs(z[0]), side * math.hypot(*z[1:]))
+
+
+def fits(draws: Sequence[tuple[int, ...]], norm: Norm) -> bool:
+    """Chi-square test of P[z] ∝ exp(-norm(z)); cells expected fewer than 30 times are one cell."""
+    dimension = len(draws[0])
+    axis = range(-REACH[dimension], REACH[dimension] + 1)
+    weights = {z: math.exp(-norm(z)) for z in itertools.product(axis, repeat=dimension)}
+    share = len(draws) / sum(weights.values())
+    counts = Counter(draws)
+    cells = [(counts[z], share * w) for z, w in weights.items() if share * w >= SMALLEST_CELL]
+    assert len(cells) >= 6
+    cells.append((len(draws) - sum(o for o, _ in cells), len(draws) - sum(e for _, e in cells)))
+    statistic = sum((observed - expected) ** 2 / expected for observed, expected in cells)
+    return bool(chi2.sf(statistic, len(cells) - 1) > ALPHA)
+
+
+def undecided(digits: int, estimate: float, error: float) -> bool | None:
+    return None
+
+
+BALLS = [
+    (1, Fraction(1, 4)),
+    (1, Fraction(1)),
+    (2, Fraction(1, 3)),
+    (2, Fraction(7, 10)),
+    (2, Fraction(2)),
+    (3, Fraction(1)),
+    (3, Fraction(3, 2)),
+]
+
+
+@pytest.mark.parametrize(("dimension", "rate"), BALLS)
+def test_ball(dimension: int, rate: Fraction) -> None:
+    noise = BallNoise(dimension=dimension, rate=rate)
+    draws = [noise.draw() for _ in range(DRAWS)]
+    assert fits(draws, ball_norm(rate))
+    assert not fits(draws, ball_norm(rate, wrong=1.5))
+    assert not fits(draws, ball_norm(rate, wrong=1 / 1.5))
+
+
+CYLINDERS = [
+    CylinderNoise(dimension=dimension, rate=rate, radius=radius, grid_axis=axis, grid_ball=side)
+    for dimension, rate, radius, axis, side in [
+        (1, Fraction(1, 2), Fraction(2), Fraction(2, 3), Fraction(1)),
+        (2, Fraction(1), Fraction(2), Fraction(1, 2), Fraction(1)),
+        (2, Fraction(1), Fraction(3, 2), Fraction(1), Fraction(1)),
+        (2, Fraction(1), Fraction(1, 3), Fraction(1, 2), Fraction(1, 8)),
+        (3, Fraction(3, 2), Fraction(2), Fraction(1), Fraction(3, 2)),
+        (3, Fraction(3, 2), Fraction(3, 2), Fraction(3, 4), Fraction(1)),
+        (3, Fraction(3, 2), Fraction(1, 3), Fraction(1), Fraction(1, 4)),
+    ]
+]
+
+
+@pytest.mark.parametrize("noise", CYLINDERS, ids=lambda noise: f"{noise.dimension}-{noise.radius}")
+def test_cylinder(noise: CylinderNoise) -> None:
+    draws = [noise.draw() for _ in range(DRAWS)]
+    assert fits(draws, cylinder_norm(noise))
+    assert not fits(draws, cylinder_norm(noise, wrong=1.5))
+    assert not fits(draws, cylinder_norm(noise, wrong=1 / 1.5))
+
+
+def test_laws_hold_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
+    few = DRAWS // 2
+    disc = BallNoise(dimension=2, rate=Fraction(7, 10))
+    draws = [disc.draw() for _ in range(few)]
+    assert fits(draws, ball_norm(disc.rate))
+    assert not fits(draws, ball_norm(disc.rate, wrong=1.5))
+    draws = [CYLINDERS[2].draw() for _ in range(few)]
+    assert fits(draws, cylinder_norm(CYLINDERS[2]))
+    assert not fits(draws, cylinder_norm(CYLINDERS[2], wrong=1.5))
+
+
+def test_rejection_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ball, "bernoulli_exp_roots", lambda *_: True)
+    monkeypatch.setattr(cylinder, "bernoulli_exp_roots", lambda *_: True)
+    disc = BallNoise(dimension=2, rate=Fraction(7, 10))
+    assert not fits([disc.draw() for _ in range(DRAWS)], ball_norm(disc.rate))
+    assert not fits([CYLINDERS[2].draw() for _ in range(DRAWS)], cylinder_norm(CYLINDERS[2]))
+
+
+def test_independent_coordinates_are_not_ball_noise() -> None:
+    axis = TwoSidedGeometric(rate=Fraction(7, 10))
+    draws = [(axis.draw(), axis.draw()) for _ in range(DRAWS)]
+    assert not fits(draws, ball_norm(Fraction(7, 10)))
+
+
+def test_a_cylinder_is_not_the_ball_around_it() -> None:
+    noise = CylinderNoise(
+        dimension=2, rate=Fraction(1), radius=Fraction(1), grid_axis=Fraction(1, 2), grid_ball=Fraction(1, 2)
+    )
+    draws = [noise.draw() for _ in range(2 * DRAWS)]
+    assert fits(draws, cylinder_norm(noise))
+    assert not fits(draws, ball_norm(Fraction(1, 2)))

@@ -1,0 +1,66 @@
+"""The record of ball noise: its halves, its arguments, its extremes. Its law is tested in tests/privacy."""
+
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import pytest
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.noise import BallNoise
+from hdpstats.noise.ball import _halve, _Leaf, _Node
+
+
+def nodes(node: _Leaf | _Node) -> list[_Node]:
+    return [] if isinstance(node, _Leaf) else [node, *nodes(node.first), *nodes(node.second)]
+
+
+def leaves(node: _Leaf | _Node) -> list[_Leaf]:
+    return [node] if isinstance(node, _Leaf) else leaves(node.first) + leaves(node.second)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 7, 50])
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(10**9, 7), Fraction(1, 2**200), Fraction(2**200)])
+def test_rates_of_halves_meet_the_condition_of_the_proof_and_waste_little(
+    dimension: int, rate: Fraction
+) -> None:
+    tree = _halve(dimension, rate)
+    assert len(leaves(tree)) == dimension
+    for node in nodes(tree):
+        squares = node.first.rate**2 + node.second.rate**2
+        assert squares <= node.rate**2
+        assert squares >= node.rate**2 * (1 - Fraction(1, 2**29))
+        assert node.first.rate > 0
+        assert node.second.rate > 0
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 33])
+@pytest.mark.parametrize("rate", [Fraction(1, 2**256), Fraction(1, 10**20), Fraction(1), Fraction(2**256)])
+def test_draws_are_integers_at_any_rate(dimension: int, rate: Fraction) -> None:
+    noise = BallNoise(dimension=dimension, rate=rate)
+    z, square = noise.draw_with_square()
+    assert len(z) == dimension
+    assert all(type(coordinate) is int for coordinate in z)
+    assert square == sum(coordinate**2 for coordinate in z)
+    assert len(noise.draw()) == dimension
+
+
+def test_record_is_frozen_compares_by_its_law_and_shows_it() -> None:
+    noise = BallNoise(dimension=3, rate=Fraction(1, 2))
+    assert noise == BallNoise(dimension=3, rate=Fraction(2, 4))
+    assert hash(noise) == hash(BallNoise(dimension=3, rate=Fraction(1, 2)))
+    assert noise != BallNoise(dimension=4, rate=Fraction(1, 2))
+    assert repr(noise) == "BallNoise(dimension=3, rate=Fraction(1, 2))"
+    with pytest.raises(FrozenInstanceError):
+        noise.rate = Fraction(1)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("dimension", [0, -1, 2.5, "3", None, 100_001])
+def test_dimensions_that_are_none_are_refused(dimension: object) -> None:
+    with pytest.raises(ArgumentError, match="dimension"):
+        BallNoise(dimension=dimension, rate=Fraction(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rate", [0.5, 0, Fraction(-1), Fraction(1, 2**257)])
+def test_rates_that_are_none_are_refused(rate: object) -> None:
+    with pytest.raises(ArgumentError, match="rate"):
+        BallNoise(dimension=2, rate=rate)  # type: ignore[arg-type]
