@@ -1,0 +1,191 @@
+"""From a formula and a schema to a design, before any row is read.
+
+Levels, the reference level and the bounds of every column come from the schema: the bounds by interval
+arithmetic (`hdpstats.design.intervals`), which also proves that every transform is defined on all that the
+schema admits.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from hdpstats.data.columns import Binary, Categorical, NumericColumn, Offset, Weight
+from hdpstats.data.columns import Column as SchemaColumn
+from hdpstats.data.schema import Schema
+from hdpstats.design.coding import coded_levels, dummy_coded
+from hdpstats.design.design import Design, DesignColumn, Level
+from hdpstats.design.expressions import Column, Expression, Factor, Operation, bounds_of, columns_of
+from hdpstats.design.intervals import LARGEST, Interval, multiply
+from hdpstats.design.parser import ParsedFormula, parse
+from hdpstats.design.refusals import refusal
+
+MOST_COLUMNS = 500
+_BINARY_LEVELS = ("0", "1")
+_SHOWN_COLUMNS = 20
+_INDICATOR = Interval(0.0, 1.0)
+_INTERCEPT = DesignColumn(name="Intercept", lower=1.0, upper=1.0, expressions=(), levels=())
+
+_Reading = tuple[str, ...] | Column | Operation
+"""The levels of a category, or the expression of a number."""
+
+
+def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
+    """Return the design that a formula asks for, with levels and bounds from the schema.
+
+    Parameters
+    ----------
+    formula : ParsedFormula or str
+        The formula.
+    schema : Schema
+        The declared columns.
+
+    Raises
+    ------
+    FormulaError
+        If the formula cannot be read, names a column that is not declared or of the wrong kind, asks for a
+        transform that is not defined everywhere within the declared bounds, or has more than 500 columns. The
+        facts are ``term``, ``reason`` and ``remedy``.
+
+    Examples
+    --------
+    >>> from hdpstats.data.columns import Binary, Categorical, Continuous
+    >>> schema = Schema(dead=Binary(), nodes=Continuous(0, 40), size=Categorical(["<=20", "20-50", ">50"]))
+    >>> design = compile_design("dead ~ sqrt(nodes) + size", schema)
+    >>> design.names
+    ('Intercept', 'sqrt(nodes)', 'size[T.20-50]', 'size[T.>50]')
+    >>> design.columns[1].lower, design.columns[1].upper
+    (0.0, 6.324555320336759)
+    """
+    parsed = formula if isinstance(formula, ParsedFormula) else parse(formula)
+    _check_response(parsed.response, schema)
+    readings = {factor: _reading(factor, schema) for term in parsed.terms for factor in term.factors}
+    coded = dummy_coded(
+        [term.factors for term in parsed.terms],
+        categorical=lambda factor: isinstance(readings[factor], tuple),
+        intercept=parsed.intercept,
+    )
+    boxes = dict(_boxes(readings.values(), schema))
+    groups: list[tuple[DesignColumn, ...]] = [(_INTERCEPT,)] if parsed.intercept else []
+    for term, dummies in zip(parsed.terms, coded, strict=True):
+        choices = [
+            _factor_columns(factor, readings[factor], boxes, dummies=factor in dummies)
+            for factor in term.factors
+        ]
+        if sum(map(len, groups)) + math.prod(map(len, choices)) > MOST_COLUMNS:
+            raise refusal(
+                term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels"
+            )
+        groups.append(_term_columns(choices))
+    return _assemble(parsed, boxes, groups)
+
+
+def _assemble(
+    parsed: ParsedFormula, boxes: Mapping[str, Interval], groups: Sequence[tuple[DesignColumn, ...]]
+) -> Design:
+    columns = tuple(itertools.chain.from_iterable(groups))
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise refusal(
+                column.name, "two columns of the design have this name", "rename a column or a level"
+            )
+        seen.add(column.name)
+    ends = list(itertools.accumulate((len(group) for group in groups), initial=0))
+    read = (name for term in parsed.terms for factor in term.factors for name in columns_of(factor))
+    return Design(
+        formula=parsed.text,
+        response=parsed.response,
+        columns=columns,
+        intercept=parsed.intercept,
+        needs=tuple(dict.fromkeys((parsed.response, *read))),
+        groups=tuple(tuple(range(*ends)) for ends in itertools.pairwise(ends)),
+        boxes=tuple(boxes.items()),
+    )
+
+
+def _declared(name: str, schema: Schema) -> SchemaColumn:
+    if name in schema:
+        return schema[name]
+    close = get_close_matches(name, list(schema), n=1)
+    listed = ", ".join(itertools.islice(schema, _SHOWN_COLUMNS))
+    remedy = f"did you mean {close[0]}?" if close else f"declared are {listed}"
+    raise refusal(name, "the schema has no such column", remedy)
+
+
+def _check_response(name: str, schema: Schema) -> None:
+    column = _declared(name, schema)
+    if isinstance(column, Categorical | Weight | Offset):
+        reason = f"a {column.kind} column cannot be the outcome"
+        raise refusal(name, reason, "choose a binary, continuous or duration column")
+
+
+def _reading(factor: Factor, schema: Schema) -> _Reading:
+    """Return the levels of a factor that is a category, the expression of one that is a number."""
+    if isinstance(factor, Operation):
+        return factor
+    column = _declared(factor.name, schema)
+    if isinstance(column, Categorical):
+        return column.levels
+    if isinstance(factor, Column):
+        return factor
+    if isinstance(column, Binary):
+        return _BINARY_LEVELS
+    reason = f"a {column.kind} column has no levels"
+    raise refusal(factor.source, reason, f"write {factor.name}, or declare it as Categorical with its levels")
+
+
+def _boxes(readings: Iterable[_Reading], schema: Schema) -> Iterator[tuple[str, Interval]]:
+    """Yield the declared bounds of every column that is read as a number."""
+    for reading in readings:
+        if not isinstance(reading, tuple):
+            for name in columns_of(reading):
+                yield name, _box(name, reading.source, schema)
+
+
+def _box(name: str, source: str, schema: Schema) -> Interval:
+    column = _declared(name, schema)
+    if isinstance(column, Weight):
+        raise refusal(source, f"{name} is declared as a weight", f'give the model weights="{name}"')
+    if isinstance(column, Offset):
+        raise refusal(source, f"{name} is declared as an offset", f'give the model offset="{name}"')
+    if not isinstance(column, NumericColumn):
+        raise refusal(source, f"{name} is a category, not a number", f"write {name} or C({name}) on its own")
+    return Interval(column.lower, column.upper)
+
+
+def _factor_columns(
+    factor: Factor, reading: _Reading, boxes: Mapping[str, Interval], *, dummies: bool
+) -> tuple[DesignColumn, ...]:
+    """Return the columns of a factor on its own."""
+    if not isinstance(reading, tuple):
+        bounds = bounds_of(reading, boxes)
+        return (_design_column(factor.source, bounds, expressions=(reading,)),)
+    (name,) = columns_of(factor)
+    return tuple(
+        _design_column(label, _INDICATOR, levels=(Level(column=name, code=code),))
+        for code, label in coded_levels(factor.source, reading, dummies=dummies)
+    )
+
+
+def _term_columns(choices: Sequence[tuple[DesignColumn, ...]]) -> tuple[DesignColumn, ...]:
+    """Return the products of the factors' columns; the levels of the first factor change fastest, as in R."""
+    products = itertools.product(*reversed(choices))
+    return tuple(functools.reduce(_times, reversed(product)) for product in products)
+
+
+def _times(a: DesignColumn, b: DesignColumn) -> DesignColumn:
+    name = f"{a.name}:{b.name}"
+    bounds = multiply(Interval(a.lower, a.upper), Interval(b.lower, b.upper))
+    if not bounds.magnitude <= LARGEST:
+        raise refusal(name, f"its values can exceed {LARGEST:g}", "scale the columns first")
+    return _design_column(name, bounds, expressions=a.expressions + b.expressions, levels=a.levels + b.levels)
+
+
+def _design_column(
+    name: str, bounds: Interval, *, expressions: tuple[Expression, ...] = (), levels: tuple[Level, ...] = ()
+) -> DesignColumn:
+    return DesignColumn(
+        name=name, lower=bounds.lower, upper=bounds.upper, expressions=expressions, levels=levels
+    )

@@ -1,0 +1,192 @@
+"""From the words of one factor, such as ``log(x + 1)`` or ``C(size)``, to an expression.
+
+::
+
+    factor   = name | "C" "(" name ")" | call
+    sum      = product (("+" | "-") product)*
+    product  = signed (("*" | "/") signed)*
+    signed   = ["-" | "+"] power
+    power    = primary [("^" | "**") 1…4]
+    primary  = number | name | call | "(" sum ")"
+    call     = function "(" sum ")"
+             | "scale" "(" sum "," "mean" "=" number "," "sd" "=" number ")"
+
+What the grammar cannot say cannot be asked: there are no attributes, subscripts, texts, comparisons, and no
+functions but those of `hdpstats.design.operations`.
+"""
+
+from hdpstats.design.expressions import (
+    Categories,
+    Column,
+    Expression,
+    Factor,
+    Number,
+    Operation,
+    columns_of,
+)
+from hdpstats.design.intervals import LARGEST
+from hdpstats.design.lexer import Cursor
+from hdpstats.design.operations import FUNCTIONS, LARGEST_EXPONENT
+from hdpstats.design.refusals import function_refusal, refusal
+
+_CATEGORICAL = ("C", "factor")
+_CENTRE = ("mean", "center")
+_SPREAD = ("sd", "scale")
+_EXPONENTS = tuple(str(exponent) for exponent in range(1, LARGEST_EXPONENT + 1))
+_SCALE_REMEDY = "write scale(x, mean=50, sd=10), with numbers from public rows or the literature"
+
+
+def read_factor(cursor: Cursor) -> Factor:
+    """Read a factor, which begins with a name.
+
+    Raises
+    ------
+    FormulaError
+        If the tokens do not follow the grammar; the error names the first piece that does not.
+    """
+    name = cursor.peek()
+    if cursor.peek(1).operator != "(":
+        return _column(cursor)
+    if name.text in _CATEGORICAL:
+        return _categories(cursor)
+    expression = _call(cursor)
+    if not any(columns_of(expression)):
+        raise refusal(expression.source, "it has no column in it", "leave it out; the intercept is written 1")
+    return expression
+
+
+def read_exponent(cursor: Cursor) -> int:
+    """Read the whole number from 1 to 4 that may follow ``^`` or ``**``."""
+    token = cursor.next()
+    if token.kind != "number" or token.text not in _EXPONENTS:
+        remedy = f"write a whole number from 1 to {LARGEST_EXPONENT} after ^"
+        raise refusal(f"^{token.spelled}", "such a power is not read", remedy)
+    if cursor.peek().operator in ("^", "**"):
+        raise refusal("^", "a power of a power is ambiguous", "use parentheses")
+    return int(token.text)
+
+
+def _column(cursor: Cursor) -> Column:
+    token = cursor.next()
+    return Column(name=token.text, source=token.spelled)
+
+
+def _categories(cursor: Cursor) -> Categories:
+    start = cursor.position
+    function, _, column = cursor.next().text, cursor.next(), cursor.next()
+    if column.kind != "name" or cursor.peek().operator not in (")", ","):
+        raise refusal(f"{function}()", "only a column of the schema has levels", f"write {function}(column)")
+    if cursor.next().operator == ",":
+        remedy = f"write {function}({column.spelled}); the first declared level is the reference"
+        raise refusal(f"{function}({column.spelled}, ...)", "levels come from the schema", remedy)
+    return Categories(name=column.text, source=cursor.spelled_since(start))
+
+
+def _call(cursor: Cursor) -> Operation:
+    start = cursor.position
+    name = cursor.next().text
+    if name in _CATEGORICAL:
+        raise refusal(
+            f"{name}()", "a level is not a number", f"write {name}(column) on its own, as in a:C(b)"
+        )
+    if name != "scale" and name not in FUNCTIONS:
+        raise function_refusal(name)
+    cursor.take("(")
+    argument = _sum(cursor)
+    if name == "scale":
+        return _scale(cursor, argument, start)
+    if cursor.peek().operator == ",":
+        raise refusal(f"{name}()", "it takes one expression and no parameter", f"write {name}(x)")
+    _close(cursor)
+    return Operation(rule=name, operands=(argument,), source=cursor.spelled_since(start))
+
+
+def _scale(cursor: Cursor, argument: Expression, start: int) -> Operation:
+    given: list[tuple[str, Number]] = []
+    while cursor.take(","):
+        given.append(_parameter(cursor))
+    _close(cursor)
+    source = cursor.spelled_since(start)
+    named = dict(given)
+    centre = [named[name] for name in _CENTRE if name in named]
+    spread = [named[name] for name in _SPREAD if name in named]
+    if not len(centre) == len(spread) == 1 or len(given) != 2:
+        raise refusal(source, "without both numbers it would learn them from private rows", _SCALE_REMEDY)
+    if not spread[0].value > 0.0:
+        raise refusal(source, "sd must be above 0", _SCALE_REMEDY)
+    centred = Operation(rule="-", operands=(argument, centre[0]), source=source)
+    return Operation(rule="/", operands=(centred, spread[0]), source=source)
+
+
+def _parameter(cursor: Cursor) -> tuple[str, Number]:
+    name = cursor.next()
+    if name.kind != "name" or name.text not in _CENTRE + _SPREAD or not cursor.take("="):
+        raise refusal(name.spelled, "scale() has no such parameter", _SCALE_REMEDY)
+    sign = -1.0 if cursor.take("-") else 1.0
+    token = cursor.peek()
+    if token.kind != "number" or cursor.peek(1).operator not in (",", ")"):
+        reason = "a parameter is one number, known before any row is read"
+        raise refusal(f"{name.text}={token.spelled}", reason, _SCALE_REMEDY)
+    return name.text, Number(value=sign * _number(cursor).value, source=token.spelled)
+
+
+def _sum(cursor: Cursor) -> Expression:
+    start = cursor.position
+    left = _product(cursor)
+    while sign := cursor.take("+", "-"):
+        operands = (left, _product(cursor))
+        left = Operation(rule=sign, operands=operands, source=cursor.spelled_since(start))
+    return left
+
+
+def _product(cursor: Cursor) -> Expression:
+    start = cursor.position
+    left = _signed(cursor)
+    while sign := cursor.take("*", "/"):
+        operands = (left, _signed(cursor))
+        left = Operation(rule=sign, operands=operands, source=cursor.spelled_since(start))
+    return left
+
+
+def _signed(cursor: Cursor) -> Expression:
+    start = cursor.position
+    sign = cursor.take("+", "-")
+    operand = _power(cursor)
+    if sign != "-":
+        return operand
+    return Operation(rule="negative", operands=(operand,), source=cursor.spelled_since(start))
+
+
+def _power(cursor: Cursor) -> Expression:
+    start = cursor.position
+    base = _primary(cursor)
+    if not cursor.take("^", "**"):
+        return base
+    exponent = read_exponent(cursor)
+    return Operation(rule=f"^{exponent}", operands=(base,), source=cursor.spelled_since(start))
+
+
+def _primary(cursor: Cursor) -> Expression:
+    kind = cursor.peek().kind
+    if kind == "number":
+        return _number(cursor)
+    if kind == "name":
+        return _call(cursor) if cursor.peek(1).operator == "(" else _column(cursor)
+    if not cursor.take("("):
+        raise cursor.misplaced("write a column, a number or parentheses there")
+    inner = _sum(cursor)
+    _close(cursor)
+    return inner
+
+
+def _number(cursor: Cursor) -> Number:
+    token = cursor.next()
+    value = float(token.text)
+    if not value <= LARGEST:
+        raise refusal(token.text, "the number is too large", f"numbers go up to {LARGEST:g}")
+    return Number(value=value, source=token.spelled)
+
+
+def _close(cursor: Cursor) -> None:
+    if not cursor.take(")"):
+        raise cursor.misplaced("write ) or an operator there")

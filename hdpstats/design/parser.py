@@ -1,0 +1,173 @@
+"""From the text of a formula to its terms.
+
+formulaic expands Wilkinson's algebra (``a*b``, ``(a + b)^2``, ``a/b``, ``- a:b``), and does nothing else: it
+is handed a text of placeholders, ``1 + v0 * v1``, never the user's. Its ``Formula`` would evaluate parts of a
+left-hand side while parsing. What the placeholders stand for is read by `hdpstats.design.grammar`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from formulaic import Formula
+from formulaic.parser import DefaultFormulaParser
+
+from hdpstats._base.errors import FormulaError
+from hdpstats.design.expressions import Factor, columns_of
+from hdpstats.design.lexer import Token, spell, tokenize
+from hdpstats.design.refusals import refusal
+from hdpstats.design.wilkinson import read_algebra
+
+MOST_TERMS = 200
+_ALGEBRA = DefaultFormulaParser(include_intercept=False)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A product of factors.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        The factors in the order in which the formula first multiplies them.
+    """
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def source(self) -> str:
+        """The term as it is written, ``a:log(b)``."""
+        return ":".join(factor.source for factor in self.factors)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftSide:
+    """What stands on the left of ``~``: a bare column, or a function of columns.
+
+    Attributes
+    ----------
+    source : str
+        The text with canonical spacing.
+    function : str
+        The function's name; empty for a bare column.
+    columns : tuple of str
+        The columns it names.
+    """
+
+    source: str
+    function: str
+    columns: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedFormula:
+    """A formula, read but not yet compared with a schema.
+
+    Attributes
+    ----------
+    text : str
+        The formula as given.
+    left : LeftSide
+        The outcome.
+    terms : tuple of Term
+        The terms without the intercept, sorted by degree as R sorts them.
+    intercept : bool
+        Whether the model has an intercept.
+    """
+
+    text: str
+    left: LeftSide
+    terms: tuple[Term, ...]
+    intercept: bool
+
+    @property
+    def response(self) -> str:
+        """The outcome's column."""
+        return self.left.columns[-1]
+
+
+def parse(text: object) -> ParsedFormula:
+    """Read a formula such as ``"y ~ age + log1p(nodes) * C(size)"``.
+
+    R's spellings are read too: ``(a + b)^2``, ``I(x^2)``, ``factor(x)``, ``scale(x, center=50, scale=10)``.
+    Names that are no plain words stand in backticks. Nothing is evaluated. The work is bounded: at most 2000
+    characters, 250 operators, powers up to 4, parentheses 20 deep, 200 terms.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, with the facts ``term`` (the offending piece), ``reason`` and
+        ``remedy``.
+
+    Examples
+    --------
+    >>> formula = parse("y ~ a*b - 1")
+    >>> [term.source for term in formula.terms], formula.response, formula.intercept
+    (['a', 'b', 'a:b'], 'y', False)
+    """
+    if type(text) is not str:
+        raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
+    tokens = tokenize(text)
+    tildes = [index for index, token in enumerate(tokens) if token.operator == "~"]
+    if len(tildes) != 1:
+        raise refusal(
+            "~", f"the formula has {len(tildes)} of them", 'write one between outcome and terms: "y ~ x"'
+        )
+    left = plain_outcome(read_left_side(tokens[: tildes[0]]))
+    terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
+    _check_outcome_is_apart(left, terms)
+    if not terms and not intercept:
+        raise refusal(spell(tokens), "no term is left", "keep the intercept, as in y ~ 1")
+    return ParsedFormula(text=text, left=left, terms=terms, intercept=intercept)
+
+
+def read_left_side(tokens: Sequence[Token]) -> LeftSide:
+    """Return the left side, ``y`` or ``function(a, b)``, whatever the function."""
+    source = spell(tokens)
+    if not tokens:
+        raise refusal("~", "the outcome is missing", 'write it on the left: "y ~ x"')
+    kinds = [token.kind if token.kind == "name" else token.text for token in tokens]
+    names = tuple(token.text for token in tokens if token.kind == "name")
+    if kinds == ["name"]:
+        return LeftSide(source=source, function="", columns=names)
+    arguments = ["name", *[",", "name"] * (len(names) - 2)]
+    if len(names) > 1 and kinds == ["name", "(", *arguments, ")"]:
+        return LeftSide(source=source, function=names[0], columns=names[1:])
+    raise _no_plain_outcome(source)
+
+
+def plain_outcome(left: LeftSide) -> LeftSide:
+    """Return the left side if it is a bare column."""
+    if left.function:
+        raise _no_plain_outcome(left.source)
+    return left
+
+
+def read_right_side(tokens: Sequence[Token]) -> tuple[tuple[Term, ...], bool]:
+    """Return the terms of the right side, sorted by degree, and whether there is an intercept."""
+    algebra, factors = read_algebra(tokens)
+    expanded = [
+        tuple(factors[int(factor.expr.removeprefix("v"))] for factor in product.factors if factor.expr != "1")
+        for product in Formula(algebra, _parser=_ALGEBRA, _ordering="degree")
+    ]
+    terms = tuple(Term(factors=product) for product in expanded if product)
+    if len(terms) > MOST_TERMS:
+        raise refusal("formula", f"it has {len(terms)} terms", f"at most {MOST_TERMS} are read")
+    return terms, len(terms) < len(expanded)
+
+
+def _no_plain_outcome(source: str) -> FormulaError:
+    remedy = "write the bare name of a column of the schema on the left of ~"
+    return refusal(source, "this model needs a plain outcome column", remedy)
+
+
+def _check_outcome_is_apart(left: LeftSide, terms: Sequence[Term]) -> None:
+    for term in terms:
+        for factor in term.factors:
+            if not set(left.columns).isdisjoint(columns_of(factor)):
+                raise refusal(
+                    factor.source, "the outcome cannot explain itself", "leave it out of the right side"
+                )
