@@ -1,1 +1,17 @@
-"""TODO."""
+"""What crosses the wall: queries and releases, frozen records that can be written as JSON, logged and replayed."""
+
+from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats.queries.geometry import Geometry
+from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries.wire import query_from_json, release_from_json
+
+__all__ = [
+    "Geometry",
+    "LedgerEntry",
+    "ObjectiveQuery",
+    "ObjectiveRelease",
+    "Query",
+    "Release",
+    "query_from_json",
+    "release_from_json",
+]

@@ -10,7 +10,7 @@ and its distance from the true gradient has the bound of `Objective.gradient_err
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -25,10 +25,18 @@ BLOCK = 65_536
 """Rows handled at a time: keeps the temporaries in cache and memory flat."""
 
 
+def integer_bits(rows: int, summand: float) -> int:
+    """Return ``k`` such that ``rows`` numbers of at most ``summand``, as multiples of 2^-k, add up below 2^62."""
+    return 61 - math.ceil(math.log2(max(1, rows) * max(summand, 1.0)))
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Objective:
-    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,); the rest (D,)."""
+    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,); the rest (D,).
+
+    ``grid_bits`` is derived: summands are rounded to multiples of 2^-grid_bits, which 64-bit integers can add.
+    """
 
     loss: Loss
     X: FloatArray
@@ -38,6 +46,13 @@ class Objective:
     ridge: FloatArray
     centre: FloatArray
     linear: FloatArray
+    grid_bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the grid of the summands from their largest possible size."""
+        steepest = float(self.loss.lipschitz)
+        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
+        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), steepest * summand))
 
     def predictor(self, theta: FloatArray) -> FloatArray:
         """Return ``X theta + offset`` (n,)."""
@@ -45,21 +60,20 @@ class Objective:
 
     def value(self, theta: FloatArray) -> float:
         """Return ``F(theta)`` (to float accuracy; used for step lengths only)."""
-        loss = self.weights @ self.loss.value(self.predictor(theta), self.y)
+        loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
         step = theta - self.centre
-        return float(loss + 0.5 * step @ (self.ridge * step) + self.linear @ theta)
+        return loss + float(0.5 * (step @ (self.ridge * step))) + float(self.linear @ theta)
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
-        bits = self._grid_bits()
         total = np.zeros(len(theta), dtype=np.int64)
         for start in range(0, len(self.y), BLOCK):
             rows = slice(start, start + BLOCK)
             eta = self.X[rows] @ theta + self.offset[rows]
             residual = self.weights[rows] * self.loss.score(eta, self.y[rows])
-            summands = np.rint(np.ldexp(self.X[rows] * residual[:, None], bits))
+            summands = np.rint(np.ldexp(self.X[rows] * residual[:, None], self.grid_bits))
             total += summands.astype(np.int64).sum(axis=0)
-        return np.ldexp(total.astype(np.float64), -bits) + self.ridge * (theta - self.centre) + self.linear
+        return np.ldexp(total.astype(np.float64), -self.grid_bits) + self.ridge * (theta - self.centre) + self.linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
@@ -82,13 +96,7 @@ class Objective:
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
         per_row = self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + 11.0 * UNIT * m)
-        cells = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self._grid_bits())
+        cells = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + m * float(np.sum(self.weights * norms))
         return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
-
-    def _grid_bits(self) -> int:
-        """Return ``k`` such that summands rounded to multiples of 2^-k can be added in 64-bit integers."""
-        largest = float(np.max(np.abs(self.X), initial=0.0)) * float(np.max(self.weights, initial=0.0))
-        bound = max(1, len(self.y)) * max(float(self.loss.lipschitz) * largest, 1.0)
-        return 61 - math.ceil(math.log2(bound))

@@ -1,0 +1,27 @@
+"""From JSON text back to records: the only place that knows which kinds there are."""
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import SiteError
+from hdpstats.queries.base import Query, Release
+from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
+
+_QUERIES = {ObjectiveQuery.kind: ObjectiveQuery}
+_RELEASES = {ObjectiveRelease.kind: ObjectiveRelease}
+
+
+def query_from_json(text: str) -> Query:
+    """Read a query; raises SiteError when the text is not one."""
+    try:
+        fields = canonical.loads(text)
+        return _QUERIES[fields.pop("kind")].from_dict(fields)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise SiteError("this is not a query that hdpstats knows") from None
+
+
+def release_from_json(text: str) -> Release:
+    """Read a release; raises SiteError when the text is not one."""
+    try:
+        fields = canonical.loads(text)
+        return _RELEASES[fields.pop("kind")].from_dict(fields)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise SiteError("this is not a release that hdpstats knows") from None
