@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import HdpError, SchemaError
+from hdpstats._base.typing import FloatArray
 from hdpstats.data import coerce
 from hdpstats.data.columns import Binary, Categorical, Column, Continuous
 
@@ -29,7 +30,7 @@ def round_outward(value: float, *, rounding: str) -> float:
     return float(exact.quantize(step, rounding=rounding, context=_ARITHMETIC))
 
 
-def _from_numbers(values: "np.ndarray[Any, np.dtype[np.float64]]") -> Column:
+def _from_numbers(values: FloatArray) -> Column:
     low, high = float(values.min()), float(values.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         raise SchemaError("it holds an infinite value")
@@ -52,19 +53,18 @@ def column(cells: "pd.Series[Any]") -> Column:
     present = cells[cells.notna().to_numpy()]
     if len(present) == 0:
         raise SchemaError("it has no value")
-    if isinstance(present.dtype, pd.CategoricalDtype):
+    is_text = [isinstance(cell, str) for cell in present.to_numpy(dtype=object)]
+    if all(is_text) or isinstance(present.dtype, pd.CategoricalDtype):
         texts = coerce.texts(present)
         if None not in texts:
             return _from_texts(texts)
-        raise SchemaError("it holds something other than numbers, truth values or texts")
-    if all(isinstance(cell, str) for cell in present.to_numpy(dtype=object)):
-        return _from_texts(coerce.texts(present))
-    if any(isinstance(cell, str) for cell in present.to_numpy(dtype=object)):
+    elif any(is_text):
         raise SchemaError("it mixes texts with other values")
-    values = coerce.numbers(present)
-    if np.isnan(values).any():
-        raise SchemaError("it holds something other than numbers, truth values or texts")
-    return _from_numbers(values)
+    else:
+        values = coerce.numbers(present)
+        if not np.isnan(values).any():
+            return _from_numbers(values)
+    raise SchemaError("it holds something other than numbers, truth values or texts")
 
 
 def columns(frame: pd.DataFrame, declared: Mapping[str, Column]) -> dict[str, Column]:

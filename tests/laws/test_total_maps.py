@@ -1,0 +1,161 @@
+"""Laws of the total maps: any cell has a value within the declaration, which depends on that cell alone."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, NumericColumn, Offset, Weight
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import PrivateTable, admit_frame
+
+SCHEMA = Schema(
+    age=Continuous(20, 90),
+    grade=Categorical(["1", "2", "3", "nan", "a"], other="2"),
+    status=Binary(),
+    known=Binary(missing=1),
+    time=Duration(30),
+    weight=Weight(0.5),
+    offset=Offset(-2, 2),
+)
+
+
+class Refusing:
+    def _refuse(self, *args):
+        raise RuntimeError("a cell's method was called")
+
+    __float__ = __int__ = __index__ = __str__ = __repr__ = __bool__ = __eq__ = __hash__ = __len__ = _refuse
+
+
+class Subclass(float):
+    __float__ = Refusing._refuse
+
+
+CELLS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=-(10**500), max_value=10**500),
+    st.floats(),
+    st.floats(width=16).map(np.float16),
+    st.floats().map(np.longdouble),
+    st.integers(min_value=-(2**63), max_value=2**63 - 1).map(np.int64),
+    st.complex_numbers(),
+    st.decimals(),
+    st.sampled_from([Decimal("sNaN"), Decimal("1e99999"), Fraction(10**400), Fraction(1, 10**400)]),
+    st.fractions(),
+    st.text(),
+    st.text(alphabet="0123456789+-.eE_ naif"),
+    st.sampled_from(["1", "2", "3", "1.0", " 3 ", "nan", "NA", "inf", "True", "9" * 5000]),
+    st.binary(),
+    st.dates(),
+    st.datetimes(),
+    st.timedeltas(),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.integers(), st.integers(), max_size=2),
+    st.sampled_from([pd.NA, pd.NaT, np.nan, ..., float, len, np.array([1.0, 2.0]), np.array(3)]),
+    st.builds(Refusing),
+    st.builds(Subclass, st.floats()),
+)
+COLUMNS = st.sampled_from(list(SCHEMA))
+
+
+def objects(cells):
+    values = np.empty(len(cells), dtype=object)
+    for place, cell in enumerate(cells):
+        values[place] = cell
+    return pd.Series(values, dtype=object)
+
+
+def check_declared(column, admitted, length):
+    assert admitted.shape == (length,)
+    if isinstance(column, NumericColumn):
+        assert admitted.dtype == np.float64
+        assert bool(((column.lower <= admitted) & (admitted <= column.upper)).all())
+    else:
+        assert admitted.dtype == np.int64
+        assert bool(((admitted >= 0) & (admitted < len(column.levels))).all())
+
+
+@given(name=COLUMNS, cells=st.lists(CELLS, max_size=8))
+@settings(max_examples=400, deadline=None)
+def test_any_cells_are_admitted_each_on_its_own(name, cells):
+    column = SCHEMA[name]
+    with np.errstate(all="raise"):
+        admitted = column.admit(objects(cells))
+        alone = [column.admit(objects([cell]))[0] for cell in cells]
+    check_declared(column, admitted, len(cells))
+    assert admitted.tolist() == alone
+
+
+def typed(cells, name):
+    return pd.Series(cells, dtype=name)
+
+
+FLOATS = st.lists(st.floats(), min_size=1, max_size=8)
+TYPED = st.one_of(
+    st.builds(typed, FLOATS, st.sampled_from(["float64", "longdouble"])),
+    st.builds(typed, st.lists(st.floats(width=32), min_size=1, max_size=8), st.just("float32")),
+    st.builds(typed, st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.just("int64")),
+    st.builds(typed, st.lists(st.integers(-9, 9) | st.none(), min_size=1), st.just("Int64")),
+    st.builds(typed, st.lists(st.booleans() | st.none(), min_size=1), st.just("boolean")),
+    st.builds(
+        typed,
+        st.lists(st.sampled_from(["1", "2", "x", "2.5", "", "é"]) | st.none(), min_size=1),
+        st.sampled_from(["str", "string[python]", "string[pyarrow]", "category", "object"]),
+    ),
+    st.builds(typed, st.lists(st.integers(0, 4), min_size=1), st.just("category")),
+    FLOATS.map(lambda cells: pd.Series(cells).astype("Sparse[float]")),
+    st.lists(st.datetimes(), min_size=1).map(pd.Series),
+    st.lists(st.complex_numbers(), min_size=1).map(pd.Series),
+)
+
+
+@given(name=COLUMNS, cells=TYPED, odd=CELLS)
+@settings(max_examples=300, deadline=None)
+def test_an_odd_cell_that_changes_the_type_changes_no_other_cell(name, cells, odd):
+    column = SCHEMA[name]
+    with np.errstate(all="raise"):
+        before = column.admit(cells)
+        after = column.admit(objects([*cells.astype(object).tolist(), odd]))
+    check_declared(column, before, len(cells))
+    assert after[:-1].tolist() == before.tolist()
+
+
+def test_the_law_rejects_a_reading_that_depends_on_the_type_of_the_column():
+    def naive(cells):
+        return cells.astype("str").eq("1").to_numpy()
+
+    numbers = pd.Series([1.0, 2.0])
+    assert naive(numbers).tolist() != naive(objects([1, 2.0, "x"]))[:-1].tolist()
+    grade = SCHEMA["grade"]
+    assert grade.admit(numbers).tolist() == grade.admit(objects([1, 2.0, "x"]))[:-1].tolist()
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_a_table_admits_every_row_and_leaves_the_frame_as_it_was(rows):
+    schema = Schema({name: SCHEMA[name] for name in ("age", "grade", "status")})
+    frame = pd.DataFrame({name: objects([row[place] for row in rows]) for place, name in enumerate(schema)})
+    before = [[id(cell) for cell in frame[name].to_numpy()] for name in frame]
+    table = PrivateTable.from_frame(frame, schema)
+    whole, direct = table.admit(schema), admit_frame(frame, schema, schema)
+    assert [[id(cell) for cell in frame[name].to_numpy()] for name in frame] == before
+    assert whole.rows == direct.rows == table.rows == len(rows)
+    for name, values in {**whole.numeric, **whole.codes}.items():
+        check_declared(schema[name], values, len(rows))
+        other = direct.numeric[name] if name in direct.numeric else direct.codes[name]
+        assert values.tolist() == other.tolist()
+
+
+@pytest.mark.parametrize("name", list(SCHEMA))
+def test_missing_cells_take_the_declared_value(name):
+    column = SCHEMA[name]
+    admitted = column.admit(objects([None, math.nan, pd.NA, pd.NaT]))
+    expected = column.missing if isinstance(column, NumericColumn) else column.levels.index(column.other)
+    assert admitted.tolist() == [expected] * 4
