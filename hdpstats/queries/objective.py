@@ -34,7 +34,7 @@ class ObjectiveQuery(Query):
         Columns of the schema with case weights and offsets.
     """
 
-    kind: ClassVar[str] = "objective"
+    kind: ClassVar[str] = "objective-perturbation/1"
     formula: str
     loss: str
     geometry: Geometry
@@ -125,7 +125,7 @@ class ObjectiveRelease(Release):
         Where the ledger keeps it; None for a release read back from JSON.
     """
 
-    kind: ClassVar[str] = "objective"
+    kind: ClassVar[str] = "objective-perturbation/1"
     theta: tuple[float, ...]
     hessian: tuple[float, ...] | None
     noise_rate: float

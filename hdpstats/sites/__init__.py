@@ -1,1 +1,7 @@
-"""TODO."""
+"""The wall: private rows live inside a `Site`, and `Site.answer` is its only door."""
+
+from hdpstats.sites.local import LocalSite
+from hdpstats.sites.site import Site
+from hdpstats.sites.study import Study
+
+__all__ = ["LocalSite", "Site", "Study"]

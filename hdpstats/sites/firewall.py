@@ -1,0 +1,35 @@
+"""Nothing about a private row leaves through an exception, a traceback or a warning."""
+
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from hdpstats._base.errors import SiteError
+
+T = TypeVar("T")
+
+REFUSAL = "the private computation did not complete; the budget stays charged, and the same request may be sent again"
+"""The one text for every failure inside the wall."""
+
+
+def behind_the_wall(compute: Callable[[], T]) -> T:
+    """Run a computation on private rows; replace whatever it raises by one fixed error without cause or context.
+
+    The error is raised outside the handler, so that neither its context nor its frames lead to the data. Ctrl-C is
+    passed on, bare.
+    """
+    interrupted = False
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return compute()
+    except KeyboardInterrupt:
+        interrupted = True
+    except BaseException:  # noqa: BLE001, S110  (that is the point: nothing may pass)
+        pass
+    del compute
+    if interrupted:
+        raise KeyboardInterrupt
+    raise SiteError(REFUSAL)
