@@ -1,1 +1,10 @@
-"""TODO."""
+"""What was recorded: a durable account of the privacy spent on a dataset, charged before private rows are touched.
+
+`Ledger` is the account; `Request`, `Charge` and `StoredRelease` are what passes between it and a site.
+"""
+
+from hdpstats.ledger.ledger import Ledger
+from hdpstats.ledger.records import Charge, Request, StoredRelease, Verification
+from hdpstats.ledger.verification import verify_file
+
+__all__ = ["Charge", "Ledger", "Request", "StoredRelease", "Verification", "verify_file"]

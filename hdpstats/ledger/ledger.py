@@ -1,0 +1,319 @@
+"""The ledger of a dataset: charge, compute, record the release, hand it out."""
+
+import html
+import os
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Self, final
+
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError, LedgerError
+from hdpstats._base.validation import choice, exact, integer
+from hdpstats.ledger.bookkeeping import (
+    add_charge,
+    add_release,
+    continue_chain,
+    find_release,
+    open_account,
+    read_chain,
+)
+from hdpstats.ledger.chain import Chain
+from hdpstats.ledger.export import account_table, history_frame, write_export
+from hdpstats.ledger.location import locate
+from hdpstats.ledger.records import (
+    LARGEST_VERSION,
+    NOTHING,
+    Account,
+    Charge,
+    Entry,
+    Request,
+    StoredRelease,
+    Verification,
+    checked_dataset,
+    in_words,
+)
+from hdpstats.ledger.store import Store, read_entries
+from hdpstats.ledger.verification import verify_store
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.relation import Relation
+
+Number = int | float | Fraction | Decimal
+
+
+@final
+class Ledger:
+    """The account of the privacy spent on a dataset: durable, exact, append-only, tamper-evident.
+
+    A release is charged before private rows are touched, and recorded before it is handed out. A charge is
+    never refunded. An identical request returns the recorded release for free. Amounts are exact fractions
+    and add up (sequential composition, Dwork et al. 2006), and their sum never exceeds the total, whatever
+    the number of processes that charge at once: additive sums stay valid when each request is chosen after
+    seeing the releases before it (Rogers et al. 2016).
+
+    A release belongs to a dataset and version, never to a hash of the data: data that changed get a new
+    ``version``, which inherits what was spent, because the people in it may be the same.
+
+    Parameters
+    ----------
+    path_or_url
+        A file on a local disk (created if it does not exist; not a network share, where SQLite's write-ahead
+        log does not work), a database URL, or ``None`` for a ledger that lasts as long as this process.
+    dataset
+        The custodian's name for the data. One file may hold the accounts of several datasets.
+    version
+        The number of the data's revision.
+    epsilon, delta
+        The total that all releases from the dataset may cost together.
+    relation
+        Under which neighbouring relation the costs are counted: ``"replace_one"`` or ``"add_or_remove_one"``.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument has a wrong type or value.
+    LedgerError
+        If the file cannot be opened or does not verify, or the account was opened with other terms.
+
+    Examples
+    --------
+    >>> ledger = Ledger(None, dataset="trial", epsilon=3.0)
+    >>> print(ledger)
+    Ledger of dataset 'trial', version 1, in memory
+                   epsilon        delta
+    total                3            0
+    spent                0            0
+    remaining            3            0
+    0 charges, relation replace_one
+    """
+
+    def __init__(
+        self,
+        path_or_url: str | os.PathLike[str] | None,
+        *,
+        dataset: str,
+        version: int = 1,
+        epsilon: Number,
+        delta: Number = 0,
+        relation: str = "replace_one",
+    ) -> None:
+        account = Account(
+            dataset=checked_dataset(dataset),
+            budget=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")),
+            relation=choice(relation, name="relation", options=[each.value for each in Relation]),
+            spent=NOTHING,
+        )
+        self._dataset = account.dataset
+        self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
+        self._store = Store(locate(path_or_url), create=True)
+        self._store.write(self._store.prepare)
+        self._chain = self._store.read(read_chain)
+        if self._dataset not in self._chain.accounts:
+            self._store.write(partial(open_account, known=self._chain, account=account, version=self._version))
+        self._compare(account)
+
+    def _compare(self, asked: Account) -> None:
+        known = self._account()
+        if (known.budget, known.relation) != (asked.budget, asked.relation):
+            raise LedgerError(
+                f"the account of dataset {asked.dataset!r} was opened with a total of {in_words(known.budget)} "
+                f"and relation {known.relation!r}, not {in_words(asked.budget)} and {asked.relation!r}; these "
+                "are agreed once: open the ledger on its first terms"
+            )
+
+    @classmethod
+    def open_existing(
+        cls, path_or_url: str | os.PathLike[str], *, dataset: str | None = None, version: int = 1
+    ) -> Self:
+        """Open an account that exists, on its own terms; never creates or changes anything.
+
+        Parameters
+        ----------
+        path_or_url
+            The ledger's file or database URL. A read-only copy will do.
+        dataset
+            Which account; may be left out where there is only one.
+        version
+            The revision of the data that requests will be made for.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such ledger or account, or the ledger does not verify.
+        ArgumentError
+            If the ledger holds several datasets and none is named.
+        """
+        self = cls.__new__(cls)
+        self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
+        self._store = Store(locate(path_or_url), create=False)
+        self._store.read(self._store.prepare)
+        self._chain = self._store.read(read_chain)
+        self._dataset = self._only_dataset() if dataset is None else checked_dataset(dataset)
+        if self._dataset not in self._chain.accounts:
+            held = ", ".join(map(repr, self._chain.accounts)) or "none"
+            raise LedgerError(f"the ledger {self._store.place} has no dataset {self._dataset!r}; its datasets: {held}")
+        return self
+
+    def _only_dataset(self) -> str:
+        if len(self._chain.accounts) != 1:
+            held = ", ".join(map(repr, self._chain.accounts)) or "none"
+            raise ArgumentError(
+                f"dataset must be named where a ledger does not hold exactly one; its datasets: {held}",
+                argument="dataset",
+            )
+        return next(iter(self._chain.accounts))
+
+    @property
+    def dataset(self) -> str:
+        """The name of the dataset."""
+        return self._dataset
+
+    @property
+    def version(self) -> int:
+        """The revision of the data that requests are made for."""
+        return self._version
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation under which costs are counted."""
+        return self._account().relation
+
+    @property
+    def budget(self) -> Budget:
+        """The total."""
+        return self._account().budget
+
+    @property
+    def spent(self) -> Spend:
+        """The sum of all charges, under any version of the dataset."""
+        return self._account().spent
+
+    @property
+    def remaining(self) -> Spend:
+        """What is left of the total."""
+        return self._account().remaining
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry in the file. Noted elsewhere, it makes a later truncation visible."""
+        return self._latest().head
+
+    def _latest(self) -> Chain:
+        self._chain = self._store.read(partial(continue_chain, known=self._chain))
+        return self._chain
+
+    def _account(self) -> Account:
+        return self._latest().accounts[self._dataset]
+
+    def charge(self, request: Request, cost: Spend) -> Charge:
+        """Charge a request; durable when this returns, and the permission to compute its release.
+
+        A request that was charged before, under the same identity, is not charged again: its release was
+        either recorded (ask `stored` first) or never left, as when the process was killed in between, and may
+        be computed anew under the same charge.
+
+        Parameters
+        ----------
+        request
+            What is asked, for this ledger's dataset and version.
+        cost
+            What its release costs.
+
+        Raises
+        ------
+        InsufficientBudget
+            If the cost exceeds what is left; nothing is charged. Facts: requested, remaining, total.
+        ArgumentError
+            If the request is for another dataset or version, or the cost is nothing.
+        LedgerError
+            If the ledger is damaged or cannot be written.
+        """
+        if (request.dataset, request.version) != (self._dataset, self._version):
+            raise ArgumentError(
+                f"request is for dataset {request.dataset!r}, version {request.version}; the ledger was opened "
+                f"for {self._dataset!r}, version {self._version}",
+                argument="request",
+            )
+        if cost == NOTHING:
+            raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
+        return self._store.write(partial(add_charge, known=self._latest(), request=request, cost=cost))
+
+    def persist(self, charge: Charge, release_json: str) -> StoredRelease:
+        """Record the release of a charge and return what may be handed out; the first writer wins.
+
+        Where two processes computed the same request at once, both receive the release that was recorded
+        first; the noise of the other is lost and never seen.
+
+        Raises
+        ------
+        LedgerError
+            If the charge is not in this ledger, or the ledger is damaged or cannot be written.
+        """
+        if not isinstance(release_json, str):
+            raise ArgumentError("release_json must be JSON text", argument="release_json")
+        return self._store.write(partial(add_release, known=self._latest(), charge=charge, release_json=release_json))
+
+    def stored(self, request_id: str) -> StoredRelease | None:
+        """Return the recorded release of a request, for free, or ``None`` if there is none yet."""
+        return self._store.read(partial(find_release, chain=self._latest(), request_id=request_id))
+
+    def history(self) -> pd.DataFrame:
+        """Return one row per charge of this dataset, in order; public facts only.
+
+        Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``version``, ``mechanism`` and
+        ``model`` (the query's own words, if it has them), ``epsilon``, ``delta``, ``released`` (whether the
+        release was recorded), ``request`` (first 12 digits of its identity).
+        """
+        return history_frame(self._entries()[1])
+
+    def _entries(self) -> tuple[Chain, list[Entry]]:
+        """Return this dataset's entries, none of which is shown unless the whole file verifies."""
+        self._latest()
+        entries = self._store.read(lambda connection: list(read_entries(connection)))
+        return Chain().follow(entries), [entry for entry in entries if entry.dataset == self._dataset]
+
+    def verify(self, head: str | None = None) -> Verification:
+        """Recompute every hash and every sum of the whole file.
+
+        Parameters
+        ----------
+        head
+            A hash noted earlier, from `head` or from a result; it must still be on the chain. Without it a
+            file whose end was cut off, or that was rewritten from the beginning, cannot be told.
+
+        Raises
+        ------
+        LedgerError
+            If anything is damaged; the message and the fact ``entry`` say where.
+        """
+        self._latest()
+        return verify_store(self._store, head)
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write this dataset's entries to ``path``: JSON with totals, relation and head, or CSV, by suffix.
+
+        Raises
+        ------
+        ArgumentError
+            If the suffix is neither ``.json`` nor ``.csv``.
+        LedgerError
+            If the file cannot be written.
+        """
+        chain, entries = self._entries()
+        write_export(Path(path), account=chain.accounts[self._dataset], head=chain.head, entries=entries)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.place!r}, dataset={self._dataset!r}, version={self._version})"
+
+    def __str__(self) -> str:
+        chain = self._latest()
+        account = chain.accounts[self._dataset]
+        charges = sum(charge.dataset == self._dataset for charge in chain.charges.values())
+        title = f"Ledger of dataset {self._dataset!r}, version {self._version}, in {self._store.place}"
+        noun = "charge" if charges == 1 else "charges"
+        return f"{title}\n{account_table(account)}\n{charges} {noun}, relation {account.relation}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"

@@ -1,0 +1,76 @@
+"""Where a ledger is kept: a path, a URL or memory, checked before anything is opened."""
+
+import os
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError as UrlError
+
+from hdpstats._base.errors import ArgumentError, LedgerError
+
+MEMORY = URL.create("sqlite")
+
+
+def locate(path_or_url: str | os.PathLike[str] | None) -> URL:
+    """Return the database URL of a ledger; a path becomes an absolute path to a SQLite file.
+
+    ``None`` and ``":memory:"`` mean memory. Text that contains ``://`` is a URL.
+    """
+    if path_or_url is None or path_or_url in ("", ":memory:"):
+        return MEMORY
+    if not isinstance(path_or_url, str | os.PathLike):
+        raise ArgumentError("path_or_url must be a path, a database URL or None", argument="path_or_url")
+    place = os.fspath(path_or_url)
+    if "://" not in place:
+        return URL.create("sqlite", database=str(Path(place).expanduser().absolute()))
+    try:
+        url = make_url(place)
+    except (UrlError, ValueError):
+        raise ArgumentError("path_or_url is not a database URL", argument="path_or_url") from None
+    if url.get_backend_name() != "sqlite":
+        return url
+    if url.database in (None, "", ":memory:"):
+        return MEMORY
+    if str(url.database).startswith("file:"):
+        return url
+    return url.set(database=str(Path(str(url.database)).absolute()))
+
+
+def in_memory(url: URL) -> bool:
+    """Whether the ledger would vanish with this process."""
+    named = str(url.database or ":memory:")
+    return url.get_backend_name() == "sqlite" and (":memory:" in named or url.query.get("mode") == "memory")
+
+
+def file_of(url: URL) -> Path | None:
+    """Return the SQLite file of a URL, or ``None`` where there is none to look at."""
+    plain = url.get_backend_name() == "sqlite" and url.database and not url.database.startswith("file:")
+    return Path(str(url.database)) if plain else None
+
+
+def shown(url: URL) -> str:
+    """Name the place in messages and tables, without a password."""
+    if in_memory(url):
+        return "memory"
+    return str(file_of(url) or url.render_as_string(hide_password=True))
+
+
+def check_place(url: URL, *, create: bool) -> None:
+    """Refuse a place that cannot hold a ledger; with ``create`` the file may be missing but must be writable.
+
+    A file whose write permission was taken away counts as read-only even for a superuser.
+    """
+    path = file_of(url)
+    if path is None:
+        return
+    if path.is_dir():
+        raise LedgerError(f"the ledger {path} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise LedgerError(f"the directory {path.parent} of the ledger does not exist; create it first")
+    if not path.exists():
+        if not create:
+            raise LedgerError(f"there is no ledger {path}; check the name")
+    elif not path.is_file():
+        raise LedgerError(f"the ledger {path} is not an ordinary file; name another")
+    elif create and not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise LedgerError(f"the ledger {path} is read-only and cannot be charged; give yourself write permission")

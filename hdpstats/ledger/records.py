@@ -1,0 +1,179 @@
+"""The records of a ledger: what is asked, what was charged, what was handed out, what is written in the file."""
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import integer, text
+from hdpstats.privacy.budget import Budget, Spend
+
+LARGEST_VERSION = 10**6
+NOTHING = Spend(Fraction(0))
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def checked_sha256(value: object, *, name: str) -> str:
+    """Return ``value`` in lower case if it is the hexadecimal form of a SHA-256."""
+    digest = value.lower() if isinstance(value, str) else ""
+    if not _SHA256.fullmatch(digest):
+        raise ArgumentError(f"{name} must be a SHA-256 of 64 hexadecimal digits", argument=name)
+    return digest
+
+
+def checked_dataset(value: object) -> str:
+    """Return the name of a dataset: 1 to 200 printable characters."""
+    name = text(value, name="dataset", longest=200)
+    if not name.isprintable():
+        raise ArgumentError("dataset must be a name of printable characters on one line", argument="dataset")
+    return name
+
+
+def in_words(amount: Spend | Budget) -> str:
+    """Write an amount with every digit of its floats, so that 0.1 + 0.2 is seen to differ from 0.3."""
+    epsilon, delta = (
+        str(part.numerator) if part.denominator == 1 else repr(float(part)) for part in (amount.epsilon, amount.delta)
+    )
+    return f"(epsilon = {epsilon}, delta = {delta})"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What identifies a release: two requests with the same `id` are one request and are charged once.
+
+    A request never depends on private rows. The dataset is named, not hashed: the hash of a table would
+    tell anybody who can guess the table that the guess is right.
+
+    Parameters
+    ----------
+    dataset, version
+        The custodian's name for the data, and the number of the data's revision.
+    schema_sha256
+        SHA-256 of the declared schema.
+    public_sha256
+        SHA-256 of the public frame that the query refers to; ``None`` without public rows.
+    query_json
+        The query as JSON text; kept in canonical form, so that spacing and the order of keys do not matter.
+    replicate
+        1, 2, …: a new replicate is a new draw of the noise and a new charge.
+
+    Raises
+    ------
+    ArgumentError
+        If a field has the wrong form.
+    """
+
+    dataset: str
+    version: int
+    schema_sha256: str
+    public_sha256: str | None
+    query_json: str
+    replicate: int = 1
+    body: str = field(init=False, repr=False)
+    id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Validate the fields, write the query in canonical form, and derive the identity."""
+        public = self.public_sha256
+        try:
+            query = canonical.loads(self.query_json)
+            query_json = canonical.dumps(query)
+        except (TypeError, ValueError, RecursionError):
+            raise ArgumentError("query_json must be the JSON text of a query", argument="query_json") from None
+        fields = {
+            "dataset": checked_dataset(self.dataset),
+            "version": integer(self.version, name="version", lower=1, upper=LARGEST_VERSION),
+            "schema_sha256": checked_sha256(self.schema_sha256, name="schema_sha256"),
+            "public_sha256": None if public is None else checked_sha256(public, name="public_sha256"),
+            "replicate": integer(self.replicate, name="replicate", lower=1, upper=10**9),
+        }
+        identity = {**fields, "query": query}
+        derived = {"query_json": query_json, "body": canonical.dumps(identity), "id": canonical.sha256(identity)}
+        for name, value in {**fields, **derived}.items():
+            object.__setattr__(self, name, value)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """A cost that is durably recorded: the permission to compute the release of one request.
+
+    ``entry`` is the number of the charge in the ledger, as `Ledger.history` shows it.
+    """
+
+    request_id: str
+    dataset: str
+    version: int
+    cost: Spend
+    entry: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRelease:
+    """A release that is durably recorded and may be handed out, any number of times.
+
+    ``entry`` is the number of its charge; ``head`` is the hash of its own entry, a point of the chain that
+    `Ledger.verify` can be asked about later.
+    """
+
+    request_id: str
+    release_json: str
+    entry: int
+    head: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A ledger file that verifies: the number of its entries, the hash of the last one, its datasets."""
+
+    entries: int
+    head: str
+    datasets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        noun = "entry verifies" if self.entries == 1 else "entries verify"
+        return f"{self.entries} {noun}; head {self.head}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The terms of a dataset's account, and what was spent under any version of it."""
+
+    dataset: str
+    budget: Budget
+    relation: str
+    spent: Spend
+
+    @property
+    def remaining(self) -> Spend:
+        """What is left."""
+        return self.budget.less(self.spent)
+
+    def affords(self, cost: Spend) -> bool:
+        """Whether a further cost stays within the total, compared as exact fractions."""
+        left = self.remaining
+        return cost.epsilon <= left.epsilon and cost.delta <= left.delta
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row of the append-only table, exactly as it is stored; amounts are fractions written as text."""
+
+    seq: int
+    kind: str
+    dataset: str
+    version: int
+    request_id: str
+    epsilon: str
+    delta: str
+    body: str
+    at: str
+    previous_hash: str
+    hash: str

@@ -1,0 +1,249 @@
+"""The database of a ledger: two tables, durable transactions, errors that say what to do.
+
+The code is SQLAlchemy Core and knows no dialect except in `_on_connect` and `_on_begin`, which set a SQLite
+file to write-ahead logging with a full flush at every commit, and take the write lock at the beginning of a
+transaction that will write. Connections live for one transaction, so that a forked or spawned worker never
+shares one; only a ledger in memory keeps its connection, and it refuses to work in another process.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, TypeVar, final
+
+from sqlalchemy import (
+    URL,
+    CheckConstraint,
+    Column,
+    Connection,
+    Engine,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    event,
+    false,
+    insert,
+    inspect,
+    select,
+    update,
+)
+from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from hdpstats._base.errors import LedgerError
+from hdpstats.ledger.location import check_place, in_memory, shown
+from hdpstats.ledger.records import Account, Entry
+
+T = TypeVar("T")
+
+METADATA = MetaData()
+
+ACCOUNT = Table(
+    "account",
+    METADATA,
+    Column("dataset", String(200), primary_key=True),
+    Column("epsilon", Text, nullable=False),
+    Column("delta", Text, nullable=False),
+    Column("relation", Text, nullable=False),
+    Column("opened_at", Text, nullable=False),
+)
+
+ENTRY = Table(
+    "entry",
+    METADATA,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("kind", String(10), nullable=False),
+    Column("dataset", String(200), ForeignKey(ACCOUNT.c.dataset), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("request_id", String(64), nullable=False),
+    Column("epsilon", Text, nullable=False),
+    Column("delta", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("previous_hash", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    UniqueConstraint("kind", "request_id"),
+    CheckConstraint("kind IN ('open', 'charge', 'release')"),
+)
+
+_OURS = set(METADATA.tables)
+_ATTEMPTS = 50
+_REMEDIES = {
+    "not a database": "it is damaged or no ledger; restore it from a copy that verifies, or name another file",
+    "malformed": "it is damaged; restore it from a copy that verifies",
+    "no such column": "its tables are not those of a ledger; name another file",
+    "readonly": "it is read-only; give yourself write permission to it and its directory, or use a copy",
+    "unable to open": "check the name and the permissions of its directory",
+    "locked": "another process has been writing for a minute; repeat the call",
+    "disk is full": "free some space on its disk and repeat the call",
+}
+
+
+def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
+    """Yield the stored entries in order, beginning with number ``first``."""
+    query = select(ENTRY).where(ENTRY.c.seq >= first).order_by(ENTRY.c.seq)
+    return (Entry(**row) for row in connection.execute(query).mappings())
+
+
+def read_accounts(connection: Connection) -> dict[str, tuple[str, str, str]]:
+    """Return (epsilon, delta, relation) by dataset, as the account table has them."""
+    rows = connection.execute(select(ACCOUNT)).mappings()
+    return {row["dataset"]: (row["epsilon"], row["delta"], row["relation"]) for row in rows}
+
+
+def lock_accounts(connection: Connection) -> None:
+    """Hold every account until the transaction ends: the chain of entries runs through all of them.
+
+    Where the database has no row locks (SQLite), the transaction holds the file already.
+    """
+    connection.execute(select(ACCOUNT.c.dataset).order_by(ACCOUNT.c.dataset).with_for_update()).all()
+
+
+def write_account(connection: Connection, account: Account, *, opened_at: str) -> None:
+    """Insert a new account."""
+    row = {
+        "dataset": account.dataset,
+        "epsilon": str(account.budget.epsilon),
+        "delta": str(account.budget.delta),
+        "relation": account.relation,
+        "opened_at": opened_at,
+    }
+    connection.execute(insert(ACCOUNT).values(row))
+
+
+def write_entry(connection: Connection, entry: Entry) -> None:
+    """Append an entry."""
+    connection.execute(insert(ENTRY).values(asdict(entry)))
+
+
+@final
+class Store:
+    """Transactions on the database of a ledger.
+
+    Parameters
+    ----------
+    url
+        From `locate`.
+    create
+        Whether the tables may be created where the database is empty.
+
+    Raises
+    ------
+    LedgerError
+        If the place cannot hold a ledger, or whenever the database refuses.
+    """
+
+    def __init__(self, url: URL, *, create: bool) -> None:
+        check_place(url, create=create)
+        self.place = shown(url)
+        self._create = create
+        self._memory = in_memory(url)
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._engine = self._connectable(url)
+
+    def _connectable(self, url: URL) -> Engine:
+        options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
+        if url.get_backend_name() == "sqlite":
+            options["connect_args"] = {"timeout": 60, "check_same_thread": False}
+        if self._memory:
+            options["poolclass"] = StaticPool
+        try:
+            engine = create_engine(url, **options)
+        except (NoSuchModuleError, ImportError, TypeError) as error:
+            raise LedgerError(
+                f"the ledger {self.place} needs a database driver: {error}; install it or name a file"
+            ) from None
+        if engine.dialect.name == "sqlite":
+            create = self._create
+            event.listen(engine, "connect", lambda raw, _: _on_connect(raw, create=create))
+            event.listen(engine, "begin", _on_begin)
+        weakref.finalize(self, engine.dispose)
+        return engine
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Return ``work(connection)`` done in one transaction, durable when this returns, or not done at all.
+
+        Two writers that took the same number for their entries cannot both commit: the second starts over.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._transaction(writes=True) as connection:
+                    return work(connection)
+            except IntegrityError:
+                continue
+        raise LedgerError(f"the ledger {self.place} is too busy; repeat the call")
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return ``work(connection)`` on one consistent state of the database."""
+        with self._transaction(writes=False) as connection:
+            return work(connection)
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
+        if self._memory and os.getpid() != self._process:
+            raise LedgerError(
+                "a ledger in memory belongs to the process that opened it, since a copy would spend the same "
+                "budget again; give the ledger a file"
+            )
+        if self._memory:
+            self._lock.acquire()
+        try:
+            with self._engine.execution_options(**self._options(writes=writes)).begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except (SQLAlchemyError, ImportError) as error:
+            raise self._explained(error) from None
+        finally:
+            if self._memory:
+                self._lock.release()
+
+    def _options(self, *, writes: bool) -> dict[str, Any]:
+        """Say what a transaction sees: a reader one state, a writer what is true once it holds its locks."""
+        if self._engine.dialect.name == "sqlite":
+            return {"writes": writes}
+        return {"isolation_level": "READ COMMITTED" if writes else "REPEATABLE READ"}
+
+    def _explained(self, error: Exception) -> LedgerError:
+        """Say what to do; never what was being written, which may be a release that was not recorded yet."""
+        origin = error.orig if isinstance(error, DBAPIError) else error
+        reason = (str(origin).splitlines() or [type(origin).__name__])[0]
+        known = (remedy for symptom, remedy in _REMEDIES.items() if symptom in reason)
+        remedy = next(known, "a request that was charged is not charged again when the call is repeated")
+        return LedgerError(f"the ledger {self.place} cannot be used ({reason}): {remedy}")
+
+    def prepare(self, connection: Connection) -> None:
+        """Create the tables in an empty database; refuse one that holds something else or cannot be written."""
+        tables = set(inspect(connection).get_table_names())
+        if not tables >= _OURS:
+            if tables or not self._create:
+                raise LedgerError(f"{self.place} is a database but no ledger; name a ledger or a new file")
+            METADATA.create_all(connection)
+        elif self._create:
+            # Changes no row, but fails where rows cannot be changed.
+            connection.execute(update(ACCOUNT).where(false()).values(relation=ACCOUNT.c.relation))
+
+
+def _on_connect(raw: Any, *, create: bool) -> None:
+    """Make a new SQLite connection durable; a database that is no ledger keeps its journal mode."""
+    raw.isolation_level = None
+    for pragma in ("busy_timeout=60000", "synchronous=FULL", "foreign_keys=ON"):
+        raw.execute(f"PRAGMA {pragma}")
+    tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables >= _OURS or (create and not tables):
+        raw.execute("PRAGMA journal_mode=WAL")
+
+
+def _on_begin(connection: Connection) -> None:
+    """Begin a SQLite transaction, with the write lock where it will write."""
+    mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
+    connection.exec_driver_sql(f"BEGIN {mode}")

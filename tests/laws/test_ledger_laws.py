@@ -1,0 +1,151 @@
+"""Laws of the ledger: whatever is asked in whatever order, the sum of the charges stays within the total."""
+
+import functools
+import sqlite3
+import tempfile
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdpstats._base.errors import InsufficientBudget, LedgerError
+from hdpstats.ledger import Ledger, Request, verify_file
+from hdpstats.privacy.budget import Spend
+
+epsilons = st.one_of(
+    st.floats(min_value=1e-9, max_value=2).map(lambda number: Fraction(str(number))),
+    st.fractions(min_value=Fraction(1, 1000), max_value=2, max_denominator=1000),
+)
+deltas = st.sampled_from([Fraction(0), Fraction(1, 10**6), Fraction(1, 10)])
+costs = st.builds(Spend, epsilons, deltas)
+ZERO = Spend(Fraction(0))
+
+
+def request_for(number, version=1):
+    return Request(
+        dataset="d",
+        version=version,
+        schema_sha256="0" * 64,
+        public_sha256=None,
+        query_json="{}",
+        replicate=number + 1,
+    )
+
+
+def total_of(spends):
+    return sum(spends, ZERO)
+
+
+def attempt(ledger, number, cost):
+    try:
+        return ledger.charge(request_for(number), cost)
+    except InsufficientBudget:
+        return None
+
+
+@settings(max_examples=40, deadline=None)
+@given(total=costs, asked=st.lists(costs, max_size=8))
+def test_the_sum_of_the_charges_is_what_is_spent_and_never_exceeds_the_total(total, asked):
+    ledger = Ledger(None, dataset="d", epsilon=total.epsilon, delta=total.delta)
+    granted = ZERO
+    for number, cost in enumerate(asked):
+        fits = granted.epsilon + cost.epsilon <= total.epsilon and granted.delta + cost.delta <= total.delta
+        assert (attempt(ledger, number, cost) is not None) == fits
+        granted = granted + cost if fits else granted
+        assert ledger.spent == granted
+        assert ledger.spent.fits_in(ledger.budget)
+        assert ledger.spent + ledger.remaining == total
+    assert len(ledger.history()) == ledger.verify().entries - 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(asked=st.lists(epsilons, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))))
+def test_a_total_that_suffices_suffices_in_every_order(asked):
+    for order in asked:
+        ledger = Ledger(None, dataset="d", epsilon=sum(order))
+        for number, epsilon in enumerate(order):
+            ledger.charge(request_for(number), Spend(epsilon))
+        assert ledger.remaining == ZERO
+
+
+steps = st.tuples(st.sampled_from(["charge", "persist", "reopen"]), st.integers(0, 3), st.integers(1, 3))
+
+
+@settings(max_examples=15, deadline=None)
+@given(script=st.lists(steps, max_size=12))
+def test_a_file_remembers_each_request_once_through_replays_reopenings_and_versions(script):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        ledger = Ledger(path, dataset="d", epsilon=1)
+        charges, releases = {}, {}
+        for step, (verb, number, version) in enumerate(script):
+            key = (number, ledger.version)
+            if verb == "reopen":
+                ledger = Ledger(path, dataset="d", version=version, epsilon=1)
+            elif verb == "charge" and (key in charges or len(charges) < 5):
+                charge = ledger.charge(request_for(*key), Spend(Fraction(1, 5)))
+                assert charges.setdefault(key, charge) == charge
+            elif verb == "charge":
+                with pytest.raises(InsufficientBudget):
+                    ledger.charge(request_for(*key), Spend(Fraction(1, 5)))
+            elif key in charges:
+                release = ledger.persist(charges[key], f"[{step}]")
+                assert releases.setdefault(key, release) == release
+            assert ledger.spent.epsilon == Fraction(len(charges), 5)
+            assert ledger.stored(request_for(number, ledger.version).id) == releases.get((number, ledger.version))
+        assert verify_file(path).entries == 1 + len(charges) + len(releases)
+
+
+@functools.cache
+def content_and_head():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        ledger = Ledger(path, dataset="d", epsilon=1)
+        for number in (0, 1):
+            ledger.persist(ledger.charge(request_for(number), Spend(Fraction(1, 7))), "{}")
+        return path.read_bytes(), ledger.head
+
+
+@contextmanager
+def copy_of_a_ledger():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        path.write_bytes(content_and_head()[0])
+        yield path
+
+
+COLUMNS = ["kind", "dataset", "version", "request_id", "epsilon", "delta", "body", "at", "previous_hash", "hash"]
+values = st.one_of(st.text(max_size=8), st.integers(0, 9), st.binary(max_size=4), st.sampled_from(["1/7", "{}"]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seq=st.integers(1, 5), column=st.sampled_from(COLUMNS), value=values)
+def test_any_change_of_any_field_of_any_entry_is_noticed(seq, column, value):
+    with copy_of_a_ledger() as path:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA ignore_check_constraints = ON")
+            was = connection.execute(f"SELECT {column} FROM entry WHERE seq = {seq}").fetchone()
+            connection.execute(f"UPDATE OR IGNORE entry SET {column} = ? WHERE seq = {seq}", [value])
+            connection.commit()
+            became = connection.execute(f"SELECT {column} FROM entry WHERE seq = {seq}").fetchone()
+        if (type(was[0]), was) == (type(became[0]), became):
+            assert verify_file(path).entries == 5
+        else:
+            with pytest.raises(LedgerError, match=f"entry {seq}|dataset"):
+                verify_file(path)
+
+
+@settings(max_examples=15, deadline=None)
+@given(kept=st.integers(0, 4))
+def test_any_truncation_is_noticed_by_a_noted_head(kept):
+    with copy_of_a_ledger() as path:
+        noted = content_and_head()[1]
+        assert verify_file(path, noted).entries == 5
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"DELETE FROM entry WHERE seq > {kept}")
+            connection.commit()
+        with pytest.raises(LedgerError):
+            verify_file(path, noted)

@@ -1,0 +1,138 @@
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from hdpstats._base.errors import ArgumentError, LedgerError
+from hdpstats.ledger import Ledger, verify_file
+
+
+def opened(place):
+    return Ledger(place, dataset="trial", epsilon=3)
+
+
+@pytest.mark.parametrize("place", [None, ":memory:", "sqlite://", "sqlite:///:memory:"])
+def test_memory_leaves_no_file_and_each_ledger_is_its_own(place, request_for, cost, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = opened(place)
+    ledger.charge(request_for(), cost(1))
+    assert ledger.spent == cost(1)
+    assert ledger.verify().entries == 2
+    assert opened(place).spent == cost(0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_a_string_and_a_url_are_the_same_file_wherever_the_process_goes(
+    path, request_for, cost, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(path.parent)
+    ledger = opened(path.name)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    ledger.charge(request_for(), cost(1))
+    for place in (path, str(path), f"sqlite:///{path}"):
+        assert opened(place).spent == cost(1)
+
+
+def test_a_file_is_durable_and_leaves_nothing_else_behind(path, request_for, cost):
+    opened(path).charge(request_for(), cost(1))
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_every_connection_flushes_fully(path):
+    ledger = opened(path)
+    pragma = "PRAGMA synchronous"
+    assert ledger._store.read(lambda connection: connection.exec_driver_sql(pragma).scalar()) == 2
+
+
+def test_a_missing_directory_is_named_and_not_created(tmp_path):
+    with pytest.raises(LedgerError, match=r"directory .*missing.* does not exist"):
+        opened(tmp_path / "missing" / "trial.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_is_not_a_ledger(tmp_path):
+    with pytest.raises(LedgerError, match="is a directory"):
+        opened(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_refused_untouched(path):
+    path.write_bytes(b"age,sex\n" * 1000)
+    for opening in (opened, Ledger.open_existing, verify_file):
+        with pytest.raises(LedgerError, match="no ledger"):
+            opening(path)
+    assert path.read_bytes() == b"age,sex\n" * 1000
+
+
+def test_a_database_that_is_no_ledger_is_refused_untouched(path, sql):
+    sql(path, "CREATE TABLE patients (age)")
+    before = path.read_bytes()
+    for opening in (opened, Ledger.open_existing, verify_file):
+        with pytest.raises(LedgerError, match="no ledger"):
+            opening(path)
+    assert path.read_bytes() == before
+
+
+def test_tables_of_other_shape_are_refused(path, sql):
+    sql(path, "CREATE TABLE account (x)")
+    sql(path, "CREATE TABLE entry (y)")
+    with pytest.raises(LedgerError, match="not those of a ledger"):
+        Ledger.open_existing(path)
+
+
+def test_a_file_without_write_permission_can_be_read_but_not_opened_for_charging(filled):
+    filled.chmod(0o444)
+    with pytest.raises(LedgerError, match="read-only"):
+        opened(filled)
+    assert Ledger.open_existing(filled, dataset="trial").verify().entries == 7
+
+
+def test_a_read_only_database_is_refused_on_opening_and_on_charging(filled, request_for, cost):
+    url = f"sqlite:///file:{filled}?mode=ro&uri=true"
+    with pytest.raises(LedgerError, match="read-only"):
+        opened(url)
+    reader = Ledger.open_existing(url, dataset="trial")
+    with pytest.raises(LedgerError, match="read-only"):
+        reader.charge(request_for(9), cost(1))
+    assert reader.spent == cost("0.75")
+
+
+def test_opening_what_exists_never_creates(path):
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger.open_existing(path)
+    assert not path.exists()
+    path.touch()
+    with pytest.raises(LedgerError, match="no ledger"):
+        Ledger.open_existing(path)
+    assert path.read_bytes() == b""
+
+
+def test_opening_what_exists_takes_its_terms(path, request_for, cost):
+    Ledger(path, dataset="trial", epsilon=2, delta=0.5, relation="add_or_remove_one")
+    ledger = Ledger.open_existing(path, version=2)
+    assert (ledger.dataset, ledger.version, ledger.relation) == ("trial", 2, "add_or_remove_one")
+    assert (ledger.budget.epsilon, ledger.budget.delta) == (2, cost(0, "0.5").delta)
+    ledger.charge(request_for(version=2), cost(2))
+    assert ledger.remaining == cost(0, "0.5")
+
+
+def test_a_dataset_must_be_named_among_several_and_must_exist(filled):
+    with pytest.raises(ArgumentError, match="'trial', 'other'"):
+        Ledger.open_existing(filled)
+    with pytest.raises(LedgerError, match="no dataset 'third'; its datasets: 'trial', 'other'"):
+        Ledger.open_existing(filled, dataset="third")
+
+
+@pytest.mark.parametrize("place", [3, "http://["])
+def test_a_place_that_cannot_be_is_refused(place):
+    with pytest.raises((ArgumentError, LedgerError), match=r"path_or_url|driver"):
+        opened(place)
+
+
+def test_a_home_directory_is_understood(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", os.fspath(tmp_path))
+    opened("~/trial.db")
+    assert (tmp_path / "trial.db").is_file()

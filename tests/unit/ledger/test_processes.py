@@ -1,0 +1,201 @@
+"""Several processes and threads on one ledger, and processes that die."""
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from hdpstats._base.errors import InsufficientBudget, LedgerError
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Spend
+
+PRELUDE = """
+import os, signal, sys
+from fractions import Fraction
+from hdpstats._base.errors import InsufficientBudget
+from hdpstats.ledger import Ledger, Request
+from hdpstats.privacy.budget import Spend
+
+path, worker = sys.argv[1], sys.argv[2]
+def request_for(number, **query):
+    return Request(dataset="trial", version=1, schema_sha256="ab" * 32, public_sha256=None,
+                   query_json='{"formula":"y ~ age","kind":"objective"}', replicate=number)
+ledger = Ledger(path, dataset="trial", epsilon=1)
+"""
+
+SPEND_ALL = """
+made = 0
+try:
+    for number in range(1, 10**6):
+        charge = ledger.charge(request_for(number + 10**6 * int(worker)), Spend(Fraction(1, 100)))
+        made += 1
+        ledger.persist(charge, "{}")
+except InsufficientBudget:
+    print(made)
+"""
+
+SAME_REQUEST = """
+charge = ledger.charge(request_for(7), Spend(Fraction(1, 2)))
+print(ledger.persist(charge, '{"worker":%s}' % worker).release_json)
+"""
+
+DIE_BEFORE_PERSIST = """
+ledger.charge(request_for(1), Spend(Fraction(1, 2)))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+DIE_WITHIN_THE_TRANSACTION = """
+from hdpstats.ledger import bookkeeping
+write_entry = bookkeeping.write_entry
+def write_and_die(connection, entry):
+    write_entry(connection, entry)
+    os.kill(os.getpid(), signal.SIGKILL)
+bookkeeping.write_entry = write_and_die
+ledger.charge(request_for(1), Spend(Fraction(1, 2)))
+"""
+
+
+def start(script, path, worker):
+    command = [sys.executable, "-c", PRELUDE + script, str(path), str(worker)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def outputs(script, path, workers):
+    processes = [start(script, path, worker) for worker in range(workers)]
+    results = [process.communicate(timeout=120) for process in processes]
+    assert [error for _, error in results] == [""] * workers
+    return [output.strip() for output, _ in results]
+
+
+def test_eight_processes_open_a_new_file_and_make_exactly_a_hundred_charges_of_a_hundredth(path):
+    counts = [int(count) for count in outputs(SPEND_ALL, path, 8)]
+    assert sum(counts) == 100
+    assert sum(count > 0 for count in counts) > 1
+    ledger = Ledger(path, dataset="trial", epsilon=1)
+    assert ledger.spent == Spend(Fraction(1))
+    assert ledger.history()["released"].sum() == 100
+    assert ledger.verify().entries == 201
+
+
+def test_processes_with_the_same_request_pay_once_and_receive_the_same_release(path):
+    released = outputs(SAME_REQUEST, path, 3)
+    assert len(set(released)) == 1
+    assert Ledger(path, dataset="trial", epsilon=1).spent == Spend(Fraction(1, 2))
+
+
+def test_a_process_killed_before_its_release_has_paid_and_may_finish_for_free(path, request_for):
+    process = start(DIE_BEFORE_PERSIST, path, 0)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    ledger = Ledger(path, dataset="trial", epsilon=1)
+    assert ledger.spent == Spend(Fraction(1, 2))
+    assert list(ledger.history()["released"]) == [False]
+    assert ledger.stored(request_for(1).id) is None
+    charge = ledger.charge(request_for(1), Spend(Fraction(1, 2)))
+    assert ledger.persist(charge, '{"params":[1]}').release_json == '{"params":[1]}'
+    assert ledger.spent == Spend(Fraction(1, 2))
+    assert ledger.verify().entries == 3
+
+
+def test_a_process_killed_within_the_transaction_has_not_charged(path, request_for):
+    process = start(DIE_WITHIN_THE_TRANSACTION, path, 0)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    ledger = Ledger(path, dataset="trial", epsilon=1)
+    assert ledger.spent == Spend(Fraction(0))
+    ledger.charge(request_for(1), Spend(Fraction(1)))
+
+
+@pytest.mark.parametrize("kept_in", ["memory", "file"])
+def test_threads_share_a_ledger(path, request_for, kept_in):
+    ledger = Ledger(None if kept_in == "memory" else path, dataset="trial", epsilon=1)
+    barrier = threading.Barrier(4)
+
+    def spend(worker):
+        barrier.wait()
+        made = 0
+        for number in range(8):
+            try:
+                charge = ledger.charge(request_for(1 + 8 * worker + number), Spend(Fraction(1, 20)))
+            except InsufficientBudget:
+                continue
+            ledger.persist(charge, "{}")
+            made += 1
+        return made
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(spend, range(4))) == 20
+    assert ledger.remaining == Spend(Fraction(0))
+    assert ledger.verify().entries == 41
+
+
+def spend_in_a_child(ledger, request, answer):
+    try:
+        answer.put(str(ledger.charge(request, Spend(Fraction(1, 4))).entry))
+    except LedgerError as error:
+        answer.put(str(error))
+
+
+def answer_of_a_forked_child(ledger, request):
+    context = multiprocessing.get_context("fork")
+    answer = context.Queue()
+    child = context.Process(target=spend_in_a_child, args=(ledger, request, answer))
+    child.start()
+    result = answer.get(timeout=60)
+    child.join()
+    return result
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_worker_charges_the_same_file(path, request_for):
+    ledger = Ledger(path, dataset="trial", epsilon=1)
+    assert answer_of_a_forked_child(ledger, request_for(1)) == "2"
+    assert ledger.charge(request_for(2), Spend(Fraction(1, 4))).entry == 3
+    assert ledger.spent == Spend(Fraction(1, 2))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_worker_cannot_spend_a_budget_in_memory_a_second_time(request_for):
+    ledger = Ledger(None, dataset="trial", epsilon=1)
+    assert "give the ledger a file" in answer_of_a_forked_child(ledger, request_for(1))
+    assert ledger.spent == Spend(Fraction(0))
+
+
+def test_a_writer_that_lost_a_race_starts_over():
+    ledger = Ledger(None, dataset="trial", epsilon=1)
+    attempts = []
+
+    def work(connection):
+        attempts.append(connection)
+        if len(attempts) < 3:
+            raise IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
+        return "done"
+
+    assert ledger._store.write(work) == "done"
+    assert len(attempts) == 3
+
+
+def test_a_writer_that_always_loses_gives_up():
+    ledger = Ledger(None, dataset="trial", epsilon=1)
+
+    def work(connection):
+        raise IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
+
+    with pytest.raises(LedgerError, match="too busy"):
+        ledger._store.write(work)
+
+
+def test_a_failed_write_never_shows_what_was_written(filled, request_for, cost):
+    reader = Ledger.open_existing(f"sqlite:///file:{filled}?mode=ro&uri=true", dataset="trial")
+    charge = reader.charge(request_for(2), cost("0.25"))
+    with pytest.raises(LedgerError) as caught:
+        reader.persist(charge, '{"params":[0.123456789]}')
+    error = caught.value
+    assert error.__suppress_context__
+    assert "0.123456789" not in f"{error}{error.__context__}"

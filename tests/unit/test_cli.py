@@ -1,0 +1,131 @@
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+from hdpstats import __version__
+from hdpstats.cli import main
+from hdpstats.ledger import Ledger, Request
+from hdpstats.privacy.budget import Spend
+
+
+def fill(path, dataset):
+    ledger = Ledger(path, dataset=dataset, epsilon=3)
+    request = Request(
+        dataset=dataset,
+        version=1,
+        schema_sha256="0" * 64,
+        public_sha256=None,
+        query_json='{"kind":"objective","formula":"event ~ age"}',
+    )
+    ledger.persist(ledger.charge(request, Spend(Fraction(1, 2))), "{}")
+    return ledger
+
+
+@pytest.fixture
+def path(tmp_path):
+    fill(tmp_path / "one.db", "rotterdam")
+    return tmp_path / "one.db"
+
+
+@pytest.fixture
+def path_of_two(path):
+    fill(path, "gbsg")
+    return path
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*words):
+        code = main(["ledger", *map(str, words)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_show_prints_totals_and_charges(run, path):
+    code, out, err = run("show", path)
+    assert (code, err) == (0, "")
+    assert str(Ledger.open_existing(path)) in out
+    assert "event ~ age" in out
+    assert "objective" in out
+    assert "..." not in out
+
+
+def test_show_without_charges_prints_totals_only(run, tmp_path):
+    ledger = Ledger(tmp_path / "new.db", dataset="d", epsilon=1)
+    assert run("show", tmp_path / "new.db") == (0, f"{ledger}\n", "")
+
+
+def test_several_datasets_need_a_name(run, path_of_two):
+    code, out, err = run("show", path_of_two)
+    assert (code, out) == (2, "")
+    assert "'rotterdam', 'gbsg'" in err
+    code, out, _ = run("show", path_of_two, "--dataset", "gbsg")
+    assert code == 0
+    assert "dataset 'gbsg'" in out
+    assert run("show", path_of_two, "--dataset", "nobody")[0] == 1
+
+
+def test_verify_covers_all_datasets_and_takes_a_head(run, path_of_two):
+    head = Ledger.open_existing(path_of_two, dataset="gbsg").head
+    assert run("verify", path_of_two) == (0, f"6 entries verify; head {head}\n", "")
+    assert run("verify", path_of_two, "--head", head)[0] == 0
+    code, out, err = run("verify", path_of_two, "--head", "0" * 63 + "1")
+    assert (code, out) == (1, "")
+    assert "not on the chain" in err
+    assert run("verify", path_of_two, "--head", "abc")[0] == 2
+
+
+def test_a_damaged_file_does_not_verify(run, path, tmp_path):
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(path.read_bytes().replace(b"event ~ age", b"event ~ sex"))
+    for verb in ("verify", "show"):
+        code, out, err = run(verb, damaged)
+        assert (code, out) == (1, "")
+        assert "at entry 2" in err
+        assert err.count("\n") == 1
+
+
+def test_export_writes_the_file(run, path, tmp_path):
+    assert run("export", path, tmp_path / "out.json") == (0, "", "")
+    assert json.loads((tmp_path / "out.json").read_text())["dataset"] == "rotterdam"
+    code, _, err = run("export", path, tmp_path / "out.xlsx")
+    assert code == 2
+    assert ".json or .csv" in err
+    assert run("export", path, tmp_path / "missing" / "out.csv")[0] == 1
+
+
+@pytest.mark.parametrize("words", [["show"], ["verify"], ["export"]])
+def test_a_missing_file_is_refused_in_one_line_and_not_created(run, tmp_path, words):
+    extra = [tmp_path / "out.csv"] if words == ["export"] else []
+    code, out, err = run(*words, tmp_path / "missing.db", *extra)
+    assert (code, out) == (1, "")
+    assert err.startswith("hdpstats: there is no ledger")
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [[], ["ledger"], ["ledger", "spend", "x"], ["ledger", "show"], ["other"]])
+def test_wrong_usage_exits_with_two(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "usage: hdpstats" in capsys.readouterr().err
+
+
+def test_the_command_line_runs_as_a_process(path):
+    def process(*words):
+        command = [sys.executable, "-m", "hdpstats.cli", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    shown = process("ledger", "show", path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "rotterdam" in shown.stdout
+    refused = process("ledger", "verify", path.with_name("missing.db"))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "Traceback" not in refused.stderr
+    assert process("--version").stdout == f"hdpstats {__version__}\n"
