@@ -60,9 +60,7 @@ def fingerprint(mechanism: Mechanism) -> float:
                     chosen = epsilon_bound(int(event[:RELEASES].sum()), int(other[:RELEASES].sum()), RELEASES)
                     if chosen > best:
                         best = chosen
-                        certified = epsilon_bound(
-                            int(event[RELEASES:].sum()), int(other[RELEASES:].sum()), RELEASES
-                        )
+                        certified = epsilon_bound(int(event[RELEASES:].sum()), int(other[RELEASES:].sum()), RELEASES)
     return certified
 
 
@@ -96,9 +94,7 @@ def cylinder(query: float, count: int) -> np.ndarray:
 
 
 def opendp(query: float, count: int) -> np.ndarray:
-    return opendp_adapter.laplace(
-        [query] * count, scale=1 / EPSILON, sensitivity=Fraction(1), epsilon=EPSILON
-    )
+    return opendp_adapter.laplace([query] * count, scale=1 / EPSILON, sensitivity=Fraction(1), epsilon=EPSILON)
 
 
 def test_floating_point_noise_is_caught() -> None:

@@ -55,9 +55,7 @@ def test_ball(dimension: int) -> None:
 @pytest.mark.parametrize("dimension", [10, 50])
 @pytest.mark.parametrize("radius", [Fraction(1, 3), Fraction(2)])
 def test_cylinder(dimension: int, radius: Fraction) -> None:
-    noise = CylinderNoise(
-        dimension=dimension, rate=Fraction(1), radius=radius, grid_axis=STEP, grid_ball=STEP / 8
-    )
+    noise = CylinderNoise(dimension=dimension, rate=Fraction(1), radius=radius, grid_axis=STEP, grid_ball=STEP / 8)
     draws = np.array([noise.draw() for _ in range(DRAWS[dimension])], dtype=float)
     axis = np.abs(draws[:, 0]) * float(STEP)
     side = np.linalg.norm(draws[:, 1:], axis=1) * float(STEP / 8 / radius)

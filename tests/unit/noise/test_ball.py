@@ -1,13 +1,18 @@
 """The record of ball noise: its halves, its arguments, its extremes. Its law is tested in tests/privacy."""
 
+from collections.abc import Sequence
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise import BallNoise
+from hdpstats.noise import BallNoise, ball
 from hdpstats.noise.ball import _halve, _Leaf, _Node
+from hdpstats.noise.bernoulli import bernoulli_exp_roots
+from hdpstats.noise.intervals import root_sum_bounds
+
+Terms = Sequence[tuple[Fraction, int]]
 
 
 def nodes(node: _Leaf | _Node) -> list[_Node]:
@@ -20,17 +25,42 @@ def leaves(node: _Leaf | _Node) -> list[_Leaf]:
 
 @pytest.mark.parametrize("dimension", [2, 3, 7, 50])
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(10**9, 7), Fraction(1, 2**200), Fraction(2**200)])
-def test_rates_of_halves_meet_the_condition_of_the_proof_and_waste_little(
-    dimension: int, rate: Fraction
-) -> None:
+def test_rates_of_halves_meet_the_condition_of_the_proof_and_waste_little(dimension: int, rate: Fraction) -> None:
     tree = _halve(dimension, rate)
     assert len(leaves(tree)) == dimension
     for node in nodes(tree):
         squares = node.first.rate**2 + node.second.rate**2
         assert squares <= node.rate**2
         assert squares >= node.rate**2 * (1 - Fraction(1, 2**29))
-        assert node.first.rate > 0
-        assert node.second.rate > 0
+        share = Fraction(len(leaves(node.first)), len(leaves(node)))
+        assert abs(node.first.rate**2 / node.rate**2 - share) < Fraction(1, 2**29)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 5, 12])
+@pytest.mark.parametrize("rate", [Fraction(1, 2**22), Fraction(5, 7)])
+def test_every_coin_gets_the_exponent_of_the_proof(
+    dimension: int, rate: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tosses: list[tuple[float, float, Terms]] = []
+
+    def recording(estimate: float, magnitude: float, terms: Terms) -> bool:
+        tosses.append((estimate, magnitude, terms))
+        return bernoulli_exp_roots(estimate, magnitude, terms)
+
+    monkeypatch.setattr(ball, "bernoulli_exp_roots", recording)
+    noise = BallNoise(dimension=dimension, rate=rate)
+    merges = {(node.rate, -node.first.rate, -node.second.rate) for node in nodes(noise._root)}
+    for _ in range(40):
+        noise.draw()
+    assert {tuple(rate for rate, _ in terms) for _, _, terms in tosses} == merges
+    for estimate, magnitude, terms in tosses:
+        (_, whole), (_, first), (_, second) = terms
+        assert whole == first + second
+        low, high = root_sum_bounds(terms, 200)
+        error = Fraction(magnitude) / 2**48 + Fraction(1, 2**60)
+        assert high >= 0
+        assert Fraction(estimate) - error <= Fraction(low, 2**200) <= Fraction(high, 2**200)
+        assert Fraction(high, 2**200) <= Fraction(estimate) + error
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 33])

@@ -1,12 +1,16 @@
 """The record of cylinder noise: its proposals, its arguments. Its law is tested in tests/privacy."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
+import mpmath
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise import CylinderNoise, TwoSidedGeometric
+from hdpstats.noise import CylinderNoise, TwoSidedGeometric, cylinder
+from hdpstats.noise.bernoulli import bernoulli_exp_roots
 from hdpstats.noise.cylinder import _propose
+from hdpstats.noise.intervals import root_sum_bounds
 
 DECLARED = {
     "dimension": 4,
@@ -15,6 +19,10 @@ DECLARED = {
     "grid_axis": Fraction(1, 8),
     "grid_ball": Fraction(1, 16),
 }
+
+
+def real(x: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(x.numerator) / x.denominator
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 11])
@@ -27,6 +35,46 @@ def test_proposals_meet_the_condition_of_the_proof(dimension: int, per_v: Fracti
     assert plan.end.axis == per_t - plan.axis.rate > 0 > plan.end.ball == -plan.ball.rate
     assert plan.side.ball == per_v - plan.ball.rate > 0 > plan.side.axis == -plan.axis.rate
     assert Fraction(plan.t_weight, plan.v_weight) == (per_t / per_v) ** 2
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 6])
+@pytest.mark.parametrize("radius", [Fraction(1, 3), Fraction(2)])
+def test_every_coin_gets_the_exponent_of_the_proof(
+    dimension: int, radius: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tosses: list[tuple[float, float, Sequence[tuple[Fraction, int]]]] = []
+
+    def recording(estimate: float, magnitude: float, terms: Sequence[tuple[Fraction, int]]) -> bool:
+        tosses.append((estimate, magnitude, terms))
+        return bernoulli_exp_roots(estimate, magnitude, terms)
+
+    monkeypatch.setattr(cylinder, "bernoulli_exp_roots", recording)
+    noise = CylinderNoise(**{**DECLARED, "dimension": dimension, "radius": radius})
+    per_t, per_v = noise.rate * noise.grid_axis, noise.rate * noise.grid_ball / radius
+    plan = _propose(dimension, per_t, per_v)
+    for _ in range(100):
+        noise.draw()
+    assert len({terms[0][0] for _, _, terms in tosses}) == 2
+    with mpmath.workprec(300):
+        for estimate, magnitude, ((_, t_square), (_, v_square)) in tosses:
+            t, v = mpmath.sqrt(t_square), mpmath.sqrt(v_square)
+            largest = max(real(per_t) * t, real(per_v) * v)
+            exponent = largest - real(plan.axis.rate) * t - real(plan.ball.rate) * v
+            assert exponent >= -(mpmath.mpf(2) ** -250)
+            assert abs(exponent - estimate) <= mpmath.mpf(magnitude) / 2**48 + mpmath.mpf(2) ** -60
+
+
+def test_integers_and_doubles_of_a_coin_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[float, float, Sequence[tuple[Fraction, int]]]] = []
+    monkeypatch.setattr(cylinder, "bernoulli_exp_roots", lambda *coin: told.append(coin) or True)
+    noise = CylinderNoise(**DECLARED)
+    for _ in range(200):
+        noise.draw()
+    for estimate, magnitude, terms in told:
+        low, high = root_sum_bounds(terms, 200)
+        error = Fraction(magnitude) / 2**48 + Fraction(1, 2**60)
+        assert Fraction(estimate) - error <= Fraction(low, 2**200)
+        assert Fraction(high, 2**200) <= Fraction(estimate) + error
 
 
 def test_draws_are_integers() -> None:
@@ -53,9 +101,7 @@ def test_record_compares_by_its_law_and_shows_it() -> None:
     noise = CylinderNoise(**DECLARED)
     assert noise == CylinderNoise(**DECLARED)
     assert noise != CylinderNoise(**{**DECLARED, "radius": Fraction(1)})
-    assert repr(noise).startswith(
-        "CylinderNoise(dimension=4, rate=Fraction(1, 3), radius=Fraction(3, 2), grid"
-    )
+    assert repr(noise).startswith("CylinderNoise(dimension=4, rate=Fraction(1, 3), radius=Fraction(3, 2), grid")
     assert "_proposals" not in repr(noise)
 
 

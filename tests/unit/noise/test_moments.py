@@ -12,7 +12,7 @@ from hdpstats.noise.moments import ball_variance, cylinder_variance
 
 def summed_variances(dimension: int, rate: float, radius: float | None) -> list[float]:
     """Variances from a sum of exp(-rate K) over a grid of points; K is the ball's norm or the cylinder's."""
-    reach, points = 26.0 / rate, {1: 20001, 2: 1201, 3: 161}[dimension]
+    reach, points = 26.0 / rate, {1: 20001, 2: 1201, 3: 121}[dimension]
     axis = np.linspace(-reach, reach, points)
     scales = [1.0] + [1.0 if radius is None else radius] * (dimension - 1)
     grids = np.meshgrid(*(axis * scale for scale in scales), indexing="ij")

@@ -36,12 +36,8 @@ def constructors() -> tuple[Callable[[float], object], Callable[[float], object]
     opendp.mod.enable_features("contrib")
     domain = opendp.domains.vector_domain(opendp.domains.atom_domain(T=float, nan=False))
     return (
-        lambda scale: opendp.measurements.make_laplace(
-            domain, opendp.metrics.l1_distance(T=float), scale=scale
-        ),
-        lambda scale: opendp.measurements.make_gaussian(
-            domain, opendp.metrics.l2_distance(T=float), scale=scale
-        ),
+        lambda scale: opendp.measurements.make_laplace(domain, opendp.metrics.l1_distance(T=float), scale=scale),
+        lambda scale: opendp.measurements.make_gaussian(domain, opendp.metrics.l2_distance(T=float), scale=scale),
     )
 
 
@@ -65,26 +61,18 @@ def test_laws_of_the_noise() -> None:
         assert kstest(noisy, law(3.0, 3.0).cdf).pvalue < ALPHA
 
 
-@pytest.mark.parametrize(
-    "epsilon", [Fraction(1, 10), Fraction(7, 10), Fraction(1), Fraction(3), Fraction(10, 3)]
-)
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(7, 10), Fraction(1), Fraction(3), Fraction(10, 3)])
 def test_the_textbook_scale_is_enough(epsilon: Fraction) -> None:
     sensitivity = Fraction(2, 3)
-    noisy = opendp_adapter.laplace(
-        [0.0], scale=sensitivity / epsilon, sensitivity=sensitivity, epsilon=epsilon
-    )
+    noisy = opendp_adapter.laplace([0.0], scale=sensitivity / epsilon, sensitivity=sensitivity, epsilon=epsilon)
     assert np.isfinite(noisy).all()
-    noisy = opendp_adapter.gaussian(
-        [0.0], scale=sensitivity / epsilon, sensitivity=sensitivity, rho=epsilon**2 / 2
-    )
+    noisy = opendp_adapter.gaussian([0.0], scale=sensitivity / epsilon, sensitivity=sensitivity, rho=epsilon**2 / 2)
     assert np.isfinite(noisy).all()
 
 
 def test_a_scale_too_small_is_refused_with_the_facts() -> None:
     with pytest.raises(MechanismError, match=r"the noise costs epsilon = 1\.0") as refusal:
-        opendp_adapter.laplace(
-            [0.0], scale=Fraction(999_999, 10**6), sensitivity=Fraction(1), epsilon=Fraction(1)
-        )
+        opendp_adapter.laplace([0.0], scale=Fraction(999_999, 10**6), sensitivity=Fraction(1), epsilon=Fraction(1))
     assert refusal.value.allowed == 1
     assert 1 < refusal.value.certified < 1.01
     with pytest.raises(MechanismError, match="raise the scale or rho"):
