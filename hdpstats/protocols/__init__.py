@@ -1,1 +1,10 @@
-"""TODO."""
+"""Protocols as data flow: from public state to the next query. A protocol never sees a site.
+
+``public`` prepares the public side (whitened rows, the public fit); ``objective`` turns it and an epsilon into the query of
+objective perturbation.
+"""
+
+from hdpstats.protocols.objective import choose_query
+from hdpstats.protocols.public import PublicFit, PublicRows, WhitenedPublic, public_rows, whitened_public
+
+__all__ = ["PublicFit", "PublicRows", "WhitenedPublic", "choose_query", "public_rows", "whitened_public"]

@@ -1,0 +1,65 @@
+"""Ordinary maximum likelihood on public rows: what R's ``glm`` computes, no noise, no penalty, no cost."""
+
+import warnings
+
+import numpy as np
+
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.inference.estimate import Estimate
+from hdpstats.losses import Loss
+from hdpstats.solvers import Objective, minimise
+
+ALIASED = 1e-7
+"""A column whose part outside the span of the columns before it is relatively smaller than this is not identified."""
+
+
+def maximum_likelihood(
+    X: FloatArray, y: FloatArray, *, weights: FloatArray, offset: FloatArray, loss: Loss, terms: tuple[str, ...]
+) -> Estimate:
+    """Return the maximum-likelihood fit with its model-based covariance (the inverse of the observed information).
+
+    ``weights`` are prior weights as in ``glm``. A coefficient that the rows do not identify is NaN (R's NA): of aliased
+    columns the first is kept. Where the likelihood has no maximum (perfect separation) a `RuntimeWarning` says so.
+    """
+    kept = identified(X[weights > 0])
+    p = int(kept.sum())
+    columns = X[:, kept]
+    scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(X) else np.ones(p)
+    objective = Objective(
+        loss=loss, X=columns / scale, y=y, weights=weights, offset=offset, ridge=np.zeros(p), centre=np.zeros(p),
+        linear=np.zeros(p),
+    )
+    theta = minimise(objective, start=np.zeros(p)).theta
+    information = objective.hessian(theta)
+    if p and float(np.max(np.abs(objective.predictor(theta)), initial=0.0)) > 30.0:
+        warnings.warn(
+            "fitted probabilities numerically 0 or 1 occurred: the public rows are separated and the likelihood has no "
+            "maximum; coefficients and standard errors mean little",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    values, covariance = np.full(len(kept), np.nan), np.full((len(kept), len(kept)), np.nan)
+    values[kept] = theta / scale
+    covariance[np.ix_(kept, kept)] = np.linalg.pinv(information) / np.outer(scale, scale)
+    note = None if kept.all() else (
+        "A coefficient that public rows do not identify is NaN: "
+        + ", ".join(term for term, is_kept in zip(terms, kept, strict=True) if not is_kept) + "."
+    )
+    zero = np.where(np.isnan(covariance), np.nan, 0.0)
+    return Estimate(
+        label="maximum likelihood", terms=terms, values=values, sampling=covariance, privacy=zero, note=note
+    )
+
+
+def identified(X: FloatArray) -> BoolArray:
+    """Return which columns (p,) are not linear combinations of the columns before them (Gram-Schmidt, twice)."""
+    basis = np.zeros((len(X), 0))
+    kept = np.zeros(X.shape[1], dtype=bool)
+    for j, column in enumerate(X.T):
+        rest = column - basis @ (basis.T @ column)
+        rest = rest - basis @ (basis.T @ rest)
+        size, left = float(np.linalg.norm(column)), float(np.linalg.norm(rest))
+        if left > ALIASED * size:
+            kept[j] = True
+            basis = np.column_stack([basis, rest / left])
+    return kept

@@ -1,0 +1,128 @@
+r"""The public side: rows, whitened rows, and a public fit that is always there.
+
+The public fit is a posterior mode in whitened coordinates under a normal prior whose spread is chosen by the Laplace
+evidence of the public rows (MacKay 1992). It exists under separation and collinearity, and its curvature is the covariance that
+pooling uses. It costs nothing: no private row takes part.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.data.public import PublicTable
+from hdpstats.design import Design
+from hdpstats.design.geometry import from_public, whiten
+from hdpstats.losses import Loss
+from hdpstats.queries.geometry import Geometry
+from hdpstats.solvers import Objective, minimise
+
+FEWEST_ROWS = 40
+"""Public rows needed for a public geometry; fewer give way to the schema's box."""
+
+PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
+"""Prior standard deviations of whitened slopes among which the evidence chooses."""
+
+INTERCEPT_SPREAD = 3.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicRows:
+    """Complete public rows, clipped to the schema's bounds as private rows are.
+
+    ``X`` (n, D) design with the intercept first; ``y`` (n,) or None where the outcome is not public; ``weights``, ``offset`` (n,).
+    """
+
+    X: FloatArray
+    y: FloatArray | None
+    weights: FloatArray
+    offset: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicFit:
+    """The public fit in whitened coordinates: mode ``theta`` (D,) and covariance (D, D)."""
+
+    theta: FloatArray
+    covariance: FloatArray
+    information: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WhitenedPublic:
+    """Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit."""
+
+    geometry: Geometry
+    X: FloatArray
+    mallows: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+    fit: PublicFit | None
+
+    @property
+    def centre(self) -> FloatArray:
+        """Where the ridge pulls to: the public fit, or zero without public outcomes."""
+        return self.fit.theta if self.fit is not None else np.zeros(self.geometry.dimension)
+
+
+def public_rows(table: PublicTable, design: Design, *, weights: str | None, offset: str | None) -> PublicRows:
+    """Return the complete public rows of a design; the outcome may be absent as a whole column."""
+    extra = [name for name in (weights, offset) if name is not None]
+    covariates = [name for name in design.needs if name != design.response]
+    outcome = [design.response] if design.response in table.names else []
+    rows = table.admitted([*covariates, *outcome, *extra])
+    return PublicRows(
+        X=design.matrix(rows),
+        y=rows.numeric[design.response] if outcome else None,
+        weights=rows.numeric[weights] if weights is not None else np.ones(rows.rows),
+        offset=rows.numeric[offset] if offset is not None else np.zeros(rows.rows),
+    )
+
+
+def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPublic:
+    """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
+    first = int(design.intercept)
+    geometry = from_public(
+        rows.X, lower=design.lower[first:].tolist(), upper=design.upper[first:].tolist(),
+        intercept=design.intercept, radius=1.0,
+    )
+    whitened = whiten(geometry, rows.X)
+    fit = None if rows.y is None else _fit(whitened.X, rows, loss, intercept=design.intercept)
+    return WhitenedPublic(
+        geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=rows.weights, offset=rows.offset, fit=fit
+    )
+
+
+def _fit(X: FloatArray, rows: PublicRows, loss: Loss, *, intercept: bool) -> PublicFit:
+    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
+    D = X.shape[1]
+    y = rows.y if rows.y is not None else np.zeros(len(X))
+    best, best_evidence = None, -math.inf
+    for spread in PRIOR_SPREADS:
+        ridge = np.full(D, spread**-2.0)
+        if intercept:
+            ridge[0] = INTERCEPT_SPREAD**-2.0
+        objective = Objective(
+            loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=np.zeros(D),
+            linear=np.zeros(D),
+        )
+        theta = minimise(objective, start=np.zeros(D)).theta
+        hessian = objective.hessian(theta)
+        evidence = -objective.value(theta) + 0.5 * float(np.sum(np.log(ridge)))
+        evidence -= 0.5 * float(np.linalg.slogdet(hessian)[1])
+        if evidence > best_evidence:
+            best, best_evidence = (objective, theta, hessian), evidence
+    if best is None:
+        return PublicFit(theta=np.zeros(D), covariance=np.eye(D), information=np.zeros((D, D)))
+    objective, theta, hessian = best
+    curvature = loss.curvature(objective.predictor(theta), y)
+    meat = X.T @ ((rows.weights**2 * curvature)[:, None] * X) + np.diag(objective.ridge)
+    inverse = np.linalg.inv(hessian)
+    return PublicFit(
+        theta=theta, covariance=inverse @ meat @ inverse, information=hessian - np.diag(objective.ridge)
+    )
