@@ -70,13 +70,10 @@ def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
     groups: list[tuple[DesignColumn, ...]] = [(_INTERCEPT,)] if parsed.intercept else []
     for term, dummies in zip(parsed.terms, coded, strict=True):
         choices = [
-            _factor_columns(factor, readings[factor], boxes, dummies=factor in dummies)
-            for factor in term.factors
+            _factor_columns(factor, readings[factor], boxes, dummies=factor in dummies) for factor in term.factors
         ]
         if sum(map(len, groups)) + math.prod(map(len, choices)) > MOST_COLUMNS:
-            raise refusal(
-                term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels"
-            )
+            raise refusal(term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels")
         groups.append(_term_columns(choices))
     return _assemble(parsed, boxes, groups)
 
@@ -88,9 +85,7 @@ def _assemble(
     seen: set[str] = set()
     for column in columns:
         if column.name in seen:
-            raise refusal(
-                column.name, "two columns of the design have this name", "rename a column or a level"
-            )
+            raise refusal(column.name, "two columns of the design have this name", "rename a column or a level")
         seen.add(column.name)
     ends = list(itertools.accumulate((len(group) for group in groups), initial=0))
     read = (name for term in parsed.terms for factor in term.factors for name in columns_of(factor))
@@ -186,6 +181,4 @@ def _times(a: DesignColumn, b: DesignColumn) -> DesignColumn:
 def _design_column(
     name: str, bounds: Interval, *, expressions: tuple[Expression, ...] = (), levels: tuple[Level, ...] = ()
 ) -> DesignColumn:
-    return DesignColumn(
-        name=name, lower=bounds.lower, upper=bounds.upper, expressions=expressions, levels=levels
-    )
+    return DesignColumn(name=name, lower=bounds.lower, upper=bounds.upper, expressions=expressions, levels=levels)

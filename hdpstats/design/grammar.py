@@ -86,9 +86,7 @@ def _call(cursor: Cursor) -> Operation:
     start = cursor.position
     name = cursor.next().text
     if name in _CATEGORICAL:
-        raise refusal(
-            f"{name}()", "a level is not a number", f"write {name}(column) on its own, as in a:C(b)"
-        )
+        raise refusal(f"{name}()", "a level is not a number", f"write {name}(column) on its own, as in a:C(b)")
     if name != "scale" and name not in FUNCTIONS:
         raise function_refusal(name)
     cursor.take("(")

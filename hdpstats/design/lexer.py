@@ -158,9 +158,7 @@ def _foreign(piece: str) -> FormulaError:
         remedy = "use plain letters, and backticks around a column name with other letters"
         return refusal(ascii(piece)[1:-1], "a formula is written in plain ASCII", remedy)
     if keyword.iskeyword(piece):
-        return refusal(
-            piece, "it is a word of Python, not of a formula", f"a column of that name is `{piece}`"
-        )
+        return refusal(piece, "it is a word of Python, not of a formula", f"a column of that name is `{piece}`")
     if piece[0].isdigit():
         return refusal(piece, "it is neither a number nor a name", "write numbers as 2, 0.5 or 1e3")
     if piece[0] == "." and len(piece) > 1:

@@ -113,9 +113,7 @@ def parse(text: object) -> ParsedFormula:
     tokens = tokenize(text)
     tildes = [index for index, token in enumerate(tokens) if token.operator == "~"]
     if len(tildes) != 1:
-        raise refusal(
-            "~", f"the formula has {len(tildes)} of them", 'write one between outcome and terms: "y ~ x"'
-        )
+        raise refusal("~", f"the formula has {len(tildes)} of them", 'write one between outcome and terms: "y ~ x"')
     left = plain_outcome(read_left_side(tokens[: tildes[0]]))
     terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
     _check_outcome_is_apart(left, terms)
@@ -151,12 +149,20 @@ def read_right_side(tokens: Sequence[Token]) -> tuple[tuple[Term, ...], bool]:
     algebra, factors = read_algebra(tokens)
     expanded = [
         tuple(factors[int(factor.expr.removeprefix("v"))] for factor in product.factors if factor.expr != "1")
-        for product in Formula(algebra, _parser=_ALGEBRA, _ordering="degree")
+        for product in _expand(algebra)
     ]
     terms = tuple(Term(factors=product) for product in expanded if product)
     if len(terms) > MOST_TERMS:
         raise refusal("formula", f"it has {len(terms)} terms", f"at most {MOST_TERMS} are read")
     return terms, len(terms) < len(expanded)
+
+
+def _expand(algebra: str) -> Formula:
+    """Return formulaic's terms by increasing degree; it fails on some empty sets, such as ``(v0 - v0)/v1``."""
+    try:
+        return Formula(algebra, _parser=_ALGEBRA, _ordering="degree")
+    except Exception:  # whatever a parser of other people raises is about the formula
+        raise refusal("formula", "its terms cannot be worked out", "write out the terms that you need") from None
 
 
 def _no_plain_outcome(source: str) -> FormulaError:
@@ -168,6 +174,4 @@ def _check_outcome_is_apart(left: LeftSide, terms: Sequence[Term]) -> None:
     for term in terms:
         for factor in term.factors:
             if not set(left.columns).isdisjoint(columns_of(factor)):
-                raise refusal(
-                    factor.source, "the outcome cannot explain itself", "leave it out of the right side"
-                )
+                raise refusal(factor.source, "the outcome cannot explain itself", "leave it out of the right side")

@@ -24,12 +24,8 @@ _FUNCTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("cut", "qcut", "bin", "ntile"), (_LEARNS, _LEVELS)),
     **dict.fromkeys(("hashed", "interval", "ifelse", "where"), ("it makes new groups", _LEVELS)),
     **dict.fromkeys(("lag", "lead", "diff", "cumsum"), (_LEARNS, "prepare such a column and declare it")),
-    **dict.fromkeys(
-        ("rank", "mean", "median", "sd", "var", "min", "max", "sum", "quantile"), (_LEARNS, _NUMBER)
-    ),
-    **dict.fromkeys(
-        ("ordered", "relevel", "Treatment", "Sum", "Poly"), (_ORDER, "declare the reference first")
-    ),
+    **dict.fromkeys(("rank", "mean", "median", "sd", "var", "min", "max", "sum", "quantile"), (_LEARNS, _NUMBER)),
+    **dict.fromkeys(("ordered", "relevel", "Treatment", "Sum", "Poly"), (_ORDER, "declare the reference first")),
     **dict.fromkeys(("as.factor", "Factor", "category"), (_RENAMED, "write factor(x) or C(x)")),
     **dict.fromkeys(("as.numeric", "float", "int"), ("a level is not a number", "declare it as Continuous")),
     **dict.fromkeys(("strata", "cluster", "frailty", "tt", "ridge"), (_SURVIVAL, "leave it out")),

@@ -64,9 +64,7 @@ class _Reader:
         number = self._cursor.next().text
         alone = self._cursor.peek() is END or self._cursor.peek().operator in ("+", "-")
         if number not in ("0", "1") or not alone or not top:
-            reason = (
-                "the only numbers between terms are 1 and 0, alone and outside parentheses, for the intercept"
-            )
+            reason = "the only numbers between terms are 1 and 0, alone and outside parentheses, for the intercept"
             raise refusal(number, reason, "write arithmetic inside I( ), such as I(2 * x)")
         if number == "0":
             sign = "-" if sign == "+" else "+"
