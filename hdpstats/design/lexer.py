@@ -99,7 +99,7 @@ def spell(tokens: Sequence[Token]) -> str:
     pieces: list[str] = []
     after_operand = False
     for token in tokens:
-        binary = after_operand and token.operator in ("+", "-", "*", "/")
+        binary = after_operand and token.operator in ("+", "-", "*", "/", "~")
         pieces.append(f" {token.text} " if binary else ", " if token.operator == "," else token.spelled)
         after_operand = token.operator in ("", ")")
     return "".join(pieces)

@@ -407,6 +407,7 @@ def test_what_is_no_text_is_refused(formula):
         ("y ~ x^5", "^5", "1 to 4"),
         ("y ~ offset(x)", "offset()", 'offset="column"'),
         ("log(y) ~ x", "log(y)", "bare name"),
+        ("y~x-x-1", "y ~ x - x - 1", "y ~ 1"),
         ("y ~ x + y", "y", "leave it out"),
         ("y ~ x[0]", "[", "no subscripts"),
         ("y ~ sin(x)", "sin()", "log1p"),
