@@ -1,1 +1,1 @@
-"""TODO."""
+"""Formula constructors: ``import hdpstats.formula.api as hdpf``."""

@@ -1,0 +1,55 @@
+"""The public names: ``import hdpstats.api as hdp``."""
+
+from hdpstats import __version__
+from hdpstats import audit as audit
+from hdpstats._base.errors import (
+    ArgumentError,
+    BudgetError,
+    FormulaError,
+    HdpError,
+    InsufficientBudget,
+    LedgerError,
+    MechanismError,
+    SchemaError,
+    SiteError,
+)
+from hdpstats.data import datasets
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.data.schema import Schema
+from hdpstats.ledger import Ledger
+from hdpstats.mechanisms import options as mechanisms
+from hdpstats.models import Logit, Plan
+from hdpstats.privacy.budget import Budget
+from hdpstats.results import Result
+from hdpstats.sites import LocalSite, Site, Study
+
+__all__ = [
+    "ArgumentError",
+    "Binary",
+    "Budget",
+    "BudgetError",
+    "Categorical",
+    "Continuous",
+    "Duration",
+    "FormulaError",
+    "HdpError",
+    "InsufficientBudget",
+    "Ledger",
+    "LedgerError",
+    "LocalSite",
+    "Logit",
+    "MechanismError",
+    "Offset",
+    "Plan",
+    "Result",
+    "Schema",
+    "SchemaError",
+    "Site",
+    "SiteError",
+    "Study",
+    "Weight",
+    "__version__",
+    "audit",
+    "datasets",
+    "mechanisms",
+]

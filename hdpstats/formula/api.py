@@ -1,0 +1,15 @@
+"""Lower-case constructors that take a formula and a study, as ``statsmodels.formula.api`` does.
+
+>>> import hdpstats.api as hdp
+>>> import hdpstats.formula.api as hdpf
+>>> schema = hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary())
+>>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+>>> hdpf.logit("event3 ~ age", data=study)
+<Logit: event3 ~ age>
+"""
+
+from hdpstats.models import Logit
+
+logit = Logit.from_formula
+
+__all__ = ["logit"]

@@ -1,0 +1,54 @@
+r"""What standard errors a release would have: computed before anything is spent.
+
+The same sandwich as `hdpstats.inference.private`, in closed form at public coefficients: ``V = H^-1 (J + B) H^-1`` for the private
+part, pooled with the public fit's covariance by inverse variance (sources assumed alike, ``tau = 0``).
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses import Loss
+from hdpstats.mechanisms.objective import perturbation_variance
+from hdpstats.protocols.moments import moments
+from hdpstats.protocols.public import WhitenedPublic
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PredictedErrors:
+    """Predicted standard errors per coefficient (p,), in the design's coordinates.
+
+    ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts; ``public``: of the
+    public fit, or None.
+    """
+
+    reported: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+    public: FloatArray | None
+
+
+def predicted_errors(public: WhitenedPublic, loss: Loss, *, records: int, rate: float) -> PredictedErrors:
+    """Return predicted standard errors for noise of a rate in the geometry of ``public``."""
+    T = public.geometry.to_raw()
+    at = moments(public, loss, theta=public.centre, records=max(records, 1))
+    inverse = np.linalg.inv(at.H)
+    sampling = inverse @ at.J @ inverse
+    privacy = inverse @ np.diag(perturbation_variance(public.geometry, rate=rate)) @ inverse
+    total, public_errors = sampling + privacy, None
+    if public.fit is not None:
+        public_errors = _errors(T, public.fit.covariance)
+        total = np.linalg.inv(np.linalg.inv(total) + np.linalg.inv(public.fit.covariance))
+    return PredictedErrors(
+        reported=_errors(T, total),
+        sampling=_errors(T, sampling),
+        privacy=_errors(T, privacy),
+        public=public_errors,
+    )
+
+
+def _errors(T: FloatArray, covariance: FloatArray) -> FloatArray:
+    return np.sqrt(np.diag(T @ covariance @ T.T))

@@ -1,0 +1,49 @@
+"""The mechanisms that a user may name, with the options that change what is promised."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import real
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectivePerturbation:
+    """Objective perturbation, pure epsilon (Nguyen and Hui 2017, algorithm 2, corrected; public-whitened form).
+
+    Parameters
+    ----------
+    se_share
+        Share of epsilon, from 0 to 0.9, that buys a noisy Hessian for standard errors where there are no public rows.
+
+    Examples
+    --------
+    >>> ObjectivePerturbation(se_share=0.15).share
+    Fraction(3, 20)
+    """
+
+    se_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the share."""
+        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
+
+    @property
+    def share(self) -> Fraction:
+        """The share as the exact fraction that was meant."""
+        return Fraction(str(self.se_share))
+
+
+def named(mechanism: object) -> ObjectivePerturbation:
+    """Return the options of a mechanism given by name or as an object, or list what there is."""
+    if isinstance(mechanism, ObjectivePerturbation):
+        return mechanism
+    if mechanism in ("auto", "objective"):
+        return ObjectivePerturbation()
+    raise MechanismError(
+        f"mechanism must be 'auto', 'objective' or an hdp.mechanisms.ObjectivePerturbation, not {mechanism!r}: for the "
+        "logistic loss at one site these are the ones whose proofs the package holds",
+        available=("objective",),
+    )
