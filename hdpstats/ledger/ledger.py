@@ -127,7 +127,7 @@ class Ledger:
     def open_existing(
         cls, path_or_url: str | os.PathLike[str], *, dataset: str | None = None, version: int = 1
     ) -> Self:
-        """Open an account that exists, on its own terms; never creates or changes anything.
+        """Open an account that exists, on its own terms; opening it changes nothing.
 
         Parameters
         ----------

@@ -26,6 +26,8 @@ path, worker = sys.argv[1], sys.argv[2]
 def request_for(number, **query):
     return Request(dataset="trial", version=1, schema_sha256="ab" * 32, public_sha256=None,
                    query_json='{"formula":"y ~ age","kind":"objective"}', replicate=number)
+print("ready", flush=True)
+sys.stdin.readline()
 ledger = Ledger(path, dataset="trial", epsilon=1)
 """
 
@@ -63,20 +65,27 @@ ledger.charge(request_for(1), Spend(Fraction(1, 2)))
 
 def start(script, path, worker):
     command = [sys.executable, "-c", PRELUDE + script, str(path), str(worker)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def outputs(script, path, workers):
+def run_together(script, path, workers):
+    """Start processes, let them go at the same moment, and return their exit codes and outputs."""
     processes = [start(script, path, worker) for worker in range(workers)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
     results = [process.communicate(timeout=120) for process in processes]
     assert [error for _, error in results] == [""] * workers
-    return [output.strip() for output, _ in results]
+    return [process.returncode for process in processes], [output.strip() for output, _ in results]
 
 
 def test_eight_processes_open_a_new_file_and_make_exactly_a_hundred_charges_of_a_hundredth(path):
-    counts = [int(count) for count in outputs(SPEND_ALL, path, 8)]
-    assert sum(counts) == 100
-    assert sum(count > 0 for count in counts) > 1
+    codes, counts = run_together(SPEND_ALL, path, 8)
+    assert codes == [0] * 8
+    assert sum(map(int, counts)) == 100
     ledger = Ledger(path, dataset="trial", epsilon=1)
     assert ledger.spent == Spend(Fraction(1))
     assert ledger.history()["released"].sum() == 100
@@ -84,15 +93,13 @@ def test_eight_processes_open_a_new_file_and_make_exactly_a_hundred_charges_of_a
 
 
 def test_processes_with_the_same_request_pay_once_and_receive_the_same_release(path):
-    released = outputs(SAME_REQUEST, path, 3)
+    _, released = run_together(SAME_REQUEST, path, 3)
     assert len(set(released)) == 1
     assert Ledger(path, dataset="trial", epsilon=1).spent == Spend(Fraction(1, 2))
 
 
 def test_a_process_killed_before_its_release_has_paid_and_may_finish_for_free(path, request_for):
-    process = start(DIE_BEFORE_PERSIST, path, 0)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    assert run_together(DIE_BEFORE_PERSIST, path, 1) == ([-signal.SIGKILL], [""])
     ledger = Ledger(path, dataset="trial", epsilon=1)
     assert ledger.spent == Spend(Fraction(1, 2))
     assert list(ledger.history()["released"]) == [False]
@@ -104,9 +111,7 @@ def test_a_process_killed_before_its_release_has_paid_and_may_finish_for_free(pa
 
 
 def test_a_process_killed_within_the_transaction_has_not_charged(path, request_for):
-    process = start(DIE_WITHIN_THE_TRANSACTION, path, 0)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    assert run_together(DIE_WITHIN_THE_TRANSACTION, path, 1) == ([-signal.SIGKILL], [""])
     ledger = Ledger(path, dataset="trial", epsilon=1)
     assert ledger.spent == Spend(Fraction(0))
     ledger.charge(request_for(1), Spend(Fraction(1)))

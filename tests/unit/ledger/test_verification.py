@@ -70,6 +70,14 @@ def test_a_removed_entry_is_noticed_when_the_rest_is_renumbered(filled, sql):
         verify_file(filled)
 
 
+def test_an_entry_altered_together_with_its_hash_no_longer_precedes_the_next(filled, sql):
+    sql(filled, "UPDATE entry SET at = '2020-01-01T00:00Z' WHERE seq = 4")
+    (values,) = sql(filled, f"SELECT {', '.join(COLUMNS)} FROM entry WHERE seq = 4")
+    sql(filled, "UPDATE entry SET hash = ? WHERE seq = 4", digest(dict(zip(COLUMNS, values, strict=True))))
+    with pytest.raises(LedgerError, match="at entry 5: it does not follow"):
+        verify_file(filled)
+
+
 def test_a_truncated_file_is_noticed_by_a_noted_head_only(filled, sql, cost):
     noted = Ledger.open_existing(filled, dataset="trial").head
     sql(filled, "DELETE FROM entry WHERE seq >= 6")
