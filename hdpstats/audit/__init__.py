@@ -1,1 +1,20 @@
-"""TODO."""
+"""Looking for what would break a promise: exact privacy losses, worst neighbours, lower bounds on epsilon, skeletons.
+
+For users who want to see for themselves, and for the package's own tests. A search can break a claim; it cannot prove
+one: proofs are in docstrings and in ``vignettes/explanation``.
+"""
+
+from hdpstats.audit.density import Neighbours, PerturbedObjective, privacy_loss, worst_neighbours
+from hdpstats.audit.lower_bound import epsilon_lower_bound
+from hdpstats.audit.skeleton import Observation, observe, skeleton
+
+__all__ = [
+    "Neighbours",
+    "Observation",
+    "PerturbedObjective",
+    "epsilon_lower_bound",
+    "observe",
+    "privacy_loss",
+    "skeleton",
+    "worst_neighbours",
+]
