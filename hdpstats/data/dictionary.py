@@ -34,6 +34,20 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class _Escaping(yaml.SafeDumper):
+    """PyYAML's safe dumper, except that text with characters that do not print is quoted and escaped.
+
+    PyYAML writes some of them (the line breaks of Unicode) as they are, and reads them back as blanks.
+    """
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_Escaping.add_representer(str, _represent_text)
+
+
 def document(columns: Mapping[str, Json]) -> dict[str, Json]:
     """Return the declarations of columns with the format's name and version around them."""
     return {"format": FORMAT, "version": VERSION, "columns": dict(columns)}
@@ -53,7 +67,7 @@ def columns(entries: Mapping[str, object]) -> dict[str, Any]:
 
 def write(path: str | PathLike[str], entries: Mapping[str, Json]) -> None:
     """Write a document as YAML, in UTF-8."""
-    shown = yaml.safe_dump(dict(entries), sort_keys=False, allow_unicode=True, width=110)
+    shown = yaml.dump(dict(entries), Dumper=_Escaping, sort_keys=False, allow_unicode=True, width=110)
     Path(path).write_text(shown, encoding="utf-8", newline="\n")
 
 

@@ -338,7 +338,10 @@ def test_levels_match_code_point_by_code_point():
 
 
 def test_surrogates_in_python_strings():
-    for cells in (objects("\ud800", "3"), pd.Series(["\ud800", "3"], dtype="string[python]")):
+    plain = objects("\ud800", "3")
+    sparse = objects("\ud800", 1.5, "3").astype(pd.SparseDtype(object, None)).iloc[[0, 2]]
+    category = pd.Series(pd.Categorical.from_codes([0, 1], pd.Index(plain, dtype=object)))
+    for cells in (plain, sparse, category, pd.Series(plain, dtype="string[python]")):
         assert LEVEL.admit(cells).tolist() == [0, 2]
         assert NUMBER.admit(cells).tolist() == [7.0, 3.0]
 

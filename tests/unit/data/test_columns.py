@@ -89,6 +89,14 @@ def test_bounds_that_cannot_hold_are_refused(kind, lower, upper):
         kind(lower, upper)
 
 
+def test_equal_and_reversed_bounds_are_told_apart_from_close_ones():
+    for lower, upper in ((1, 1), (0, 0), (2, 1)):
+        with pytest.raises(SchemaError, match="lower must be below upper"):
+            Continuous(lower, upper)
+    with pytest.raises(SchemaError, match="too close"):
+        Continuous(1.0, math.nextafter(1.0, 2.0))
+
+
 @pytest.mark.parametrize("horizon", [0, -1, math.nan, math.inf, True, "30", None, 1e13, 5e-324])
 def test_horizons_that_cannot_hold_are_refused(horizon):
     with pytest.raises(ArgumentError, match="horizon"):

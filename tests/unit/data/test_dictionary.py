@@ -53,6 +53,14 @@ def test_yaml_round_trip(path, columns):
     assert again.sha256 == schema.sha256
 
 
+@pytest.mark.parametrize("place", ["{}", "a{}", "{}a", "a{}b", "a {} b", "{0}{0}", "'{}\""])
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\ufeff", "\n", "\r", "\t", "\x00", "\xa0", " "])
+def test_characters_that_do_not_print_survive(path, character, place):
+    schema = Schema(a=Categorical([place.format(character), "b" * 200 + " c"]), t=Duration(1, place.format(character)))
+    schema.to_yaml(path)
+    assert Schema.from_yaml(path) == schema
+
+
 def test_a_custodian_can_type_a_dictionary(path):
     path.write_text(
         HEAD

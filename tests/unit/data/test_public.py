@@ -140,3 +140,16 @@ def test_later_changes_of_the_frame_change_nothing():
 
 def test_text_of_a_public_table():
     assert repr(table()) == "<public table: 3 declared columns, 4 rows>"
+
+
+def test_the_hash_holds_the_names_of_the_columns():
+    schema = Schema(a=Continuous(0, 9), b=Continuous(0, 9), c=Continuous(0, 9))
+    frames = [
+        pd.DataFrame({"a": [1, 2]}),
+        pd.DataFrame({"b": [1, 2]}),
+        pd.DataFrame({"a": [1, 2], "b": [3, 4]}),
+        pd.DataFrame({"a": [1, 2], "c": [3, 4]}),
+        pd.DataFrame({"a": [3, 4], "b": [1, 2]}),
+        pd.DataFrame({"a": [1, 2, 3, 4]}),
+    ]
+    assert len({PublicTable.from_frame(public, schema, required=[]).sha256 for public in frames}) == len(frames)
