@@ -342,9 +342,7 @@ class Categorical(Column):
         declared = _levels(levels)
         fallback = declared[0] if other is None else _level(other)
         if fallback not in declared:
-            raise SchemaError(
-                f"other must be one of the levels, not {fallback!r}", other=fallback, levels=declared
-            )
+            raise SchemaError(f"other must be one of the levels, not {fallback!r}", other=fallback, levels=declared)
         _set(self, levels=declared, other=fallback)
 
     def admit(self, cells: "pd.Series[Any]") -> IntArray:

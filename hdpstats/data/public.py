@@ -105,9 +105,7 @@ class PublicTable:
         self._rows = rows
 
     @classmethod
-    def from_frame(
-        cls, frame: pd.DataFrame, schema: Schema, required: Iterable[str] | None = None
-    ) -> "PublicTable":
+    def from_frame(cls, frame: pd.DataFrame, schema: Schema, required: Iterable[str] | None = None) -> "PublicTable":
         """Check and copy public rows.
 
         Parameters
@@ -180,17 +178,13 @@ class PublicTable:
         listed = check_names(self._schema, names)
         absent = [name for name in listed if name not in self.names]
         if absent:
-            raise SchemaError(
-                f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent)
-            )
+            raise SchemaError(f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent))
         keep = np.ones(self._rows, dtype=np.bool_)
         for name in listed:
             keep &= ~np.isnan(self._numbers[name]) if name in self._numbers else self._codes[name] != _MISSING
         numeric = {name: self._numbers[name][keep] for name in listed if name in self._numbers}
         codes = {name: self._codes[name][keep] for name in listed if name in self._codes}
-        return AdmittedTable(
-            numeric=MappingProxyType(numeric), codes=MappingProxyType(codes), rows=int(keep.sum())
-        )
+        return AdmittedTable(numeric=MappingProxyType(numeric), codes=MappingProxyType(codes), rows=int(keep.sum()))
 
     def admitted(self, names: Iterable[str]) -> AdmittedTable:
         """Return the same rows as `raw`, with numbers clipped to the bounds of the schema."""

@@ -45,9 +45,7 @@ def _range(column: Column) -> str:
     """Write what a column may hold, for people."""
     if isinstance(column, Categorical):
         levels = " | ".join(column.levels[:_SHOWN_LEVELS])
-        return levels + (
-            f" | ... ({len(column.levels)} levels)" if len(column.levels) > _SHOWN_LEVELS else ""
-        )
+        return levels + (f" | ... ({len(column.levels)} levels)" if len(column.levels) > _SHOWN_LEVELS else "")
     if not isinstance(column, NumericColumn):
         return ""
     unit = f" {column.unit}" if isinstance(column, Duration) and column.unit else ""
@@ -99,9 +97,7 @@ class Schema(Mapping[str, Column]):
             raise SchemaError(f"declared twice: {', '.join(twice)}", columns=tuple(twice))
         declared = {_check_name(name): column for name, column in {**listed, **columns}.items()}
         if not declared:
-            raise SchemaError(
-                "a schema needs at least one column, for example Schema(age=Continuous(18, 100))"
-            )
+            raise SchemaError("a schema needs at least one column, for example Schema(age=Continuous(18, 100))")
         self._columns = {name: _check_column(name, column) for name, column in declared.items()}
         self._sha256 = canonical.sha256(self.to_dict())
 
@@ -178,16 +174,12 @@ class Schema(Mapping[str, Column]):
         return cls(derive.columns(public_frame, declared))
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        return [
-            (name, column.kind, _range(column), _missing(column)) for name, column in self._columns.items()
-        ]
+        return [(name, column.kind, _range(column), _missing(column)) for name, column in self._columns.items()]
 
     def __repr__(self) -> str:
         rows = [("column", "kind", "range or levels", "missing"), *self._rows()]
         widths = [max(len(row[place]) for row in rows) for place in range(4)]
-        lines = (
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
-        )
+        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:

@@ -157,9 +157,7 @@ class PrivateTable:
         array([35., 90., 55.])
         """
         cells, rows = _select(frame, tuple(schema))
-        copies = {
-            name: pd.Series(series.array, dtype=series.dtype, copy=True) for name, series in cells.items()
-        }
+        copies = {name: pd.Series(series.array, dtype=series.dtype, copy=True) for name, series in cells.items()}
         return cls(cells=copies, schema=schema, rows=rows)
 
     @property
