@@ -1,1 +1,18 @@
-"""TODO."""
+"""How numbers and tables look: a thin adapter over statsmodels' tables. It knows no model and no privacy."""
+
+from hdpstats.display.html import details, element, key_values
+from hdpstats.display.numbers import number, p_value, percent
+from hdpstats.display.tables import EscapedSummary, pairs, summary, table
+
+__all__ = [
+    "EscapedSummary",
+    "details",
+    "element",
+    "key_values",
+    "number",
+    "p_value",
+    "pairs",
+    "percent",
+    "summary",
+    "table",
+]

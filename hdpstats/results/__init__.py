@@ -1,1 +1,9 @@
-"""TODO."""
+"""What a fit gives back: released and public numbers only, with tables, plots and text made from them.
+
+``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
+"""
+
+from hdpstats.results.facts import ModelFacts
+from hdpstats.results.result import Result
+
+__all__ = ["ModelFacts", "Result"]

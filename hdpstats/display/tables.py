@@ -1,0 +1,161 @@
+"""Tables and summaries of statsmodels, with text escaped in HTML and LaTeX and with one width in plain text."""
+
+import html
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import Cell, SimpleTable
+from statsmodels.iolib.tableformatting import fmt_base
+
+WIDTH = 78
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+        "|": "$|$",
+        **{sign: f"\\{sign}" for sign in "#$%&_"},
+    }
+)
+
+
+@final
+class _EscapedCell(Cell):  # type: ignore[misc]  # statsmodels is not typed
+    """A cell whose text cannot break HTML or LaTeX."""
+
+    def format(self, width: int, output_format: str = "txt", **fmt: Any) -> str:
+        """Return the cell's text, escaped for the format and padded."""
+        if output_format == "html":
+            text = html.escape(str(self.data))
+        elif output_format == "latex":
+            text = str(self.data).translate(_LATEX)
+        else:
+            return str(super().format(width, output_format, **fmt))
+        plain = Cell(text, datatype=self.datatype, row=self.row)
+        return str(plain.format(width, output_format, **(fmt | {"replacements": {}})))
+
+
+@final
+class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
+    """A statsmodels `Summary` whose notes cannot break HTML or LaTeX."""
+
+    def as_html(self) -> str:
+        """Return tables and notes as HTML."""
+        notes = (f"<p>{html.escape(note)}</p>" for note in (self.extra_txt or "").splitlines())
+        return "\n".join([*(part.as_html() for part in self.tables), *notes])
+
+    def as_latex(self) -> str:
+        """Return tables and notes as LaTeX."""
+        notes = [note.translate(_LATEX) for note in (self.extra_txt or "").splitlines()]
+        return "\n\n".join([*(part.as_latex_tabular() for part in self.tables), *notes])
+
+    def as_text(self) -> str:
+        """Return tables and notes as plain text, notes wrapped to the width of the tables."""
+        bodies = [str(part) for part in self.tables]
+        joined = "\n".join([*(body.rpartition("\n")[0] for body in bodies[:-1]), bodies[-1]])
+        lines = (line.rstrip() for line in joined.splitlines())
+        notes = (self.extra_txt or "").splitlines()
+        return "\n".join([*lines, *(textwrap.fill(note, _text_width(self.tables[-1])) for note in notes)])
+
+
+def table(
+    rows: Iterable[Sequence[str]],
+    *,
+    headers: Sequence[str] | None = None,
+    stubs: Sequence[str] | None = None,
+    title: str = "",
+    aligns: str = "r",
+) -> SimpleTable:
+    """Return a table of texts.
+
+    Parameters
+    ----------
+    rows : iterable of sequences of str
+        The cells, all rows of the same length.
+    headers : sequence of str, optional
+        One per column.
+    stubs : sequence of str, optional
+        One per row.
+    title : str, optional
+        Above the table. It is not escaped: it must hold no text of a user.
+    aligns : str
+        One letter (l, c, r) per column, repeated as needed.
+
+    Examples
+    --------
+    >>> print(table([["0.5000"]], headers=["coef"], stubs=["age"]))
+    ==========
+          coef
+    ----------
+    age 0.5000
+    ==========
+    """
+    layout = fmt_base | {"colwidths": None, "data_aligns": aligns}
+    return SimpleTable([list(row) for row in rows], headers, stubs, title=title, txt_fmt=layout, celltype=_EscapedCell)
+
+
+def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable:
+    """Return a table of names and values; values beyond the width go on in the rows below.
+
+    >>> print(summary("A title", [pairs([("Model:", "Logit"), ("Formula:", "y ~ age + size")], width=18)]))
+         A title
+    ==================
+    Model:   Logit
+    Formula: y ~ age +
+             size
+    ==================
+    """
+    listed = list(rows)
+    room = max(width - max(len(name) for name, _ in listed) - 1, 8)
+    names: list[str] = []
+    values: list[list[str]] = []
+    for name, value in listed:
+        lines = textwrap.wrap(value, room, break_on_hyphens=False) or [""]
+        names.extend([name, *[""] * (len(lines) - 1)])
+        values.extend([line] for line in lines)
+    return table(values, stubs=names, aligns="l")
+
+
+def summary(title: str, tables: Sequence[SimpleTable], notes: Iterable[str] = ()) -> EscapedSummary:
+    """Return a summary of tables, stretched to one width, with notes under them.
+
+    >>> print(summary("A title", [pairs([("Model:", "Logit")]), table([["1"], ["2"]], stubs=["a", "b"])], ["A note."]))
+      A title
+    ============
+    Model: Logit
+    ============
+    a          1
+    b          2
+    ============
+    A note.
+    """
+    widest = max(_text_width(part) for part in tables)
+    for part in tables:
+        _stretch(part, widest)
+    tables[0].title = title
+    made = EscapedSummary()
+    made.tables.extend(tables)
+    listed = list(notes)
+    if listed:
+        made.add_extra_txt(listed)
+    return made
+
+
+def _text_width(part: SimpleTable) -> int:
+    return len(str(part).rpartition("\n")[2])
+
+
+def _stretch(part: SimpleTable, width: int) -> None:
+    """Widen the columns after the first so that the table's text has a width."""
+    layout = part.output_formats["txt"]
+    widths = list(part.get_colwidths("txt", **layout))
+    extra, columns = width - _text_width(part), max(len(widths) - 1, 1)
+    for place in range(columns):
+        widths[-1 - place] += extra // columns + (1 if place < extra % columns else 0)
+    layout["colwidths"] = widths

@@ -1,0 +1,85 @@
+"""The privacy record of a result for an output checker: what was promised, what ran, what is not protected.
+
+The names of the entries follow the registry of deployments that OpenDP keeps (variant, privacy loss, accounting,
+implementation).
+"""
+
+from typing import Any
+
+from hdpstats import __version__
+from hdpstats._base import canonical
+from hdpstats.data.schema import Schema
+from hdpstats.privacy.budget import decimal
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import Query, Release
+from hdpstats.results.facts import ModelFacts
+
+_ALWAYS_PUBLIC = (
+    "the formula, the mechanism and its options, the budget, and the schema with its bounds and levels",
+    "that a release was made, and its place in the ledger",
+    "what the coefficients say about the population: it may concern a person whether or not their record was used",
+)
+
+
+def disclosure(
+    *, facts: ModelFacts, schema: Schema, query: Query | None, release: Release | None, guarantee: Guarantee | None
+) -> dict[str, Any]:
+    """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
+    entry = None if release is None else release.entry
+    return {
+        "format": 1,
+        "dp_variant": _variant(guarantee),
+        "privacy_loss": None if guarantee is None else _loss(guarantee),
+        "accounting": None if release is None else _accounting(release),
+        "model": facts.to_dict(),
+        "bounds": {"source": "declared in the schema", "schema_sha256": schema.sha256},
+        "public_sha256": None if query is None else query.public_sha256,
+        "query_sha256": None if query is None else canonical.sha256(canonical.loads(query.to_json())),
+        "release_sha256": None if release is None else release.sha256,
+        "ledger": None if entry is None else entry.to_dict(),
+        "implementation": {
+            "package": "hdpstats",
+            "version": __version__,
+            "noise": "exact lattice samplers, OS entropy",
+        },
+        "post_processing": "everything else in the result is computed from the release and from public rows",
+        "not_protected": _not_protected(facts, guarantee),
+    }
+
+
+def _variant(guarantee: Guarantee | None) -> str:
+    if guarantee is None:
+        return "none: no private record was used"
+    return "pure differential privacy" if guarantee.delta == 0 else "approximate differential privacy"
+
+
+def _loss(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "epsilon": float(guarantee.epsilon),
+        "delta": float(guarantee.delta),
+        "exact": {"epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)},
+        "relation": guarantee.relation.value,
+        "privacy_unit": guarantee.unit,
+        "statement": guarantee.statement(),
+    }
+
+
+def _accounting(release: Release) -> dict[str, Any]:
+    return {
+        "composition": "basic: the epsilons and the deltas of the events add up",
+        "mechanism": release.kind,
+        "events": [
+            event.to_dict() | {"text": f"{event.ran.value}, epsilon = {decimal(event.epsilon)}"}
+            for event in release.events
+        ],
+    }
+
+
+def _not_protected(facts: ModelFacts, guarantee: Guarantee | None) -> list[str]:
+    found = [] if facts.public_rows is None else ["the public rows: they are used without noise"]
+    if guarantee is None:
+        return found
+    if guarantee.relation is Relation.REPLACE_ONE:
+        found.append("the number of private records: it is public under replace_one")
+    return [*found, *_ALWAYS_PUBLIC]

@@ -1,0 +1,57 @@
+"""Coefficients with their intervals, as a plot. The only importer of matplotlib in this room."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats.inference.estimate import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLES: Final = (("#000000", "o"), ("#0072B2", "s"), ("#D55E00", "^"), ("#009E73", "D"))
+"""Colours that colour-blind readers tell apart (Okabe and Ito 2008), each with a marker of its own."""
+
+
+def plot_coefficients(
+    estimates: Sequence[Estimate], *, label: str, exponentiate: bool, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw 95 % intervals of the coefficients, one colour per estimate, the first estimate on top.
+
+    The intercept is left out where there are other coefficients: it is on another scale.
+    """
+    terms = estimates[0].terms
+    shown = [place for place, term in enumerate(terms) if term != "Intercept"] or list(range(len(terms)))
+    axes = _axes(len(shown) * len(estimates)) if ax is None else ax
+    if not hasattr(axes, "errorbar"):
+        raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
+    scale = np.exp if exponentiate else np.asarray
+    step = 0.6 / len(estimates)
+    for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, _STYLES, strict=False)):
+        limits = estimate.conf_int(0.05).to_numpy()[shown]
+        value = scale(estimate.values[shown])
+        reach = np.nan_to_num(np.abs(scale(limits).T - value))
+        height = np.arange(len(shown)) + step * (rank - (len(estimates) - 1) / 2.0)
+        axes.errorbar(
+            value, height, xerr=reach, fmt=marker, color=colour, markersize=5, capsize=2, label=estimate.label
+        )
+    axes.axvline(1.0 if exponentiate else 0.0, color="#767676", linewidth=0.8, zorder=0)
+    if exponentiate:
+        axes.set_xscale("log")
+    axes.set_yticks(range(len(shown)), [terms[place] for place in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlabel(f"{label} (95% interval)")
+    if len(estimates) > 1:
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(estimates))
+    return axes
+
+
+def _axes(lines: int) -> "Axes":
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
+    _, axes = plt.subplots(figsize=(7.0, 1.2 + 0.28 * max(lines, 3)), layout="constrained", facecolor="white")
+    return axes

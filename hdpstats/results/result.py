@@ -1,0 +1,283 @@
+"""The result of a fit: one class for every model."""
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import real
+from hdpstats.data.schema import Schema
+from hdpstats.display import EscapedSummary, details, element
+from hdpstats.inference.estimate import Estimate
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.queries import LedgerEntry, Query, Release
+from hdpstats.results import disclosure, plotting, prediction, refused, serialization, tables
+from hdpstats.results.facts import ModelFacts
+from hdpstats.results.summary import NO_PRIVATE_RECORD, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Result:
+    """A fitted model: coefficients, their uncertainty, and what the fit cost in privacy.
+
+    A result is post-processing: it holds released and public numbers only, and nothing with one entry per private
+    record. What would need the rows (`resid`, `llf`, ...) raises an AttributeError that says what to ask instead.
+
+    Attributes
+    ----------
+    facts : ModelFacts
+        What was fitted, to which columns, how.
+    schema : Schema
+        The declared columns.
+    estimate : Estimate
+        The estimate that `params`, `bse` and the other attributes speak of.
+    public_only, private_only, pooled : Estimate or None
+        The three estimates side by side, where public rows were used.
+    query : Query or None
+        What was asked of the site; None for a fit to public rows alone.
+    release : Release or None
+        What the site answered.
+    guarantee : Guarantee or None
+        What the release promises to every person in the private records.
+
+    Raises
+    ------
+    ArgumentError
+        If query, release and guarantee are not given together.
+    """
+
+    facts: ModelFacts
+    schema: Schema
+    estimate: Estimate
+    public_only: Estimate | None
+    private_only: Estimate | None
+    pooled: Estimate | None
+    query: Query | None
+    release: Release | None
+    guarantee: Guarantee | None
+
+    def __post_init__(self) -> None:
+        """Refuse a release without a guarantee and a guarantee without a release."""
+        given = {part is None for part in (self.query, self.release, self.guarantee)}
+        if len(given) > 1:
+            raise ArgumentError("query, release and guarantee must be given together or not at all", argument="release")
+
+    @property
+    def params(self) -> "pd.Series[float]":
+        """The coefficients by term."""
+        return self.estimate.params
+
+    @property
+    def bse(self) -> "pd.Series[float]":
+        """Standard errors of the coefficients: sampling and privacy noise together."""
+        return self.estimate.bse
+
+    @property
+    def zvalues(self) -> "pd.Series[float]":
+        """Coefficients over standard errors."""
+        return self.estimate.zvalues
+
+    @property
+    def pvalues(self) -> "pd.Series[float]":
+        """Two-sided p-values for a zero coefficient."""
+        return self.estimate.pvalues
+
+    @property
+    def cov_sampling(self) -> pd.DataFrame:
+        """Covariance of the coefficients due to sampling (p, p)."""
+        return self.estimate.cov_sampling
+
+    @property
+    def cov_privacy(self) -> pd.DataFrame:
+        """Covariance of the coefficients due to privacy noise (p, p); zero for a public fit."""
+        return self.estimate.cov_privacy
+
+    @property
+    def ledger_entry(self) -> LedgerEntry | None:
+        """Where the custodian's ledger keeps the release."""
+        return None if self.release is None else self.release.entry
+
+    def cov_params(self) -> pd.DataFrame:
+        """Return the covariance of the coefficients (p, p): ``cov_sampling + cov_privacy``."""
+        return self.estimate.cov_params()
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return confidence limits of level ``1 - alpha``, columns 0 and 1; ``alpha`` in [0.001, 0.999]."""
+        return self.estimate.conf_int(alpha)
+
+    def summary(self, alpha: float = 0.05) -> EscapedSummary:
+        """Return statsmodels' `Summary`: the coefficients, the estimates side by side, the privacy block.
+
+        ``print`` shows its text; ``as_html()``, ``as_latex()`` and ``as_csv()`` give the other forms. ``alpha`` in
+        [0.001, 0.999] is one minus the level of the intervals.
+        """
+        return summarise(
+            facts=self.facts,
+            estimate=self.estimate,
+            parts=self._parts(),
+            release=self.release,
+            guarantee=self.guarantee,
+            alpha=real(alpha, name="alpha", lower=0.001, upper=0.999),
+        )
+
+    def tidy(self, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return one row per coefficient, in broom's words.
+
+        Columns term, estimate, std_error, statistic, p_value, conf_low, conf_high. ``exponentiate`` applies to the
+        estimate and its limits, as in broom, not to the standard error. ``conf_level`` in [0.001, 0.999].
+        """
+        return tables.tidy(self.estimate, exponentiate=exponentiate, conf_level=conf_level)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row of public facts; ``nobs`` is the number of private records."""
+        return tables.glance(self.facts, self.estimate, self.guarantee)
+
+    def odds_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return odds ratios by term: estimate, conf_low, conf_high, std_error.
+
+        The limits are the exponentials of the coefficient's limits; the standard error is the delta method's. The
+        exponential of the intercept is the odds where every covariate is 0.
+
+        Raises
+        ------
+        ArgumentError
+            If the exponential of a coefficient of this model is no odds ratio.
+        """
+        return tables.ratios(self.facts, self.estimate, kind="odds ratio", alpha=alpha)
+
+    def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
+        """Predict the mean of the outcome (a probability for a binary one) of public rows.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Public rows with the covariates of the formula, and the offset where the model has one; the outcome is not
+            needed. Values are taken as they are, also beyond the schema's bounds.
+        ci : bool
+            Whether to return confidence limits of the mean, by the delta method on the linear predictor; they are NaN
+            where the standard errors are.
+        alpha : float
+            One minus the level of the limits, in [0.001, 0.999].
+
+        Returns
+        -------
+        Series or DataFrame
+            The means with the frame's index, NaN where a covariate is missing; with ``ci`` the columns predicted,
+            conf_low and conf_high.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent, a level is not declared or a transform is not defined for a value.
+        ArgumentError
+            If ``frame`` is no DataFrame or a coefficient is not identified.
+        """
+        return prediction.predict(
+            facts=self.facts, schema=self.schema, estimate=self.estimate, frame=frame, ci=ci, alpha=alpha
+        )
+
+    def plot_coefficients(self, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
+        """Draw the coefficients with 95 % intervals, the three estimates side by side where there are three.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        exponentiate : bool
+            Whether to draw the exponentials, on a logarithmic axis.
+
+        Raises
+        ------
+        HdpError
+            If matplotlib is not installed.
+        """
+        label = self.facts.exponentiated if exponentiate else "coefficient"
+        parts = self._parts() or [self.estimate]
+        return plotting.plot_coefficients(parts, label=label, exponentiate=exponentiate, ax=ax)
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Return the result as JSON text, and write it to a file where a path is given. Nothing is rounded."""
+        text = serialization.write(
+            serialization.Fields(
+                facts=self.facts,
+                schema=self.schema,
+                estimate=self.estimate,
+                public_only=self.public_only,
+                private_only=self.private_only,
+                pooled=self.pooled,
+                query=self.query,
+                release=self.release,
+                guarantee=self.guarantee,
+            )
+        )
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, path_or_text: str | PathLike[str]) -> "Result":
+        """Read what `to_json` wrote, from a file or from the text itself.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such file, or the text is not a result of a format that this version reads.
+        """
+        return cls(**serialization.read(serialization.text_of(path_or_text)))
+
+    def disclosure(self) -> dict[str, Any]:
+        """Return the privacy record for an output checker, as JSON values.
+
+        It says which variant of differential privacy holds with which loss, which mechanisms ran, where the ledger
+        keeps the release, where bounds come from, which software computed it (the version that writes this record),
+        and what is not protected.
+        """
+        return disclosure.disclosure(
+            facts=self.facts, schema=self.schema, query=self.query, release=self.release, guarantee=self.guarantee
+        )
+
+    def _parts(self) -> list[Estimate]:
+        """Return the estimates to show side by side."""
+        return [part for part in (self.public_only, self.private_only, self.pooled) if part is not None]
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        promise = "public rows only" if self.guarantee is None else str(self.guarantee)
+        return f"<{self.facts.model} result: {len(self.estimate.terms)} coefficients, {promise}>"
+
+    def _repr_html_(self) -> str:
+        statement = f"{NO_PRIVATE_RECORD}." if self.guarantee is None else self.guarantee.statement()
+        return f"<div>{self.summary().as_html()}\n{details('What this promises', element('p', statement))}</div>"
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        return tables.maketables(self.estimate)
+
+    def __maketables_stat__(self, key: str) -> int | float | str | None:
+        return tables.statistic(key, self.facts, self.guarantee)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return self.facts.response
+
+    @property
+    def __maketables_vcov_info__(self) -> dict[str, Any]:
+        return {"vcov_type": tables.statistic("se_type", self.facts, self.guarantee), "clustervar": None}
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        return ["N", "public_rows"] if self.guarantee is None else ["N", "public_rows", "epsilon", "delta"]
+
+    if not TYPE_CHECKING:  # so that a type checker still knows which attributes there are
+
+        def __getattr__(self, name: str) -> None:
+            raise AttributeError(refused.explain(name, public=self.guarantee is None), name=name, obj=self)

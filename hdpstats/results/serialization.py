@@ -1,0 +1,162 @@
+"""Results as versioned JSON, exact to the last bit; never pickle.
+
+A float is written in its shortest exact decimal form, NaN as null, a fraction as a string.
+"""
+
+import json
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import numpy as np
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.typing import FloatArray
+from hdpstats.data.schema import Schema
+from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
+from hdpstats.results.facts import ModelFacts
+
+FORMAT: Final = 1
+_ESTIMATES: Final = ("estimate", "public_only", "private_only", "pooled")
+
+
+class Fields(TypedDict):
+    """The fields of a result by name."""
+
+    facts: ModelFacts
+    schema: Schema
+    estimate: Estimate
+    public_only: Estimate | None
+    private_only: Estimate | None
+    pooled: Estimate | None
+    query: Query | None
+    release: Release | None
+    guarantee: Guarantee | None
+
+
+def write(fields: Fields) -> str:
+    """Return the JSON text of a result's fields."""
+    query, release, guarantee = fields["query"], fields["release"], fields["guarantee"]
+    entry = None if release is None else release.entry
+    document = {
+        "format": FORMAT,
+        "facts": fields["facts"].to_dict(),
+        "schema": fields["schema"].to_dict(),
+        "estimate": _estimate_to_dict(fields["estimate"]),
+        "public_only": _estimate_to_dict(fields["public_only"]),
+        "private_only": _estimate_to_dict(fields["private_only"]),
+        "pooled": _estimate_to_dict(fields["pooled"]),
+        "query": None if query is None else json.loads(query.to_json()),
+        "release": None if release is None else json.loads(release.to_json()),
+        "entry": None if entry is None else entry.to_dict(),
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
+    }
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))
+
+
+def read(text: str) -> Fields:
+    """Read what `write` wrote; ArgumentError when the text is something else."""
+    try:
+        document = canonical.loads(text)
+        version = document["format"]
+        fields = _fields(document) if version == FORMAT else None
+    except (HdpError, KeyError, TypeError, ValueError, AttributeError):
+        raise ArgumentError("this is not a result that hdpstats wrote", argument="path_or_text") from None
+    if fields is None:
+        raise ArgumentError(
+            f"this version of hdpstats reads results of format {FORMAT}, not {version!r}", argument="path_or_text"
+        )
+    return fields
+
+
+def text_of(path_or_text: str | PathLike[str]) -> str:
+    """Return JSON text as it is, or the content of the file of that name."""
+    if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
+        return path_or_text
+    path = Path(path_or_text)
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {str(path)!r}", argument="path_or_text")
+    return path.read_text(encoding="utf-8")
+
+
+def _fields(document: dict[str, Any]) -> Fields:
+    estimates = {name: _estimate_from_dict(document[name]) for name in _ESTIMATES}
+    chosen = estimates["estimate"]
+    if chosen is None:
+        raise ValueError("a result has an estimate")
+    query, guarantee = document["query"], document["guarantee"]
+    return Fields(
+        facts=ModelFacts.from_dict(document["facts"]),
+        schema=Schema.from_dict(document["schema"]),
+        estimate=chosen,
+        public_only=estimates["public_only"],
+        private_only=estimates["private_only"],
+        pooled=estimates["pooled"],
+        query=None if query is None else query_from_json(canonical.dumps(query)),
+        release=_release(document["release"], document["entry"]),
+        guarantee=None if guarantee is None else Guarantee.from_dict(guarantee),
+    )
+
+
+def _release(fields: dict[str, Any] | None, entry: dict[str, Any] | None) -> Release | None:
+    if fields is None:
+        return None
+    release = release_from_json(canonical.dumps(fields))
+    if entry is None:
+        return release
+    place = LedgerEntry(
+        dataset=str(entry["dataset"]),
+        version=int(entry["version"]),
+        number=int(entry["number"]),
+        head=str(entry["head"]),
+    )
+    return replace(release, entry=place)  # type: ignore[type-var]  # every release is a dataclass
+
+
+def _numbers_to_list(array: FloatArray) -> list[Any]:
+    return [None if np.isnan(value) else float(value) for value in array.ravel()]
+
+
+def _numbers_from_list(values: list[float | None], shape: tuple[int, ...]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64).reshape(shape)
+
+
+def _estimate_to_dict(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    law = estimate.law
+    return {
+        "label": estimate.label,
+        "terms": list(estimate.terms),
+        "values": _numbers_to_list(estimate.values),
+        "sampling": _numbers_to_list(estimate.sampling),
+        "privacy": _numbers_to_list(estimate.privacy),
+        "law": None
+        if law is None
+        else {"levels": _numbers_to_list(law.levels), "quantiles": _numbers_to_list(law.quantiles)},
+        "note": estimate.note,
+    }
+
+
+def _estimate_from_dict(fields: dict[str, Any] | None) -> Estimate | None:
+    if fields is None:
+        return None
+    terms = tuple(str(term) for term in fields["terms"])
+    p, law, note = len(terms), fields["law"], fields["note"]
+    return Estimate(
+        label=str(fields["label"]),
+        terms=terms,
+        values=_numbers_from_list(fields["values"], (p,)),
+        sampling=_numbers_from_list(fields["sampling"], (p, p)),
+        privacy=_numbers_from_list(fields["privacy"], (p, p)),
+        law=None
+        if law is None
+        else ErrorLaw(
+            levels=_numbers_from_list(law["levels"], (-1,)), quantiles=_numbers_from_list(law["quantiles"], (-1, p))
+        ),
+        note=None if note is None else str(note),
+    )

@@ -1,0 +1,104 @@
+"""Tables of a result: broom's columns, ratios, and the columns that the maketables package asks for."""
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import real
+from hdpstats.inference.estimate import Estimate
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.results.facts import ModelFacts
+
+
+def tidy(estimate: Estimate, *, exponentiate: bool, conf_level: float) -> pd.DataFrame:
+    """Return one row per coefficient, in broom's words.
+
+    As in broom, ``exponentiate`` applies to the estimate and its limits; the standard error stays that of the
+    coefficient.
+    """
+    level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+    limits = estimate.conf_int(1.0 - level)
+    shown = np.exp if exponentiate else np.asarray
+    return pd.DataFrame(
+        {
+            "term": list(estimate.terms),
+            "estimate": shown(estimate.values),
+            "std_error": estimate.bse.to_numpy(),
+            "statistic": estimate.zvalues.to_numpy(),
+            "p_value": estimate.pvalues.to_numpy(),
+            "conf_low": shown(limits[0].to_numpy()),
+            "conf_high": shown(limits[1].to_numpy()),
+        }
+    )
+
+
+def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -> pd.DataFrame:
+    """Return one row about the model: public facts only."""
+    return pd.DataFrame(
+        {
+            "model": [facts.model],
+            "method": [facts.method],
+            "epsilon": [np.nan if guarantee is None else float(guarantee.epsilon)],
+            "delta": [np.nan if guarantee is None else float(guarantee.delta)],
+            "relation": [None if guarantee is None else guarantee.relation.value],
+            "unit": [None if guarantee is None else guarantee.unit],
+            "nobs": pd.array([facts.records], dtype="Int64"),
+            "public_rows": pd.array([facts.public_rows], dtype="Int64"),
+            "terms": [len(estimate.terms)],
+        }
+    )
+
+
+def ratios(facts: ModelFacts, estimate: Estimate, *, kind: str, alpha: float) -> pd.DataFrame:
+    r"""Return exponentiated coefficients with exponentiated limits, by term.
+
+    The standard error is that of the delta method, :math:`e^{\beta} \mathrm{se}(\beta)`; the limits are the
+    exponentials of the coefficient's limits and not symmetric around the estimate.
+    """
+    if facts.exponentiated != kind:
+        raise ArgumentError(
+            f"the exponential of a coefficient of this model is no {kind}, it is: {facts.exponentiated}; "
+            "ask for tidy(exponentiate=True)",
+            argument="kind",
+        )
+    limits = estimate.conf_int(alpha)
+    value = np.exp(estimate.values)
+    return pd.DataFrame(
+        {
+            "estimate": value,
+            "conf_low": np.exp(limits[0].to_numpy()),
+            "conf_high": np.exp(limits[1].to_numpy()),
+            "std_error": value * estimate.bse.to_numpy(),
+        },
+        index=pd.Index(estimate.terms, name="term"),
+    )
+
+
+def maketables(estimate: Estimate) -> pd.DataFrame:
+    """Return the coefficient table of the maketables plug-in protocol."""
+    limits = estimate.conf_int(0.05)
+    return pd.DataFrame(
+        {
+            "b": estimate.params.to_numpy(),
+            "se": estimate.bse.to_numpy(),
+            "t": estimate.zvalues.to_numpy(),
+            "p": estimate.pvalues.to_numpy(),
+            "ci95l": limits[0].to_numpy(),
+            "ci95u": limits[1].to_numpy(),
+        },
+        index=pd.Index(estimate.terms, name="Coefficient"),
+    )
+
+
+def statistic(key: str, facts: ModelFacts, guarantee: Guarantee | None) -> int | float | str | None:
+    """Return a statistic by maketables' key; None for what a private fit does not disclose."""
+    known: dict[str, int | float | str | None] = {
+        "N": facts.public_rows if guarantee is None else facts.records,
+        "public_rows": facts.public_rows,
+        "model": facts.model,
+        "method": facts.method,
+        "se_type": "sampling" if guarantee is None else "sampling + privacy noise",
+    }
+    if guarantee is not None:
+        known |= {"epsilon": float(guarantee.epsilon), "delta": float(guarantee.delta)}
+    return known.get(key)

@@ -1,0 +1,179 @@
+"""Results made by hand: fixed numbers, no fit, no noise."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hdpstats.data.columns import Binary, Categorical, Continuous, Offset
+from hdpstats.data.schema import Schema
+from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import Geometry, LedgerEntry, ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries.geometry import Source
+from hdpstats.results import ModelFacts, Result
+
+FORMULA = "event3 ~ age + size + log1p(nodes)"
+TERMS = ("Intercept", "age", "size[T.20-50]", "size[T.>50]", "log1p(nodes)")
+RECORDS = 2982
+
+
+def make_schema():
+    return Schema(
+        nodes=Continuous(0, 40),  # not in alphabetical order
+        age=Continuous(20, 90),
+        size=Categorical(["<=20", "20-50", ">50"]),
+        event3=Binary(),
+        o=Offset(-2, 2),
+    )
+
+
+def make_estimate(label, values, sampling_sd, privacy_sd, *, law=False, note=None):
+    ends = np.outer([0.0, 1.0, 2.0, 4.0], np.array(sampling_sd) + np.array(privacy_sd))
+    return Estimate(
+        label=label,
+        terms=TERMS,
+        values=np.array(values),
+        sampling=np.diag(np.square(sampling_sd)),
+        privacy=np.diag(np.square(privacy_sd)),
+        law=ErrorLaw(levels=np.array([0.0, 0.6, 0.95, 0.999]), quantiles=ends) if law else None,
+        note=note,
+    )
+
+
+def make_query(schema):
+    return ObjectiveQuery(
+        formula=FORMULA,
+        loss="logistic",
+        geometry=Geometry(
+            location=(54.5, 0.4, 0.1, 1.2),
+            whitening=tuple(tuple(row) for row in np.diag([0.1, 2.0, 3.0, 1.1]).tolist()),
+            radius=3.0,
+            leverage=19.0,
+            intercept=True,
+            source=Source.PUBLIC_ROWS,
+        ),
+        centre=(0.0,) * 5,
+        ridge=Fraction(19, 4),
+        epsilon=Fraction(1),
+        schema_sha256=schema.sha256,
+        public_sha256="ab" * 32,
+        hessian_share=Fraction(3, 20),
+    )
+
+
+def make_release():
+    return ObjectiveRelease(
+        theta=(-0.5, 0.1, 0.2, 0.3, 0.75),
+        hessian=None,
+        noise_rate=0.1,
+        hessian_noise_sd=0.0,
+        grid=2.0**-30,
+        records=RECORDS,
+        events=(
+            PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=Fraction(849999, 1000000)),
+            PrivacyEvent(ran=Ran.SMOOTHING, epsilon=Fraction(1, 1000000)),
+            PrivacyEvent(ran=Ran.HESSIAN, epsilon=Fraction(3, 20)),
+        ),
+        entry=LedgerEntry(dataset="rotterdam", version=1, number=2, head="ab12" * 16),
+    )
+
+
+@pytest.fixture
+def result():
+    """A private fit with the help of public rows."""
+    schema = make_schema()
+    public = make_estimate("public only", [-1.9, -0.004, 0.35, 0.61, 0.82], [0.5, 0.008, 0.2, 0.3, 0.1], [0.0] * 5)
+    private = make_estimate(
+        "private only",
+        [-1.65, 0.011, 0.42, 0.77, 0.74],
+        [0.21, 0.0035, 0.09, 0.13, 0.05],
+        [0.1, 0.003, 0.11, 0.14, 0.05],
+        law=True,
+    )
+    pooled = make_estimate(
+        "pooled",
+        [-1.7, 0.009, 0.41, 0.74, 0.76],
+        [0.2, 0.0032, 0.08, 0.12, 0.045],
+        [0.08, 0.0025, 0.09, 0.1, 0.04],
+        law=True,
+    )
+    return Result(
+        facts=ModelFacts(
+            model="Logit",
+            formula=FORMULA,
+            response="event3",
+            method="objective perturbation, whitened by public rows",
+            records=RECORDS,
+            public_rows=686,
+            weights=None,
+            offset=None,
+            exponentiated="odds ratio",
+        ),
+        schema=schema,
+        estimate=pooled,
+        public_only=public,
+        private_only=private,
+        pooled=pooled,
+        query=make_query(schema),
+        release=make_release(),
+        guarantee=Guarantee(
+            epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person"
+        ),
+    )
+
+
+@pytest.fixture
+def public_result():
+    """A fit to public rows alone, with an offset."""
+    schema = make_schema()
+    return Result(
+        facts=ModelFacts(
+            model="Logit",
+            formula=FORMULA,
+            response="event3",
+            method="maximum likelihood on public rows",
+            records=None,
+            public_rows=686,
+            weights=None,
+            offset="o",
+            exponentiated="odds ratio",
+        ),
+        schema=schema,
+        estimate=make_estimate(
+            "maximum likelihood", [-1.9, -0.004, 0.35, 0.61, 0.82], [0.5, 0.008, 0.2, 0.3, 0.1], [0.0] * 5
+        ),
+        public_only=None,
+        private_only=None,
+        pooled=None,
+        query=None,
+        release=None,
+        guarantee=None,
+    )
+
+
+@pytest.fixture
+def silent_result(result):
+    """A private fit without standard errors and with a coefficient that is not identified."""
+    unknown = np.full((5, 5), np.nan)
+    estimate = Estimate(
+        label="released",
+        terms=TERMS,
+        values=np.array([-1.7, 0.009, 0.41, np.nan, 0.76]),
+        sampling=unknown,
+        privacy=unknown,
+        note="Standard errors were not bought: fit again with hessian_share above 0, or give public rows <with> an outcome.",
+    )
+    return Result(
+        facts=result.facts,
+        schema=result.schema,
+        estimate=estimate,
+        public_only=None,
+        private_only=None,
+        pooled=None,
+        query=result.query,
+        release=result.release,
+        guarantee=result.guarantee,
+    )
