@@ -4,23 +4,28 @@ import html
 from collections.abc import Iterable
 
 
-def element(tag: str, text: str) -> str:
-    """Return an element that holds text.
+def element(tag: str, text: str, **attributes: str) -> str:
+    """Return an element that holds text; tag and names of attributes are the program's own.
 
     >>> element("td", "size[T.<=20]")
     '<td>size[T.&lt;=20]</td>'
     """
-    return f"<{tag}>{html.escape(text)}</{tag}>"
+    written = "".join(f' {name}="{html.escape(value)}"' for name, value in attributes.items())
+    return f"<{tag}{written}>{html.escape(text)}</{tag}>"
 
 
-def key_values(rows: Iterable[tuple[str, str]]) -> str:
-    """Return a table of names and values.
+def key_values(rows: Iterable[tuple[str, str]], *, caption: str = "") -> str:
+    """Return a table of names and values, left-aligned.
 
-    >>> key_values([("epsilon", "1")])
-    '<table><tbody><tr><th>epsilon</th><td>1</td></tr></tbody></table>'
+    >>> print(key_values([("epsilon", "1")]))
+    <table class="simpletable">
+    <tr><th style="text-align: left">epsilon</th><td style="text-align: left">1</td></tr>
+    </table>
     """
-    lines = (f"<tr>{element('th', name)}{element('td', value)}</tr>" for name, value in rows)
-    return f"<table><tbody>{''.join(lines)}</tbody></table>"
+    left = {"style": "text-align: left"}
+    lines = [f"<tr>{element('th', name, **left)}{element('td', value, **left)}</tr>" for name, value in rows]
+    above = [element("caption", caption)] if caption else []
+    return "\n".join(['<table class="simpletable">', *above, *lines, "</table>"])
 
 
 def details(title: str, content: str) -> str:

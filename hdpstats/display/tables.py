@@ -9,7 +9,11 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import Cell, SimpleTable
 from statsmodels.iolib.tableformatting import fmt_base
 
+from hdpstats.display.html import key_values
+
 WIDTH = 78
+_HTML = {"stub": '<th style="text-align: left">%s</th>', "header": '<th style="text-align: right">%s</th>'}
+_SIDES = {"l": "left", "c": "center", "r": "right"}
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -39,6 +43,21 @@ class _EscapedCell(Cell):  # type: ignore[misc]  # statsmodels is not typed
             return str(super().format(width, output_format, **fmt))
         plain = Cell(text, datatype=self.datatype, row=self.row)
         return str(plain.format(width, output_format, **(fmt | {"replacements": {}})))
+
+
+@final
+class _Pairs(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
+    """Names and values; a row without a name goes on with the value above."""
+
+    def as_html(self, **_: Any) -> str:
+        """Return the table as HTML, where a value needs no breaking into rows."""
+        whole: list[tuple[str, str]] = []
+        for name, value in ((str(row[0].data), str(row[1].data)) for row in self):
+            if name or not whole:
+                whole.append((name, value))
+            else:
+                whole[-1] = (whole[-1][0], f"{whole[-1][1]} {value}")
+        return key_values(whole, caption=self.title)
 
 
 @final
@@ -96,14 +115,24 @@ def table(
     age 0.5000
     ==========
     """
-    layout = fmt_base | {"colwidths": None, "data_aligns": aligns}
-    return SimpleTable([list(row) for row in rows], headers, stubs, title=title, txt_fmt=layout, celltype=_EscapedCell)
+    cells = [f'<td style="text-align: {_SIDES[align]}">%s</td>' for align in aligns]
+    return SimpleTable(
+        [list(row) for row in rows],
+        headers,
+        stubs,
+        title=title,
+        txt_fmt=_layout(aligns),
+        html_fmt={**_HTML, "data_fmts": cells},
+        ltx_fmt={"data_aligns": aligns},
+        celltype=_EscapedCell,
+    )
 
 
 def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable:
     """Return a table of names and values; values beyond the width go on in the rows below.
 
-    >>> print(summary("A title", [pairs([("Model:", "Logit"), ("Formula:", "y ~ age + size")], width=18)]))
+    >>> rows = [("Model:", "Logit"), ("Formula:", "y ~ age + size")]
+    >>> print(summary("A title", [pairs(rows, width=18)], width=18))
          A title
     ==================
     Model:   Logit
@@ -119,13 +148,16 @@ def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable
         lines = textwrap.wrap(value, room, break_on_hyphens=False) or [""]
         names.extend([name, *[""] * (len(lines) - 1)])
         values.extend([line] for line in lines)
-    return table(values, stubs=names, aligns="l")
+    return _Pairs(values, None, names, txt_fmt=_layout("l"), ltx_fmt={"data_aligns": "l"}, celltype=_EscapedCell)
 
 
-def summary(title: str, tables: Sequence[SimpleTable], notes: Iterable[str] = ()) -> EscapedSummary:
-    """Return a summary of tables, stretched to one width, with notes under them.
+def summary(
+    title: str, tables: Sequence[SimpleTable], notes: Iterable[str] = (), *, width: int = WIDTH
+) -> EscapedSummary:
+    """Return a summary of tables, stretched to one width (at least ``width``), with notes under them.
 
-    >>> print(summary("A title", [pairs([("Model:", "Logit")]), table([["1"], ["2"]], stubs=["a", "b"])], ["A note."]))
+    >>> tables = [pairs([("Model:", "Logit")]), table([["1"], ["2"]], stubs=["a", "b"])]
+    >>> print(summary("A title", tables, ["A note."], width=12))
       A title
     ============
     Model: Logit
@@ -135,7 +167,7 @@ def summary(title: str, tables: Sequence[SimpleTable], notes: Iterable[str] = ()
     ============
     A note.
     """
-    widest = max(_text_width(part) for part in tables)
+    widest = max(width, *(_text_width(part) for part in tables))
     for part in tables:
         _stretch(part, widest)
     tables[0].title = title
@@ -145,6 +177,10 @@ def summary(title: str, tables: Sequence[SimpleTable], notes: Iterable[str] = ()
     if listed:
         made.add_extra_txt(listed)
     return made
+
+
+def _layout(aligns: str) -> dict[str, Any]:
+    return {**fmt_base, "colwidths": None, "data_aligns": aligns}
 
 
 def _text_width(part: SimpleTable) -> int:

@@ -13,7 +13,7 @@ from hdpstats.queries import Release
 from hdpstats.results.facts import ModelFacts
 
 NO_PRIVATE_RECORD = "No private record was used"
-_HEAD_SHOWN = 16
+_HEAD_SHOWN = 12
 
 
 def summarise(
@@ -55,7 +55,7 @@ def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarant
     ]
     if release is not None:
         events = [f"epsilon = {decimal(event.epsilon)}: {event.ran.value}" for event in release.events]
-        rows += [("Mechanism:" if place == 0 else "", event) for place, event in enumerate(events)]
+        rows += [("Mechanism:", event) for event in events]
         if release.entry is not None:
             entry = release.entry
             where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
