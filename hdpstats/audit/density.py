@@ -7,11 +7,10 @@ formula, not an estimate. Maximising it over points, rows and neighbours gives a
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from hdpstats._base.typing import FloatArray
@@ -34,13 +33,19 @@ class PerturbedObjective:
     norm: Norm
     weigh: Callable[[FloatArray], FloatArray]
 
-    def log_density(self, theta: FloatArray, X: FloatArray, y: FloatArray, counts: FloatArray) -> float:
-        """Return the log density at ``theta`` for rows ``X``, each ``counts`` times, up to a constant."""
-        weights, eta = counts * self.weigh(X), X @ theta
-        gradient = X.T @ (weights * self.loss.score(eta, y))
-        hessian = X.T @ ((weights * self.loss.curvature(eta, y))[:, None] * X) + np.diag(self.ridge)
+    def log_density(self, theta: FloatArray, X: FloatArray, y: FloatArray, counts: FloatArray) -> FloatArray:
+        """Return the log density (...) up to a constant at ``theta`` (..., D) for rows (..., n, D), each ``counts`` times.
+
+        A count may be a fraction: a case weight relative to the largest one.
+        """
+        D = X.shape[-1]
+        weights = counts * self.weigh(X.reshape(-1, D)).reshape(X.shape[:-1])
+        eta = np.einsum("...ij,...j->...i", X, theta)
+        gradient = np.einsum("...ij,...i->...j", X, weights * self.loss.score(eta, y))
+        curved = X * (weights * self.loss.curvature(eta, y))[..., None]
+        hessian = np.swapaxes(X, -1, -2) @ curved + np.diag(self.ridge)
         noise = -self.ridge * (theta - self.centre) - gradient
-        return -self.rate * k_norm(noise, self.norm) + float(np.linalg.slogdet(hessian)[1])
+        return np.asarray(np.linalg.slogdet(hessian)[1] - self.rate * k_norm(noise, self.norm))
 
 
 @final
@@ -48,74 +53,135 @@ class PerturbedObjective:
 class Neighbours:
     """Two data sets that differ in the last row, the point where their densities differ most, and by how much.
 
-    ``counts`` (n,): how many persons share each row; 1 for the last.
+    ``counts``, ``other_counts`` (n,): how many persons share each row; for the last one its case weight relative to the
+    largest one. A search keeps many pairs in one record: then every field has a leading axis.
     """
 
     X: FloatArray
     y: FloatArray
+    counts: FloatArray
     other_X: FloatArray
     other_y: FloatArray
-    counts: FloatArray
+    other_counts: FloatArray
     theta: FloatArray
     loss: float
 
 
-def k_norm(vector: FloatArray, norm: Norm) -> float:
-    """Return ``K(vector)``."""
+def k_norm(vectors: FloatArray, norm: Norm) -> FloatArray:
+    """Return ``K`` of vectors (..., D), shape (...)."""
     radius = float(norm.radius)
     if isinstance(norm, BallNorm):
-        return float(np.linalg.norm(vector)) / radius
-    return max(abs(float(vector[0])), float(np.linalg.norm(vector[1:])) / radius)
+        return np.asarray(np.linalg.norm(vectors, axis=-1) / radius)
+    return np.maximum(np.abs(vectors[..., 0]), np.linalg.norm(vectors[..., 1:], axis=-1) / radius)
 
 
-def privacy_loss(mechanism: PerturbedObjective, pair: Neighbours) -> float:
-    """Return ``log p_D(theta) - log p_D'(theta)``."""
-    return mechanism.log_density(pair.theta, pair.X, pair.y, pair.counts) - mechanism.log_density(
-        pair.theta, pair.other_X, pair.other_y, pair.counts
-    )
+def privacy_loss(mechanism: PerturbedObjective, pair: Neighbours) -> FloatArray:
+    """Return ``log p_D(theta) - log p_D'(theta)`` of one pair, or of each of many."""
+    here = mechanism.log_density(pair.theta, pair.X, pair.y, pair.counts)
+    return here - mechanism.log_density(pair.theta, pair.other_X, pair.other_y, pair.other_counts)
 
 
 def worst_neighbours(
     mechanism: PerturbedObjective,
     *,
-    slopes: int = 1,
     others: int = 1,
+    intercept: bool = True,
     reach: float = 10.0,
     spread: float = 60.0,
-    tries: int = 256,
-    polish: int = 12,
+    tries: int = 4096,
+    polish: int = 32,
+    rounds: int = 120,
 ) -> Neighbours:
     """Search for the neighbouring data sets and the point of largest privacy loss under replace-one.
 
-    Deterministic: a Sobol design over rows ``|z_j| <= reach``, outcomes, multiplicities up to 10^4 and points
-    ``|theta_j| <= spread``, then Nelder-Mead from the best. The data sets share ``others`` distinct rows; the intercept is the first
-    column.
+    Deterministic: a Sobol design over rows ``|z_j| <= reach``, outcomes, multiplicities up to 10^4, case weights and points
+    ``|theta_j| <= spread``, then a pattern search from the best. The data sets share ``others`` distinct rows; with an
+    intercept the first column is 1.
+
+    Parameters
+    ----------
+    mechanism
+        What is searched.
+    others, intercept, reach, spread
+        Where to look.
+    tries, polish, rounds
+        Points of the design, how many of them the pattern search starts from, and its rounds.
     """
-    size = (others + 2) * (slopes + 1) + others + slopes + 1
-    starts = qmc.Sobol(size, scramble=False).random(2 ** math.ceil(math.log2(tries)))[1:]
+    slopes = len(mechanism.ridge) - int(intercept)
 
-    def minus_loss(u: FloatArray) -> float:
-        pair = _unpack(np.clip(u, 0.0, 1.0), slopes=slopes, others=others, reach=reach, spread=spread)
-        return -privacy_loss(mechanism, pair)
+    def pairs(cube: FloatArray) -> Neighbours:
+        return _unpack(cube, slopes=slopes, others=others, intercept=intercept, reach=reach, spread=spread)
 
-    ranked = sorted(starts, key=minus_loss)[:polish]
-    options = {"maxiter": 3000, "xatol": 1e-7, "fatol": 1e-9, "adaptive": True}
-    polished = [minimize(minus_loss, start, method="Nelder-Mead", options=options).x for start in ranked]
-    best = min([*polished, *ranked], key=minus_loss)
-    pair = _unpack(np.clip(best, 0.0, 1.0), slopes=slopes, others=others, reach=reach, spread=spread)
-    return replace(pair, loss=privacy_loss(mechanism, pair))
+    def losses(cube: FloatArray) -> FloatArray:
+        return privacy_loss(mechanism, pairs(cube))
+
+    size = (others + 2) * (slopes + 1) + others + 2 + len(mechanism.ridge)
+    design = np.asarray(qmc.Sobol(size, scramble=False).random_base2(math.ceil(math.log2(tries))))[1:]
+    starts = design[np.argsort(-losses(design), kind="stable")[:polish]]
+    best = _climb(losses, starts, directions=design[: 2 * rounds], rounds=rounds)
+    found = pairs(best[None, :])
+    return Neighbours(
+        X=found.X[0],
+        y=found.y[0],
+        counts=found.counts[0],
+        other_X=found.other_X[0],
+        other_y=found.other_y[0],
+        other_counts=found.other_counts[0],
+        theta=found.theta[0],
+        loss=float(losses(best[None, :])[0]),
+    )
 
 
-def _unpack(u: FloatArray, *, slopes: int, others: int, reach: float, spread: float) -> Neighbours:
-    """Return the neighbours and the point that a vector of the unit cube stands for."""
+def _climb(
+    losses: Callable[[FloatArray], FloatArray], starts: FloatArray, *, directions: FloatArray, rounds: int
+) -> FloatArray:
+    """Return the best point of pattern searches in the unit cube from all starts at once (Hooke and Jeeves 1961).
+
+    Rounds take the axes and a basis reflected by a point of ``directions`` in turn. A step that finds nothing better is
+    halved, one that does is doubled.
+    """
+    points, values = starts.copy(), losses(starts)
+    size = starts.shape[1]
+    steps = np.full(len(starts), 0.25)
+    for turn in range(rounds):
+        basis = np.eye(size)
+        if turn % 2:
+            axis = 2.0 * directions[turn % len(directions)] - 1.0
+            basis -= 2.0 * np.outer(axis, axis) / max(float(axis @ axis), 1e-12)
+        moves = np.concatenate([basis, -basis])
+        around = np.clip(points[:, None, :] + steps[:, None, None] * moves, 0.0, 1.0)
+        found = losses(around.reshape(-1, size)).reshape(len(points), -1)
+        chosen = np.argmax(found, axis=1)
+        rows = np.arange(len(points))
+        better = found[rows, chosen] > values
+        points = np.where(better[:, None], around[rows, chosen], points)
+        values = np.where(better, found[rows, chosen], values)
+        steps = np.where(better, np.minimum(2.0 * steps, 0.5), np.maximum(0.5 * steps, 1e-9))
+    best: FloatArray = points[int(np.argmax(values))]
+    return best
+
+
+def _unpack(
+    cube: FloatArray, *, slopes: int, others: int, intercept: bool, reach: float, spread: float
+) -> Neighbours:
+    """Return the neighbours and the points that vectors (B, size) of the unit cube stand for."""
     cells = (others + 2) * (slopes + 1)
-    rows = u[:cells].reshape(others + 2, slopes + 1)
-    X = np.column_stack([np.ones(others + 2), reach * (2.0 * rows[:, 1:] - 1.0)])
-    y = (rows[:, 0] > 0.5).astype(float)
-    counts = np.append(np.floor(10.0 ** (4.0 * u[cells : cells + others])), 1.0)
-    theta = spread * (2.0 * u[cells + others :] - 1.0) ** 3
+    rows = cube[:, :cells].reshape(len(cube), others + 2, slopes + 1)
+    z = reach * (2.0 * rows[..., 1:] - 1.0)
+    X = np.concatenate([np.ones_like(z[..., :1]), z], axis=-1) if intercept else z
+    y = (rows[..., 0] > 0.5).astype(float)
+    shared = np.floor(10.0 ** (4.0 * cube[:, cells : cells + others]))
+    weights = cube[:, cells + others : cells + others + 2]
+    theta = spread * (2.0 * cube[:, cells + others + 2 :] - 1.0) ** 3
     kept = np.arange(others)
     one, two = np.append(kept, others), np.append(kept, others + 1)
     return Neighbours(
-        X=X[one], y=y[one], other_X=X[two], other_y=y[two], counts=counts, theta=theta, loss=math.nan
+        X=X[:, one],
+        y=y[:, one],
+        counts=np.column_stack([shared, weights[:, 0]]),
+        other_X=X[:, two],
+        other_y=y[:, two],
+        other_counts=np.column_stack([shared, weights[:, 1]]),
+        theta=theta,
+        loss=math.nan,
     )

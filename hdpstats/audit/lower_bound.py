@@ -16,8 +16,9 @@ def epsilon_lower_bound(
 ) -> float:
     """Return a value that epsilon exceeds with confidence ``1 - alpha``, from scores of outputs on D and on D'.
 
-    A threshold on the score is chosen on the first 30 % of the outputs; the remaining ones certify it with Clopper-Pearson
-    intervals (Ding et al. 2018; Gilbert and McMillan 2018). A correct mechanism is contradicted with probability at most ``alpha``.
+    A threshold on the score is chosen on the first 30 % of the outputs; the remaining ones certify it with
+    Clopper-Pearson intervals (Ding et al. 2018; Gilbert and McMillan 2018). A correct mechanism is contradicted
+    with probability at most ``alpha``.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Skeleton invariance: what a caller can observe of a fit, apart from the noisy numbers, is the same on neighbours.
 
-No statistics: names, shapes, types, warnings, log lines, printed text and exceptions are compared exactly. It is the test that
-catches levels taken from data, dropped rows, convergence flags and talkative errors.
+No statistics: names, shapes, types, warnings, log lines, printed text and exceptions are compared exactly. It
+is the test that catches levels taken from data, dropped rows, convergence flags and talkative errors.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ def observe(call: Callable[[], Any]) -> Observation:
             warnings.simplefilter("always")
             try:
                 result = skeleton(call())
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is what the caller sees)
+            except Exception as error:
                 exception = (type(error).__name__, str(error), repr(error.__cause__), repr(error.__context__))
     finally:
         root.removeHandler(keep)

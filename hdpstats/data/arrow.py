@@ -14,7 +14,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 
 
 def _column(values: ExtensionArray) -> Any:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     column = pa.array(values)
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -56,9 +56,9 @@ def from_box(
 ) -> Geometry:
     """Return the geometry of the schema's box: columns centred at the middle and scaled to [-1, 1].
 
-    Without an intercept the columns are only scaled. The radius is ``row_norm`` where it is declared (a bound on the
-    scaled row norm that most rows keep; longer rows are weighted down), else the norm of the box's corner. The leverage is
-    that of a row on the radius.
+    Without an intercept the columns are only scaled. The radius is ``row_norm`` where it is declared (a bound
+    on the scaled row norm that most rows keep; longer rows are weighted down), else the norm of the box's
+    corner. The leverage is that of a row on the radius.
     """
     low, high = np.array(lower, dtype=float), np.array(upper, dtype=float)
     middle = (low + high) / 2.0 if intercept else np.zeros(len(low))
@@ -121,4 +121,4 @@ def ledoit_wolf(centred: FloatArray) -> FloatArray:
     distance = float(np.sum((sample - level * np.eye(d)) ** 2))
     noise = float(np.sum(np.sum(centred**2, axis=1) ** 2)) / n**2 - float(np.sum(sample**2)) / n
     shrinkage = min(1.0, max(0.0, noise / distance)) if distance > 0 else 1.0
-    return (1.0 - shrinkage) * sample + shrinkage * level * np.eye(d)
+    return np.asarray((1.0 - shrinkage) * sample + shrinkage * level * np.eye(d))

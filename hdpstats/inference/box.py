@@ -1,8 +1,9 @@
 r"""Estimates without public rows: standard errors only where a noisy Hessian was bought.
 
-The released Hessian ``H + N`` unshrinks the released point and gives its sampling covariance. Weights are at most ``a`` (the largest
-case weight; Mallows weights are at most 1), so ``J <= a H`` and the sandwich with ``J = a H`` is conservative. When the noise ``N`` is
-not well below the smallest eigenvalue of the Hessian, nothing honest can be said and standard errors are NaN.
+The released Hessian ``H + N`` unshrinks the released point and gives its sampling covariance. Weights are at
+most ``a`` (the largest case weight; Mallows weights are at most 1), so ``J <= a H`` and the sandwich with ``J =
+a H`` is conservative. When the noise ``N`` is not well below the smallest eigenvalue of the Hessian, nothing
+honest can be said and standard errors are NaN.
 """
 
 import math

@@ -1,42 +1,45 @@
 """Random draws for post-processing: deterministic given a release.
 
-The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (or, before anything was
-released, of the query), so that a release has one set of standard errors: in Python, in R, today and tomorrow. These draws
-protect nobody; noise that does comes from `hdpstats.noise` only.
+The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (or, before anything
+was released, of the query), so that a release has one set of standard errors: in Python, in R, today and
+tomorrow. These draws protect nobody; noise that does comes from `hdpstats.noise` only.
 """
 
 import numpy as np
+from numpy.random import PCG64, Generator
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.queries.geometry import Geometry
 
+__all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
 
-def generator(sha256: str) -> np.random.Generator:
+
+def generator(sha256: str) -> Generator:
     """Return the generator (PCG64) that belongs to a release."""
-    return np.random.Generator(np.random.PCG64(int(sha256, 16)))
+    return Generator(PCG64(int(sha256, 16)))
 
 
-def normal(rng: np.random.Generator, covariance: FloatArray, count: int) -> FloatArray:
+def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:
     """Return ``count`` draws (count, D) of a centred normal law; a singular covariance is allowed."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     return np.asarray(rng.standard_normal((count, len(covariance))) @ root.T)
 
 
-def normals(rng: np.random.Generator, covariances: FloatArray) -> FloatArray:
+def normals(rng: Generator, covariances: FloatArray) -> FloatArray:
     """Return one draw (B, D) of each of B centred normal laws (B, D, D)."""
     eigenvalues, vectors = np.linalg.eigh(covariances)
     standard = rng.standard_normal(eigenvalues.shape) * np.sqrt(np.maximum(eigenvalues, 0.0))
     return np.asarray(np.einsum("bij,bj->bi", vectors, standard))
 
 
-def dirichlet(rng: np.random.Generator, rows: int, count: int) -> FloatArray:
+def dirichlet(rng: Generator, rows: int, count: int) -> FloatArray:
     """Return weights (count, rows), each row summing to 1: the Bayesian bootstrap (Rubin 1981)."""
     gaps = rng.standard_exponential((count, rows))
     return np.asarray(gaps / gaps.sum(axis=1, keepdims=True))
 
 
-def perturbation(rng: np.random.Generator, geometry: Geometry, *, rate: float, count: int) -> FloatArray:
+def perturbation(rng: Generator, geometry: Geometry, *, rate: float, count: int) -> FloatArray:
     """Return draws (count, D) from the law of the objective's noise, density proportional to ``exp(-rate K(b))``.
 
     ``r`` times a uniform point of the unit ball of ``K``, with ``r`` from Gamma(D + 1, 1 / rate).
@@ -53,7 +56,7 @@ def perturbation(rng: np.random.Generator, geometry: Geometry, *, rate: float, c
     return np.asarray(length[:, None] * np.column_stack([axis, direction]))
 
 
-def symmetric(rng: np.random.Generator, dimension: int, *, sd: float, count: int) -> FloatArray:
+def symmetric(rng: Generator, dimension: int, *, sd: float, count: int) -> FloatArray:
     """Return symmetric noise matrices (count, D, D) whose stacked entries have standard deviation ``sd``."""
     square = rng.standard_normal((count, dimension, dimension)) * (sd / 2.0)
     return np.asarray(square + np.swapaxes(square, 1, 2))

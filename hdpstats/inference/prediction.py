@@ -1,7 +1,8 @@
 r"""What standard errors a release would have: computed before anything is spent.
 
-The same sandwich as `hdpstats.inference.private`, in closed form at public coefficients: ``V = H^-1 (J + B) H^-1`` for the private
-part, pooled with the public fit's covariance by inverse variance (sources assumed alike, ``tau = 0``).
+The same sandwich as `hdpstats.inference.private`, in closed form at public coefficients: ``V = H^-1 (J + B)
+H^-1`` for the private part, pooled with the public fit's covariance by inverse variance (sources assumed alike,
+``tau = 0``).
 """
 
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from hdpstats.protocols.public import WhitenedPublic
 class PredictedErrors:
     """Predicted standard errors per coefficient (p,), in the design's coordinates.
 
-    ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts; ``public``: of the
-    public fit, or None.
+    ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
+    ``public``: of the public fit, or None.
     """
 
     reported: FloatArray

@@ -4,14 +4,16 @@ The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` with ``s`` t
 
 .. math:: \hat\theta - \theta_0 = -(H + \Lambda)^{-1}\{S + b + \Lambda(\theta_0 - c)\}, \qquad S \sim N(0, J).
 
-The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the *private-only* estimate, with
-error about :math:`-H^{-1}(S + b)`. It is pooled with the public fit as in a random-effects meta-analysis (DerSimonian and Laird
-1986): :math:`u - \theta_{pub} \sim N(0, V_u + V_{pub} + \tau^2 I)` with :math:`\tau` by maximum likelihood, so that public records that
-differ from the private ones lose their say.
+The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the
+*private-only* estimate, with error about :math:`-H^{-1}(S + b)`. It is pooled with the public fit as in a
+random-effects meta-analysis (DerSimonian and Laird 1986): :math:`u - \theta_{pub} \sim N(0, V_u + V_{pub} +
+\tau^2 I)` with :math:`\tau` by maximum likelihood, so that public records that differ from the private ones
+lose their say.
 
-The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal, ``H`` and ``J`` from public
-rows under the Bayesian bootstrap (they are estimates too), ``theta_0 - c`` from the public fit. Everything here is
-post-processing of released and public numbers. Coverage is measured in ``vignettes/validation``.
+The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal,
+``H`` and ``J`` from public rows under the Bayesian bootstrap (they are estimates too), ``theta_0 - c`` from the
+public fit. Everything here is post-processing of released and public numbers. Coverage is measured in
+``vignettes/validation``.
 """
 
 from dataclasses import dataclass
@@ -165,7 +167,7 @@ def _errors(
     return private, pooled
 
 
-def _distances(rng: np.random.Generator, public: WhitenedPublic, centre: _Centre, *, count: int) -> FloatArray:
+def _distances(rng: draws.Generator, public: WhitenedPublic, centre: _Centre, *, count: int) -> FloatArray:
     """Return draws of ``theta_0 - c``: the public fit's error plus the difference between sources."""
     D = public.X.shape[1]
     if public.fit is None:

@@ -1,13 +1,14 @@
 r"""A noisy Hessian at released coefficients: the price of standard errors without public rows.
 
-The query is the upper triangle of :math:`\sum_i w_i\,\ell''(x_i'\theta + o_i; y_i)\, x_i x_i'` with off-diagonal entries
-multiplied by the square root of two, so that its Euclidean norm is the Frobenius norm of the matrix.
+The query is the upper triangle of :math:`\sum_i w_i\,\ell''(x_i'\theta + o_i; y_i)\, x_i x_i'` with
+off-diagonal entries multiplied by the square root of two, so that its Euclidean norm is the Frobenius norm of
+the matrix.
 
-Guarantee: epsilon-DP under replace-one. One record contributes a positive semidefinite matrix of rank one and norm at most
-``B = w_max sup l'' leverage``. For two such matrices ``||H - H'||_F^2 = ||H||^2 + ||H'||^2 - 2 tr(H H') <= 2 B^2``: the
-sensitivity is ``sqrt(2) B`` (attained by orthogonal rows). Every record's contribution is rounded to a grid *before* integers
-are added, so the sum is exact and rounding adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already released, hence
-public (adaptive composition).
+Guarantee: epsilon-DP under replace-one. One record contributes a positive semidefinite matrix of rank one and
+norm at most ``B = w_max sup l'' leverage``. For two such matrices ``||H - H'||_F^2 = ||H||^2 + ||H'||^2 - 2
+tr(H H') <= 2 B^2``: the sensitivity is ``sqrt(2) B`` (attained by orthogonal rows). Every record's contribution
+is rounded to a grid *before* integers are added, so the sum is exact and rounding adds at most ``sqrt(k)`` grid
+steps for ``k`` entries. ``theta`` is already released, hence public (adaptive composition).
 """
 
 import math
@@ -17,7 +18,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import Loss
 from hdpstats.mechanisms.rows import PrivateRows
 from hdpstats.noise.ball import BallNoise
@@ -68,7 +69,7 @@ def noisy_hessian(
     return tuple(lift(integers, calibration.grid).tolist())
 
 
-def stacked_hessian(loss: Loss, rows: PrivateRows, *, theta: FloatArray, grid: float) -> FloatArray:
+def stacked_hessian(loss: Loss, rows: PrivateRows, *, theta: FloatArray, grid: float) -> IntArray:
     """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
     D = rows.X.shape[1]
     i, j = np.triu_indices(D)

@@ -9,16 +9,18 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 ``vignettes/explanation/objective-perturbation``).
 
 1. **Noise.** ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and thought of as
-   spread uniformly over its cell, so that its density is constant on cells. ``K`` is the cylinder norm, in which one
-   record's gradient has size at most ``h u`` with ``u = |l'| <= 1`` and ``h = w_max (1 + 2^-40)``. Two densities at a
-   distance ``S`` differ by at most ``exp(rho (S + cell))``. With the coupled analysis (`hdpstats.privacy.coupled`) the exact
-   minimiser, intercept and all coordinates penalised alike, is ``epsilon_1``-DP, determinant included.
+   spread uniformly over its cell, so that its density is constant on cells. ``K`` is the cylinder norm, in
+   which one record's gradient has size at most ``h u`` with ``u = |l'| <= 1`` and ``h = w_max (1 + 2^-40)``.
+   Two densities at a distance ``S`` differ by at most ``exp(rho (S + cell))``. With the coupled analysis
+   (`hdpstats.privacy.coupled`) the exact minimiser, intercept and all coordinates penalised alike, is
+   ``epsilon_1``-DP, determinant included.
 2. **Solver and floats.** The spread over the cell is not drawn and the minimiser is not exact: the computed point is
-   certified to lie within ``error`` of the exact one, *surely* (certificate of `hdpstats.solvers`, growing precision if it
-   ever failed). ``error`` is a public constant.
+   certified to lie within ``error`` of the exact one, *surely* (certificate of `hdpstats.solvers`, growing
+   precision if it ever failed). ``error`` is a public constant.
 3. **Smoothing.** The computed point is rounded to a lattice and L2 K-norm noise of rate
-   ``epsilon_2 / (2 (error + rounding))`` is added. For every fixed ``b`` the laws around the computed and around the exact
-   point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 + epsilon_2``.
+   ``epsilon_2 / (2 (error + rounding))`` is added. For every fixed ``b`` the laws around the computed and
+   around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
+   epsilon_2``.
 
 A fourth part, where it is bought, releases the weighted Hessian at the *released* coefficients.
 """
@@ -259,10 +261,10 @@ def _solution_error(
 ) -> Fraction:
     r"""Return the public accuracy to which the minimiser is certified.
 
-    From ``F(theta*) <= F(c)``: ``||theta* - c|| <= W / lambda + sqrt((W / lambda)^2 + 2 n L / lambda)`` with ``W`` a size that the noise
-    practically never exceeds and ``L`` the largest loss at the centre. The bound of `Objective.gradient_error` at that
-    distance, four times over, is what float arithmetic reaches; runs that should not are refined until they do, so
-    this is a choice of scale and no part of the proof.
+    From ``F(theta*) <= F(c)``: ``||theta* - c|| <= W / lambda + sqrt((W / lambda)^2 + 2 n L / lambda)`` with
+    ``W`` a size that the noise practically never exceeds and ``L`` the largest loss at the centre. The bound of
+    `Objective.gradient_error` at that distance, four times over, is what float arithmetic reaches; runs that
+    should not are refined until they do, so this is a choice of scale and no part of the proof.
     """
     geometry = query.geometry
     D, ridge, centre = geometry.dimension, float(query.ridge), float(np.linalg.norm(query.centre))

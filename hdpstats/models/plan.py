@@ -18,8 +18,9 @@ class Plan:
     Attributes
     ----------
     frame : DataFrame
-        Columns ``epsilon, term, std_error`` (of what a fit would report), ``sampling, privacy`` (the private rows' two parts:
-        ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only`` (NaN without public outcomes).
+        Columns ``epsilon, term, std_error`` (of what a fit would report), ``sampling, privacy`` (the private
+        rows' two parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only`` (NaN
+        without public outcomes).
     records : int
         The number of private records planned for.
     assumption : str
@@ -33,7 +34,7 @@ class Plan:
     @property
     def table(self) -> pd.DataFrame:
         """Predicted standard errors, a row per coefficient and a column per epsilon; public rows alone come first."""
-        wide = self.frame.pivot(index="term", columns="epsilon", values="std_error")
+        wide = self.frame.set_index(["term", "epsilon"])["std_error"].unstack()  # noqa: PD010
         wide = wide.loc[self.frame["term"].drop_duplicates()]
         wide.columns = pd.Index([f"epsilon={value:g}" for value in wide.columns])
         if self.frame["public_only"].notna().any():
@@ -44,7 +45,8 @@ class Plan:
     @property
     def verdicts(self) -> dict[float, str]:
         """What the private rows add at each epsilon, in words."""
-        return {float(epsilon): _verdict(part) for epsilon, part in self.frame.groupby("epsilon")}
+        epsilons = self.frame["epsilon"]
+        return {value: _verdict(self.frame[epsilons == value]) for value in sorted(set(epsilons.tolist()))}
 
     def __str__(self) -> str:
         lines = [f"Predicted standard errors, {self.records} private records (nothing is spent)", ""]
@@ -89,5 +91,5 @@ def _verdict(part: pd.DataFrame) -> str:
         return words
     gain = 1.0 - float(np.median(part["std_error"] / part["public_only"]))
     if bool((part["private_only"] > part["public_only"]).all()):
-        return f"the private records add next to nothing to the public ones (standard errors {gain:.0%} shorter); {words}"
-    return f"standard errors about {gain:.0%} shorter than from the public rows alone; {words}"
+        return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
+    return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"

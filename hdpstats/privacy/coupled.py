@@ -8,10 +8,10 @@ replace-one, with K-halfwidth ``h`` (every record's gradient satisfies :math:`K(
 
 .. math:: \rho h (u + u') + \rho c + \log\{1 + 4 r\, u (1 - u)\},
 
-where ``c`` is the widening of the noise cells, ``r`` bounds :math:`\tfrac14 a\,x'\Lambda^{-1}x` and the last term is the
-determinant of the record that is present; the other record's determinant has the good sign. The logistic loss
-couples the two terms, because :math:`u = 1 - p` and :math:`\ell'' = p(1 - p)` belong to the same record. With
-:math:`\rho h = e_b / 2` the supremum is
+where ``c`` is the widening of the noise cells, ``r`` bounds :math:`\tfrac14 a\,x'\Lambda^{-1}x` and the last
+term is the determinant of the record that is present; the other record's determinant has the good sign. The
+logistic loss couples the two terms, because :math:`u = 1 - p` and :math:`\ell'' = p(1 - p)` belong to the same
+record. With :math:`\rho h = e_b / 2` the supremum is
 
 .. math:: \tfrac12 e_b + \sup_p\,\{\tfrac12 e_b (1 - p) + \log(1 + 4 r p (1 - p))\}.
 

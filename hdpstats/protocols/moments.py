@@ -4,8 +4,8 @@ At coefficients ``theta`` the private score of ``n`` records has Hessian and cov
 
 .. math:: H = n\,E[a\,w\,p(1-p)\,x x'], \qquad J = n\,E[a^2 w^2\,p(1-p)\,x x'],
 
-with case weight ``a`` and Mallows weight ``w``; the expectation is over public rows, shrunk towards a multiple of the identity on
-the slopes by ``n_public / (n_public + D)``, the whitened design being close to round.
+with case weight ``a`` and Mallows weight ``w``; the expectation is over public rows, shrunk towards a multiple
+of the identity on the slopes by ``n_public / (n_public + D)``, the whitened design being close to round.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def _shrunk(stack: FloatArray, *, rows: int, first: int) -> FloatArray:
     """Shrink each matrix (B, D, D) towards its diagonal, the slopes' diagonal being levelled."""
     D = stack.shape[1]
     diagonal = np.diagonal(stack, axis1=1, axis2=2).copy()
-    if D > first:
+    if first < D:
         diagonal[:, first:] = diagonal[:, first:].mean(axis=1, keepdims=True)
     target = np.zeros_like(stack)
     target[:, np.arange(D), np.arange(D)] = diagonal

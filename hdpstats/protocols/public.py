@@ -1,8 +1,8 @@
 r"""The public side: rows, whitened rows, and a public fit that is always there.
 
-The public fit is a posterior mode in whitened coordinates under a normal prior whose spread is chosen by the Laplace
-evidence of the public rows (MacKay 1992). It exists under separation and collinearity, and its curvature is the covariance that
-pooling uses. It costs nothing: no private row takes part.
+The public fit is a posterior mode in whitened coordinates under a normal prior whose spread is chosen by the
+Laplace evidence of the public rows (MacKay 1992). It exists under separation and collinearity, and its
+curvature is the covariance that pooling uses. It costs nothing: no private row takes part.
 """
 
 import math
@@ -33,7 +33,8 @@ INTERCEPT_SPREAD = 3.0
 class PublicRows:
     """Complete public rows, clipped to the schema's bounds as private rows are.
 
-    ``X`` (n, D) design with the intercept first; ``y`` (n,) or None where the outcome is not public; ``weights``, ``offset`` (n,).
+    ``X`` (n, D) design with the intercept first; ``y`` (n,) or None where the outcome is not public;
+    ``weights``, ``offset`` (n,).
     """
 
     X: FloatArray

@@ -4,8 +4,9 @@ A row ``x`` of the design (without the intercept) becomes :math:`z = A (x - m)` 
 
 .. math:: w(z) = \min\{1,\; R / \|z\|,\; L / (1 + \|z\|^2)\},
 
-so that :math:`w \|z\| \le R` (radius) and :math:`w (1 + \|z\|^2) \le L` (leverage): long rows are weighted down as in a Mallows
-M-estimator (a function of the covariates only, hence consistent), never clipped and never dropped.
+so that :math:`w \|z\| \le R` (radius) and :math:`w (1 + \|z\|^2) \le L` (leverage): long rows are weighted down
+as in a Mallows M-estimator (a function of the covariates only, hence consistent), never clipped and never
+dropped.
 """
 
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ class LocalSite(Site):
     def _prepare(self, query: ObjectiveQuery) -> tuple[Design, objective.Calibration]:
         """Check everything that can be checked without a row, and fix every constant."""
         if query.schema_sha256 != self.schema.sha256:
-            raise SiteError("the query was written for another schema than this site's; ask the custodian for the schema")
+            raise SiteError("the query was written for another schema than this site's; ask the custodian for it")
         design = compile_design(query.formula, self.schema)
         if len(design.columns) != query.geometry.dimension or design.intercept != query.geometry.intercept:
             raise SiteError("the query's geometry does not fit its formula")

@@ -121,8 +121,8 @@ def _relation(relation: object) -> Relation:
     named = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
     if named is not Relation.REPLACE_ONE:
         raise ArgumentError(
-            "relation must be 'replace_one': 'add_or_remove_one' hides the number of records, which the calibration here "
-            "reads; it needs a declared maximum and a paid noisy count",
+            "relation must be 'replace_one': 'add_or_remove_one' hides the number of records, which the calibration "
+            "here reads; it needs a declared maximum and a paid noisy count",
             argument="relation",
         )
     return named
@@ -180,10 +180,11 @@ def _frame(private: pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:
         )
     path = Path(private)
     if not path.is_file():
-        raise ArgumentError(f"private must be the path of a Parquet file; there is no file {str(path)!r}", argument="private")
+        raise ArgumentError(f"private must be the path of a Parquet file; {str(path)!r} is none", argument="private")
     try:
         return pd.read_parquet(path)
     except ImportError:
-        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[scale]'", argument="private") from None
+        message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
+        raise ArgumentError(message, argument="private") from None
     except (ValueError, OSError):
         raise ArgumentError("private is not a Parquet file that can be read", argument="private") from None

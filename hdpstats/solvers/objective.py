@@ -62,7 +62,8 @@ class Objective:
         """Return ``F(theta)`` (to float accuracy; used for step lengths only)."""
         loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
         step = theta - self.centre
-        return loss + float(0.5 * (step @ (self.ridge * step))) + float(self.linear @ theta)
+        quadratic = 0.5 * float(step @ (self.ridge * step))
+        return float(loss + quadratic + self.linear @ theta)
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""

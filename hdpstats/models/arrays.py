@@ -1,0 +1,61 @@
+"""From arrays, as statsmodels takes them, to a schema, a frame and a formula."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.data.columns import Binary, Column, Continuous
+from hdpstats.data.schema import Schema
+
+OUTCOME = "y"
+
+
+def column_names(exog: object, *, count: int) -> list[str]:
+    """Return the names of the covariates: a frame's labels, else x1, x2, ..."""
+    if isinstance(exog, pd.DataFrame):
+        names = [str(name) for name in exog.columns]
+    else:
+        shape = np.shape(np.asarray(exog, dtype=object))
+        names = [f"x{j + 1}" for j in range(shape[1] if len(shape) == 2 else 1)]
+    if len(names) != count:
+        raise ArgumentError(
+            f"exog_bounds must have one pair per column of exog: {len(names)} columns, {count} pairs",
+            argument="exog_bounds",
+        )
+    if len(set(names)) != len(names) or OUTCOME in names:
+        raise ArgumentError(f"exog must have distinct column names, none of them {OUTCOME!r}", argument="exog")
+    return names
+
+
+def schema_of(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> Schema:
+    """Return the schema of bounded covariates and a binary outcome."""
+    columns: dict[str, Column] = {}
+    for name, pair in zip(names, bounds, strict=True):
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ArgumentError(f"exog_bounds must hold pairs (lower, upper), not {pair!r}", argument="exog_bounds")
+        columns[name] = Continuous(*pair)
+    return Schema({**columns, OUTCOME: Binary()})
+
+
+def frame_of(endog: Any, exog: Any, names: Sequence[str], *, which: str = "") -> pd.DataFrame:
+    """Return covariates and, where given, the outcome as a frame; only shapes can be refused."""
+    cells = exog.to_numpy() if isinstance(exog, pd.DataFrame) else np.asarray(exog)
+    cells = cells.reshape(len(cells), -1) if cells.ndim < 2 else cells
+    outcome = None if endog is None else np.asarray(endog)
+    if cells.ndim != 2 or cells.shape[1] != len(names):
+        raise ArgumentError(f"{which}exog must be a table of {len(names)} columns", argument=f"{which}exog")
+    if outcome is not None and outcome.shape != (len(cells),):
+        raise ArgumentError(
+            f"{which}endog must have one value per row of {which}exog: {len(cells)} rows", argument=f"{which}endog"
+        )
+    frame = pd.DataFrame(dict(zip(names, cells.T, strict=True)))
+    return frame if outcome is None else frame.assign(**{OUTCOME: outcome})
+
+
+def formula_of(names: Sequence[str], *, intercept: bool) -> str:
+    """Return the formula of all covariates."""
+    terms = " + ".join(name if name.isidentifier() else f"`{name}`" for name in names)
+    return f"{OUTCOME} ~ {terms}" if intercept else f"{OUTCOME} ~ 0 + {terms}"
