@@ -1,0 +1,56 @@
+# The index of commands. Each sets up what it needs on a fresh Debian machine and runs what CI runs.
+#
+#   make demo      a private logistic regression on real patients, end to end (no R, no server)
+#   make test      set up everything and pass all tests
+#   make setup     .venv with the package and every extra; R from Debian's packages
+#   make lint      style, types, layers
+#   make validate  slow statistical studies; writes vignettes/validation/
+#   make bench     one fit against diffprivlib, statsmodels and scikit-learn; timings of samplers
+#   make clean     remove environments and caches
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
+THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+.PHONY: demo test setup lint validate bench clean
+.DEFAULT_GOAL := setup
+
+demo: $(VENV)/.core
+	$(BIN)/python tools/demo.py
+
+test: setup
+	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats tests -m "not validate"
+
+setup: $(VENV)/.everything
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+validate: setup
+	$(THREADS) $(BIN)/python -m pytest tests/statistical -m validate -p no:randomly
+
+bench: setup
+	sh benchmarks/make_environment.sh
+	$(BIN)/python -m benchmarks.logistic
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+# A virtual environment with the package alone: all that the demo needs.
+$(VENV)/.core: pyproject.toml
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { $(APT) update -q && $(APT) install -yq python3-venv && $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+# Every extra and the development tools. R comes before rpy2, which looks for it when it is installed.
+$(VENV)/.everything: $(VENV)/.core
+	@command -v Rscript >/dev/null && test -d /usr/lib/R/library/survival -o -d /usr/lib/R/site-library/survival \
+	  || { $(APT) update -q && $(APT) install -yq --no-install-recommends r-base-core r-cran-survival make; }
+	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r,dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

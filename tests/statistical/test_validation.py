@@ -1,0 +1,89 @@
+"""Accuracy and coverage of logistic regression, as promised in ``vignettes/validation``. Run by ``make validate``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from tests.statistical.studies import Setting, simulate, summarise
+
+pytestmark = pytest.mark.validate
+
+PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "logistic.md"
+REPEATS = 120
+LARGEST_ERROR = {0.1: 0.34, 0.5: 0.11, 1.0: 0.08, 3.0: 0.067, 10.0: 0.065}
+LARGEST_ERROR_ALONE = {0.1: 0.68, 0.5: 0.25, 1.0: 0.155, 3.0: 0.08, 10.0: 0.068}
+COVERAGE_SETTINGS = (Setting(1_000, 50), Setting(1_000, 200), Setting(10_000, 200))
+COVERAGE_EPSILONS = (0.5, 1.0, 3.0, 10.0)
+
+
+def _text(summary: pd.DataFrame) -> list[str]:
+    return [f"{row.value:.3f} ({row.error:.3f})" for row in summary.itertuples()]
+
+
+def _row(label: str, cells: list[str]) -> str:
+    return "| " + " | ".join([label, *cells]) + " |"
+
+
+@pytest.fixture(scope="module")
+def page() -> list[str]:
+    lines: list[str] = [
+        "# Accuracy and coverage of `logit`, measured",
+        "",
+        f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Ten correlated Gaussian "
+        "covariates (AR 0.5) in the unit ball, random true slopes, linear predictor with standard deviation 1.5; every "
+        "number is over simulated data sets through the public API, in brackets its Monte-Carlo standard error.",
+        "",
+    ]
+    yield lines
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("setting", "limits", "title"),
+    [
+        (Setting(10_000, 200), LARGEST_ERROR, "with 200 public rows"),
+        (Setting(10_000, 200, use_public=False), LARGEST_ERROR_ALONE, "without public rows (row_norm = 1)"),
+    ],
+)
+def test_median_relative_error_is_within_its_limit(page, setting, limits, title):
+    table = simulate(setting, repeats=REPEATS, first_seed=1)
+    summary = summarise(table, "error", lambda values: float(np.median(values)))
+    page += [
+        f"## Relative error of `params`, {setting.records} private records, {title}",
+        "",
+        f"Median of |b - b*| / |b*| over {REPEATS} data sets.",
+        "",
+        _row("epsilon", [f"{epsilon:g}" for epsilon in limits]),
+        _row("---", ["---"] * len(limits)),
+        _row("error", _text(summary)),
+        _row("limit", [f"{limit:g}" for limit in limits.values()]),
+        "",
+    ]
+    for epsilon, limit in limits.items():
+        assert summary.value[epsilon] <= limit, f"epsilon={epsilon}"
+
+
+@pytest.mark.parametrize("setting", COVERAGE_SETTINGS)
+def test_coverage_of_95_percent_intervals(page, setting):
+    table = simulate(setting, repeats=2 * REPEATS, first_seed=10_001, epsilons=COVERAGE_EPSILONS)
+    private = summarise(table, "covered_private", lambda values: float(np.mean(values)))
+    pooled = summarise(table, "covered_pooled", lambda values: float(np.mean(values)))
+    page += [
+        f"## Coverage of 95 % intervals, {setting.records} private and {setting.public} public records",
+        "",
+        f"Share of the 11 coefficients covered, mean over {2 * REPEATS} data sets.",
+        "",
+        _row("epsilon", [f"{epsilon:g}" for epsilon in COVERAGE_EPSILONS]),
+        _row("---", ["---"] * len(COVERAGE_EPSILONS)),
+        _row("private_only", _text(private)),
+        _row("pooled", _text(pooled)),
+        "",
+    ]
+    for epsilon in COVERAGE_EPSILONS:
+        assert 0.93 <= private.value[epsilon] <= 0.985, f"epsilon={epsilon}"
+        assert pooled.value[epsilon] >= 0.93, f"epsilon={epsilon}"
