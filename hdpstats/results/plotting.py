@@ -24,22 +24,20 @@ def plot_coefficients(
     """
     terms = estimates[0].terms
     shown = [place for place, term in enumerate(terms) if term != "Intercept"] or list(range(len(terms)))
-    axes = _axes(len(shown) * len(estimates)) if ax is None else ax
-    if not hasattr(axes, "errorbar"):
-        raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
+    axes = _axes(ax, lines=len(shown) * len(estimates))
     scale = np.exp if exponentiate else np.asarray
     step = 0.6 / len(estimates)
     for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, _STYLES, strict=False)):
         limits = estimate.conf_int(0.05).to_numpy()[shown]
         value = scale(estimate.values[shown])
-        reach = np.nan_to_num(np.abs(scale(limits).T - value))
+        reach = np.abs(scale(limits).T - value)
         height = np.arange(len(shown)) + step * (rank - (len(estimates) - 1) / 2.0)
         axes.errorbar(
             value, height, xerr=reach, fmt=marker, color=colour, markersize=5, capsize=2, label=estimate.label
         )
     axes.axvline(1.0 if exponentiate else 0.0, color="#767676", linewidth=0.8, zorder=0)
     if exponentiate:
-        axes.set_xscale("log")
+        _ratio_axis(axes)
     axes.set_yticks(range(len(shown)), [terms[place] for place in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlabel(f"{label} (95% interval)")
@@ -48,10 +46,25 @@ def plot_coefficients(
     return axes
 
 
-def _axes(lines: int) -> "Axes":
+def _axes(ax: "Axes | None", *, lines: int) -> "Axes":
+    """Return the given axes, or those of a new figure with room for a number of lines."""
     try:
-        import matplotlib.pyplot as plt
+        from matplotlib import pyplot
+        from matplotlib.axes import Axes
     except ImportError:
         raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
-    _, axes = plt.subplots(figsize=(7.0, 1.2 + 0.28 * max(lines, 3)), layout="constrained", facecolor="white")
-    return axes
+    if ax is None:
+        size = (7.0, 1.2 + 0.28 * max(lines, 3))
+        return pyplot.figure(figsize=size, layout="constrained", facecolor="white").add_subplot()
+    if not isinstance(ax, Axes):
+        raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
+    return ax
+
+
+def _ratio_axis(axes: "Axes") -> None:
+    """Make the horizontal axis logarithmic, with plain numbers."""
+    from matplotlib.ticker import LogFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(LogFormatter())
+    axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.5)))

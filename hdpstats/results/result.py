@@ -280,4 +280,5 @@ class Result:
     if not TYPE_CHECKING:  # so that a type checker still knows which attributes there are
 
         def __getattr__(self, name: str) -> None:
-            raise AttributeError(refused.explain(name, public=self.guarantee is None), name=name, obj=self)
+            public = name != "guarantee" and self.guarantee is None
+            raise AttributeError(refused.explain(name, public=public), name=name, obj=self)

@@ -87,7 +87,7 @@ def _top(facts: ModelFacts, estimate: Estimate) -> SimpleTable:
         rows.append([facts.weights or "none", "Offset:", facts.offset or "none"])
     stubs = ["Dep. Variable:", "Model:", "Weights:"][: len(rows)]
     rows.append([estimate.label, "No. coefficients:", str(len(estimate.terms))])
-    return table(rows, stubs=[*stubs, "Estimate:"], aligns="rlr")
+    return table(rows, stubs=[*stubs, "Estimate:"], aligns="llr")
 
 
 def _words(facts: ModelFacts) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from statsmodels.iolib.table import SimpleTable
 
 from hdpstats.display import details, element, key_values, pairs, summary, table
 
-EVIL = "<script>alert(1)</script> & size[T.<=20] \"quoted\""
+EVIL = '<script>alert(1)</script> & size[T.<=20] "quoted"'
 
 
 class Reader(HTMLParser):

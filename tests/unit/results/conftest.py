@@ -119,9 +119,7 @@ def result():
         pooled=pooled,
         query=make_query(schema),
         release=make_release(),
-        guarantee=Guarantee(
-            epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person"
-        ),
+        guarantee=Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person"),
     )
 
 
@@ -164,7 +162,7 @@ def silent_result(result):
         values=np.array([-1.7, 0.009, 0.41, np.nan, 0.76]),
         sampling=unknown,
         privacy=unknown,
-        note="Standard errors were not bought: fit again with hessian_share above 0, or give public rows <with> an outcome.",
+        note="Standard errors were not bought: fit again with hessian_share above 0, or <with> public rows.",
     )
     return Result(
         facts=result.facts,

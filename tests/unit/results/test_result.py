@@ -1,5 +1,6 @@
 """A result speaks statsmodels', broom's and maketables' words."""
 
+import copy
 from dataclasses import fields, replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.results import Result
 from hdpstats.results.refused import REFUSED
 
 TERMS = ["Intercept", "age", "size[T.20-50]", "size[T.>50]", "log1p(nodes)"]
@@ -81,9 +83,9 @@ def test_levels_are_checked(result, alpha):
         result.tidy(conf_level=alpha)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED) + ["resid_pearson", "resid_response", "resid_anything"])
+@pytest.mark.parametrize("name", [*sorted(REFUSED), "resid_pearson", "resid_response", "resid_anything"])
 def test_what_would_leak_says_why_and_what_to_ask_instead(result, public_result, name):
-    with pytest.raises(AttributeError, match="differentially private result has no .*Instead: "):
+    with pytest.raises(AttributeError, match=r"differentially private result has no .*Instead: "):
         getattr(result, name)
     with pytest.raises(AttributeError, match="fit statsmodels to the public rows"):
         getattr(public_result, name)
@@ -91,7 +93,7 @@ def test_what_would_leak_says_why_and_what_to_ask_instead(result, public_result,
 
 
 def test_other_names_are_ordinary_attribute_errors(result):
-    with pytest.raises(AttributeError, match="^'Result' object has no attribute 'parms'$") as caught:
+    with pytest.raises(AttributeError, match=r"^'Result' object has no attribute 'parms'$") as caught:
         _ = result.parms
     assert caught.value.name == "parms"
 
@@ -100,6 +102,12 @@ def test_no_own_name_is_refused(result):
     own = {name for name in dir(result) if not name.startswith("_")}
     assert not own & set(REFUSED)
     assert len(own - {field.name for field in fields(result)}) <= 20
+
+
+def test_copies_are_alike_and_an_empty_shell_is_no_endless_loop(result):
+    assert copy.deepcopy(result).to_json() == copy.copy(result).to_json() == result.to_json()
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = Result.__new__(Result).guarantee
 
 
 def test_a_result_cannot_be_changed(result):

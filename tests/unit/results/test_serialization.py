@@ -1,0 +1,160 @@
+"""Results go to JSON and back without losing a bit, and hold no rows."""
+
+import json
+from dataclasses import fields, is_dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.results import Result
+from hdpstats.results.serialization import _estimate_from_dict, _estimate_to_dict
+
+ESTIMATES = ("estimate", "public_only", "private_only", "pooled")
+NUMBERS = st.floats(allow_infinity=False)
+
+
+def bits(array):
+    """The bits of an array, every NaN alike."""
+    return np.where(np.isnan(array), np.nan, array).tobytes()
+
+
+def assert_same_estimate(one, other):
+    if one is None:
+        assert other is None
+        return
+    assert (one.label, one.terms, one.note) == (other.label, other.terms, other.note)
+    for name in ("values", "sampling", "privacy"):
+        assert bits(getattr(one, name)) == bits(getattr(other, name))
+        assert getattr(one, name).shape == getattr(other, name).shape
+    assert (one.law is None) == (other.law is None)
+    if one.law is not None:
+        assert bits(one.law.levels) == bits(other.law.levels)
+        assert bits(one.law.quantiles) == bits(other.law.quantiles)
+        assert one.law.quantiles.shape == other.law.quantiles.shape
+
+
+@pytest.mark.parametrize("kind", ["result", "public_result", "silent_result"])
+def test_everything_comes_back(kind, request, tmp_path):
+    one = request.getfixturevalue(kind)
+    path = tmp_path / "result.json"
+    text = one.to_json(path)
+    assert path.read_text(encoding="utf-8") == text
+    for other in (Result.from_json(text), Result.from_json(path), Result.from_json(str(path))):
+        for name in ("facts", "schema", "query", "release", "guarantee"):
+            assert getattr(one, name) == getattr(other, name)
+        assert list(one.schema) == list(other.schema)
+        for name in ESTIMATES:
+            assert_same_estimate(getattr(one, name), getattr(other, name))
+        assert other.to_json() == text
+        assert str(other) == str(one)
+
+
+def test_the_text_is_strict_json(silent_result):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    document = json.loads(silent_result.to_json(), parse_constant=refuse)
+    assert document["format"] == 1
+    assert document["estimate"]["values"][3] is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=arrays(np.float64, 3, elements=NUMBERS), square=arrays(np.float64, (3, 3), elements=NUMBERS))
+def test_any_number_comes_back(values, square):
+    law = ErrorLaw(levels=np.array([0.0, 0.5]), quantiles=square[:2])
+    one = Estimate(label="x", terms=("a", "b", "c"), values=values, sampling=square, privacy=square.T, law=law)
+    text = json.dumps(_estimate_to_dict(one), allow_nan=False)
+    assert_same_estimate(one, _estimate_from_dict(json.loads(text)))
+
+
+def test_another_format_is_refused(result):
+    text = result.to_json().replace('"format":1', '"format":2', 1)
+    with pytest.raises(ArgumentError, match="format 1, not 2"):
+        Result.from_json(text)
+
+
+def broken(document, change):
+    change(document)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("facts"),
+        lambda d: d.pop("format"),
+        lambda d: d["facts"].pop("model"),
+        lambda d: d["facts"].update(model=3),
+        lambda d: d["facts"].update(records="many"),
+        lambda d: d.update(schema=None),
+        lambda d: d.update(estimate=None),
+        lambda d: d["estimate"]["values"].pop(),
+        lambda d: d["estimate"].update(sampling=[1.0]),
+        lambda d: d["estimate"].update(values=["a"] * 5),
+        lambda d: d["query"].update(kind="another"),
+        lambda d: d["release"].update(theta=None),
+        lambda d: d["entry"].pop("head"),
+        lambda d: d["guarantee"].update(epsilon="much"),
+        lambda d: d["guarantee"].update(relation="none"),
+        lambda d: d.update(guarantee=None),
+    ],
+)
+def test_broken_text_is_an_argument_error(result, change):
+    document = json.loads(result.to_json())
+    Result.from_json(json.dumps(document))
+    change(document)
+    with pytest.raises(ArgumentError):
+        Result.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"format": NaN}', " {not json}"])
+def test_other_text_is_an_argument_error(text):
+    with pytest.raises(ArgumentError, match="not a result"):
+        Result.from_json(text)
+
+
+def test_an_absent_file_is_an_argument_error(tmp_path):
+    with pytest.raises(ArgumentError, match="no file"):
+        Result.from_json(tmp_path / "absent.json")
+
+
+def lengths(thing, seen=None):
+    """Yield the length of every axis of everything that a thing holds."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen or isinstance(thing, str | bytes | int | float | None):
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray | pd.Series | pd.DataFrame):
+        yield from thing.shape
+    elif isinstance(thing, dict | list | tuple | set | frozenset):
+        yield len(thing)
+        for part in [*thing, *(thing.values() if isinstance(thing, dict) else [])]:
+            yield from lengths(part, seen)
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            yield from lengths(getattr(thing, field.name), seen)
+    else:
+        slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+        for part in [*(getattr(thing, name, None) for name in slots), getattr(thing, "__dict__", None)]:
+            yield from lengths(part, seen)
+
+
+def test_a_result_holds_nothing_with_one_entry_per_private_record(result):
+    for thing in (result, json.loads(result.to_json()), result.disclosure()):
+        found = set(lengths(thing))
+        assert len(found) > 2
+        assert max(found) < result.facts.records / 10
+
+
+@pytest.mark.parametrize("place", ["note", "law"])
+def test_the_walk_finds_rows_where_there_are_some(result, place):
+    rows = np.zeros(result.facts.records)
+    law = ErrorLaw(levels=rows, quantiles=np.zeros((1, 5)))
+    hidden = replace(result.estimate, **{place: {"deep": [(rows,)]} if place == "note" else law})
+    assert result.facts.records in set(lengths(replace(result, estimate=hidden)))
