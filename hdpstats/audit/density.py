@@ -1,8 +1,9 @@
 r"""The exact privacy loss of objective perturbation, and a search for the neighbours where it is largest.
 
 The perturbed minimiser has the density :math:`\nu(b_D(\theta))\,\det\{\Lambda + \sum H_i(\theta)\}` with
-:math:`b_D(\theta) = -\Lambda(\theta - c) - \sum \nabla\ell_i(\theta)`, so the log-ratio of two data sets' densities at a point is a
-formula, not an estimate. Maximising it over points, rows and neighbours gives a lower bound on the true epsilon.
+:math:`b_D(\theta) = -\Lambda(\theta - c) - \sum \nabla\ell_i(\theta)`, so the log-ratio of two data sets' densities
+at a point is a formula, not an estimate. Maximising it over points, rows and neighbours gives a lower bound on the true
+epsilon.
 """
 
 import math
@@ -34,9 +35,9 @@ class PerturbedObjective:
     weigh: Callable[[FloatArray], FloatArray]
 
     def log_density(self, theta: FloatArray, X: FloatArray, y: FloatArray, counts: FloatArray) -> FloatArray:
-        """Return the log density (...) up to a constant at ``theta`` (..., D) for rows (..., n, D), each ``counts`` times.
+        """Return the log density (...) up to a constant at ``theta`` (..., D) for rows ``X`` (..., n, D).
 
-        A count may be a fraction: a case weight relative to the largest one.
+        Each row is there ``counts`` times (..., n); a fraction is a case weight relative to the largest one.
         """
         D = X.shape[-1]
         weights = counts * self.weigh(X.reshape(-1, D)).reshape(X.shape[:-1])
@@ -60,7 +61,7 @@ class Neighbours:
     X: FloatArray
     y: FloatArray
     counts: FloatArray
-    other_X: FloatArray
+    other_X: FloatArray  # noqa: N815
     other_y: FloatArray
     other_counts: FloatArray
     theta: FloatArray
@@ -72,7 +73,7 @@ def k_norm(vectors: FloatArray, norm: Norm) -> FloatArray:
     radius = float(norm.radius)
     if isinstance(norm, BallNorm):
         return np.asarray(np.linalg.norm(vectors, axis=-1) / radius)
-    return np.maximum(np.abs(vectors[..., 0]), np.linalg.norm(vectors[..., 1:], axis=-1) / radius)
+    return np.asarray(np.maximum(np.abs(vectors[..., 0]), np.linalg.norm(vectors[..., 1:], axis=-1) / radius))
 
 
 def privacy_loss(mechanism: PerturbedObjective, pair: Neighbours) -> FloatArray:
@@ -94,9 +95,9 @@ def worst_neighbours(
 ) -> Neighbours:
     """Search for the neighbouring data sets and the point of largest privacy loss under replace-one.
 
-    Deterministic: a Sobol design over rows ``|z_j| <= reach``, outcomes, multiplicities up to 10^4, case weights and points
-    ``|theta_j| <= spread``, then a pattern search from the best. The data sets share ``others`` distinct rows; with an
-    intercept the first column is 1.
+    Deterministic: a Sobol design over rows ``|z_j| <= reach``, outcomes, multiplicities up to 10^4, case weights and
+    points ``|theta_j| <= spread``, then a pattern search from the best. The data sets share ``others`` distinct rows;
+    with an intercept the first column is 1.
 
     Parameters
     ----------
@@ -161,9 +162,7 @@ def _climb(
     return best
 
 
-def _unpack(
-    cube: FloatArray, *, slopes: int, others: int, intercept: bool, reach: float, spread: float
-) -> Neighbours:
+def _unpack(cube: FloatArray, *, slopes: int, others: int, intercept: bool, reach: float, spread: float) -> Neighbours:
     """Return the neighbours and the points that vectors (B, size) of the unit cube stand for."""
     cells = (others + 2) * (slopes + 1)
     rows = cube[:, :cells].reshape(len(cube), others + 2, slopes + 1)

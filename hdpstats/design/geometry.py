@@ -46,7 +46,7 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
 
 def mallows_weights(square: FloatArray, geometry: Geometry) -> FloatArray:
     """Return ``min(1, R / ||z||, L / (i + ||z||^2))`` from squared norms (n,); ``i`` is 1 with an intercept, else 0."""
-    positive = np.maximum(square, np.finfo(float).tiny)
+    positive = np.maximum(square, 1e-200)
     by_leverage = geometry.leverage / (float(geometry.intercept) + positive)
     return np.minimum(1.0, np.minimum(geometry.radius / np.sqrt(positive), by_leverage))
 

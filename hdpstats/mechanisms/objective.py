@@ -40,6 +40,7 @@ from hdpstats.mechanisms.rows import PrivateRows
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.cylinder import CylinderNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.moments import ball_variance, cylinder_variance
 from hdpstats.privacy.coupled import coupled_noise_epsilon
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
@@ -286,9 +287,5 @@ def _round(value: Fraction) -> int:
 
 def perturbation_variance(geometry: Geometry, *, rate: float) -> FloatArray:
     """Return the variance of each coordinate of ``b`` (D,), intercept first."""
-    from_axis = geometry.intercept
     D, R = geometry.dimension, geometry.radius
-    if not from_axis:
-        return np.full(D, (D + 1) * (R / rate) ** 2)
-    scale = (D + 1) * (D + 2) / rate**2
-    return np.concatenate([[scale / 3.0], np.full(D - 1, scale * R**2 / (D + 1))])
+    return cylinder_variance(D, rate, R) if geometry.intercept else np.full(D, ball_variance(D, rate / R))

@@ -97,7 +97,7 @@ class Objective:
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
         per_row = self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + 11.0 * UNIT * m)
-        cells = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
+        cells: float = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + m * float(np.sum(self.weights * norms))
         return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)

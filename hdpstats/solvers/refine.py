@@ -37,14 +37,14 @@ def refine(objective: Objective, *, start: FloatArray, radius: Fraction) -> Exac
     theta = [mpmath.mpf(float(value)) for value in start]
     while True:
         with mpmath.workprec(bits):
-            theta, reached = _newton(objective, theta, float(radius), bits)
+            theta, reached = _newton(objective, theta, radius, bits)
             if reached <= radius:
                 return ExactSolution(theta=tuple(_rational(value) for value in theta), radius=reached)
         bits *= 2
 
 
 def _newton(
-    objective: Objective, theta: list[mpmath.mpf], radius: float, bits: int
+    objective: Objective, theta: list[mpmath.mpf], radius: Fraction, bits: int
 ) -> tuple[list[mpmath.mpf], Fraction]:
     """Iterate at the present precision until the certificate holds or stops improving."""
     weakest = float(np.min(objective.ridge))
@@ -56,7 +56,7 @@ def _newton(
         reached = _rational((norm + error) / mpmath.mpf(weakest) * (1 + mpmath.mpf(2) ** -40))
         stalled = stalled + 1 if not float(norm) < 0.9 * best else 0
         best = min(best, float(norm))
-        if reached <= Fraction(radius) or stalled > 60:
+        if reached <= radius or stalled > 60:
             return theta, reached
         point = np.array([float(value) for value in theta])
         unit = np.array([float(value / norm) for value in gradient]) if norm else np.zeros(len(theta))
