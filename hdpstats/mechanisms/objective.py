@@ -155,7 +155,7 @@ def calibrate(query: ObjectiveQuery, *, records: int, largest_weight: float, lar
 
 
 def run(query: ObjectiveQuery, calibration: Calibration, rows: PrivateRows) -> ObjectiveRelease:
-    """Draw the noise, minimise, smooth, release. The noise is drawn before the rows are looked at.
+    """Draw both noises, then minimise, smooth and release.
 
     Guarantee: ``query.epsilon``-DP under replace-one, by the module's proof.
     """
