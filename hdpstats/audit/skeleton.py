@@ -37,10 +37,12 @@ def skeleton(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return NOISY if np.isfinite(value) else str(value)
     if isinstance(value, np.ndarray):
-        finite = np.isfinite(value).tolist() if value.dtype.kind == "f" else value.tolist()
+        finite = np.isfinite(value).tolist() if value.dtype.kind == "f" else skeleton(value.tolist())
         return ("array", value.shape, str(value.dtype), finite)
-    if isinstance(value, pd.Series | pd.DataFrame):
-        return (type(value).__name__, [str(label) for label in value.axes], skeleton(value.to_numpy()))
+    if isinstance(value, pd.Series):
+        return ("series", str(value.name), str(value.dtype), list(map(str, value.index)), skeleton(value.to_numpy()))
+    if isinstance(value, pd.DataFrame):
+        return ("frame", [skeleton(value.iloc[:, place]) for place in range(value.shape[1])])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: skeleton(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):

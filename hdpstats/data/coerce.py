@@ -27,6 +27,7 @@ _SIGNED = (np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong)
 _UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64, np.uintc, np.ulonglong)
 _INTEGERS = (int, *_SIGNED, *_UNSIGNED)
 _FLOATS = (float, np.float16, np.float32, np.float64, np.longdouble, Decimal, Fraction)
+_COMPLEX = (complex, np.complex64, np.complex128, np.clongdouble)
 _TRUTH_VALUES = (bool, np.bool_)
 _TEXTS = (str, np.str_)
 _MASKED = (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)
@@ -54,15 +55,27 @@ def _text_of_float(cell: Any) -> str | None:
     return _text_of_integer(value) if value.is_integer() else repr(value)
 
 
+def _number_in_complex(cell: Any) -> float:
+    """Return the real part where there is no imaginary one: one complex cell makes a column of floats complex."""
+    return float(cell.real) if cell.imag == 0.0 else math.nan
+
+
+def _text_of_complex(cell: Any) -> str | None:
+    return _text_of_float(_number_in_complex(cell))
+
+
 def _by_identity(*groups: tuple[tuple[type, ...], Callable[[Any], Any]]) -> dict[int, Callable[[Any], Any]]:
     return {id(kind): read for kinds, read in groups for kind in kinds}
 
 
 _READ_NUMBER: dict[int, Callable[[Any], float]] = _by_identity(
-    (_TRUTH_VALUES + _INTEGERS + _FLOATS, float), (_TEXTS, _number_in_text)
+    (_TRUTH_VALUES + _INTEGERS + _FLOATS, float), (_TEXTS, _number_in_text), (_COMPLEX, _number_in_complex)
 )
 _READ_TEXT: dict[int, Callable[[Any], str | None]] = _by_identity(
-    (_TRUTH_VALUES + _TEXTS, str), (_INTEGERS, _text_of_integer), (_FLOATS, _text_of_float)
+    (_TRUTH_VALUES + _TEXTS, str),
+    (_INTEGERS, _text_of_integer),
+    (_FLOATS, _text_of_float),
+    (_COMPLEX, _text_of_complex),
 )
 
 
@@ -120,7 +133,7 @@ def _is_arrow(cells: "pd.Series[Any]") -> bool:
 def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
     """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
 
-    Columns of dates, complex numbers and other types that hold neither numbers nor text are not read at all.
+    Columns of dates and other types that hold neither numbers nor text are not read at all.
     """
     values = cells.array
     if isinstance(values, pd.Categorical):
@@ -132,7 +145,8 @@ def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
     if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
         levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
         return levels.tolist(), inverse.astype(np.int64)
-    if cells.dtype == np.dtype(object) or isinstance(values, (*_MASKED, pd.arrays.StringArray)):
+    readable = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "Oc"
+    if readable or isinstance(values, (*_MASKED, pd.arrays.StringArray)):
         return cells.to_numpy(dtype=object).tolist(), np.arange(len(cells), dtype=np.int64)
     return [], np.full(len(cells), -1, dtype=np.int64)
 

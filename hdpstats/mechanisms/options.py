@@ -40,7 +40,7 @@ def named(mechanism: object) -> ObjectivePerturbation:
     """Return the options of a mechanism given by name or as an object, or list what there is."""
     if isinstance(mechanism, ObjectivePerturbation):
         return mechanism
-    if mechanism in ("auto", "objective"):
+    if isinstance(mechanism, str) and mechanism in ("auto", "objective"):
         return ObjectivePerturbation()
     raise MechanismError(
         f"mechanism must be 'auto', 'objective' or an hdp.mechanisms.ObjectivePerturbation, not {mechanism!r}: for the "

@@ -40,11 +40,16 @@ def schema_of(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> Sc
     return Schema({**columns, OUTCOME: Binary()})
 
 
+def _cells(values: Any) -> "np.ndarray[Any, np.dtype[Any]]":
+    """Return an array as it is and anything else as objects: numpy would find a type that fits the oddest cell."""
+    return values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+
+
 def frame_of(endog: Any, exog: Any, names: Sequence[str], *, which: str = "") -> pd.DataFrame:
     """Return covariates and, where given, the outcome as a frame; only shapes can be refused."""
-    cells = exog.to_numpy() if isinstance(exog, pd.DataFrame) else np.asarray(exog)
+    cells = exog.to_numpy(dtype=object) if isinstance(exog, pd.DataFrame) else _cells(exog)
     cells = cells.reshape(len(cells), -1) if cells.ndim < 2 else cells
-    outcome = None if endog is None else np.asarray(endog)
+    outcome = None if endog is None else _cells(endog)
     if cells.ndim != 2 or cells.shape[1] != len(names):
         raise ArgumentError(f"{which}exog must be a table of {len(names)} columns", argument=f"{which}exog")
     if outcome is not None and outcome.shape != (len(cells),):

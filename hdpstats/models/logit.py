@@ -1,7 +1,6 @@
 """Logistic regression on private and public records."""
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Self, final
 
 import numpy.typing as npt
@@ -143,7 +142,7 @@ class Logit:
         n
             The number of private records, where the study has none at hand.
         """
-        values = [epsilon] if isinstance(epsilon, int | float | Fraction) else list(epsilon)
+        values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
         epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
         if not epsilons:
             raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")

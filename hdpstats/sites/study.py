@@ -182,7 +182,7 @@ def _frame(private: pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:
     if not path.is_file():
         raise ArgumentError(f"private must be the path of a Parquet file; {str(path)!r} is none", argument="private")
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(path, dtype_backend="pyarrow")  # as it is stored: to convert a cell can fail
     except ImportError:
         message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
         raise ArgumentError(message, argument="private") from None

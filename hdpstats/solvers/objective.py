@@ -30,6 +30,14 @@ def integer_bits(rows: int, summand: float) -> int:
     return 61 - math.ceil(math.log2(max(1, rows) * max(summand, 1.0)))
 
 
+def _row_by_row(X: FloatArray, theta: FloatArray) -> FloatArray:
+    """Return ``X theta`` such that a row's number depends on that row alone, which BLAS does not promise."""
+    eta = np.zeros(len(X))
+    for column, coefficient in zip(X.T, theta, strict=True):
+        eta += column * coefficient
+    return eta
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Objective:
@@ -70,7 +78,7 @@ class Objective:
         total = np.zeros(len(theta), dtype=np.int64)
         for start in range(0, len(self.y), BLOCK):
             rows = slice(start, start + BLOCK)
-            eta = self.X[rows] @ theta + self.offset[rows]
+            eta = _row_by_row(self.X[rows], theta) + self.offset[rows]
             residual = self.weights[rows] * self.loss.score(eta, self.y[rows])
             summands = np.rint(np.ldexp(self.X[rows] * residual[:, None], self.grid_bits))
             total += summands.astype(np.int64).sum(axis=0)

@@ -104,8 +104,11 @@ def objects(*cells):
         (NAN, NAN),
         (pd.NA, NAN),
         (pd.NaT, NAN),
-        (3 + 0j, NAN),
-        (np.complex128(3), NAN),
+        (3 + 0j, 3.0),
+        (np.complex128(3), 3.0),
+        (np.complex64(0.5), 0.5),
+        (complex(math.inf, 0.0), math.inf),
+        (3 + 1j, NAN),
         (b"3", NAN),
         (np.bytes_(b"3"), NAN),
         ([3], NAN),
@@ -171,7 +174,9 @@ def test_number_in_a_cell(cell, expected):
         (pd.NaT, None),
         (b"3", None),
         (["3"], None),
-        (3 + 0j, None),
+        (3 + 0j, "3"),
+        (np.complex64(0.5), "0.5"),
+        (3 + 1j, None),
         (datetime.date(2020, 1, 1), None),
         (Grade.THREE, None),
     ],
@@ -256,7 +261,7 @@ def test_truth_values(cells):
 
 def unreadable_columns():
     day = datetime.datetime(2020, 1, 1)
-    yield "complex", pd.Series([3 + 0j, 1j])
+    yield "complex", pd.Series([3 + 2j, 1j])
     yield "datetime", pd.Series([day, pd.NaT])
     yield "datetime with zone", pd.Series(pd.date_range("2020", periods=2, tz="UTC"))
     yield "timedelta", pd.Series(pd.to_timedelta([1, 3]))
@@ -353,3 +358,11 @@ def test_input_arrays_are_not_changed():
     admitted = NUMBER.admit(pd.Series(values, copy=False))
     admitted[:] = -1.0
     assert values.tobytes() == before
+
+
+@pytest.mark.parametrize("odd", [1j, 2 + 0j, np.complex64(1j)])
+def test_one_complex_cell_does_not_change_the_reading_of_the_others(odd):
+    alone, beside = pd.Series([1.5, 2.0, math.nan, 3.0]), pd.Series([1.5, 2.0, math.nan, odd])
+    assert beside.dtype.kind == "c"
+    assert np.array_equal(coerce.numbers(alone)[:3], coerce.numbers(beside)[:3], equal_nan=True)
+    assert coerce.texts(alone)[:3] == coerce.texts(beside)[:3] == ["1.5", "2", None]
