@@ -55,7 +55,8 @@ def _axes(ax: "Axes | None", *, lines: int) -> "Axes":
         raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
     if ax is None:
         size = (7.0, 1.2 + 0.28 * max(lines, 3))
-        return pyplot.figure(figsize=size, layout="constrained", facecolor="white").add_subplot()
+        fresh: Axes = pyplot.figure(figsize=size, layout="constrained", facecolor="white").add_subplot()
+        return fresh
     if not isinstance(ax, Axes):
         raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
     return ax

@@ -51,6 +51,31 @@ class Result:
     ------
     ArgumentError
         If query, release and guarantee are not given together.
+
+    Examples
+    --------
+    A fit hands out a result; one made by hand from known numbers:
+
+    >>> import numpy as np
+    >>> from hdpstats.data.columns import Binary, Continuous
+    >>> facts = ModelFacts(
+    ...     model="Logit", formula="dead ~ age", response="dead", method="maximum likelihood on public rows",
+    ...     records=None, public_rows=686, weights=None, offset=None, exponentiated="odds ratio",
+    ... )
+    >>> estimate = Estimate(
+    ...     label="maximum likelihood", terms=("Intercept", "age"), values=np.array([-3.0, 0.05]),
+    ...     sampling=np.diag([0.25, 0.0001]), privacy=np.zeros((2, 2)),
+    ... )
+    >>> result = Result(
+    ...     facts=facts, schema=Schema(age=Continuous(20, 90), dead=Binary()), estimate=estimate, public_only=None,
+    ...     private_only=None, pooled=None, query=None, release=None, guarantee=None,
+    ... )
+    >>> result
+    <Logit result: 2 coefficients, public rows only>
+    >>> result.odds_ratios().loc["age"].round(3).to_dict()
+    {'estimate': 1.051, 'conf_low': 1.031, 'conf_high': 1.072, 'std_error': 0.011}
+    >>> result.predict(pd.DataFrame({"age": [60, 80]})).round(3).tolist()
+    [0.5, 0.731]
     """
 
     facts: ModelFacts
@@ -161,8 +186,8 @@ class Result:
             Public rows with the covariates of the formula, and the offset where the model has one; the outcome is not
             needed. Values are taken as they are, also beyond the schema's bounds.
         ci : bool
-            Whether to return confidence limits of the mean, by the delta method on the linear predictor; they are NaN
-            where the standard errors are.
+            Whether to return confidence limits of the mean, by the delta method on the linear predictor and the normal
+            law (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
 
