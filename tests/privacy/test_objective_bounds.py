@@ -1,8 +1,8 @@
 """The claimed privacy of objective perturbation against a search for the worst neighbours, and broken versions of it.
 
-The exact log-ratio of the densities of the perturbed minimiser is maximised over rows, outcomes, case weights, shared rows and
-points. The constants are those of `calibrate`; the ridge and the centre those of the problem that `solve` hands to the solver; the
-weights of rows those of `whiten`. Each mutation changes one function of the package and must be found.
+The exact log-ratio of the densities of the perturbed minimiser is maximised over rows, outcomes, case weights, shared
+rows and points. The constants are those of `calibrate`, the ridge and the centre those of the problem that `solve`
+hands on, the weights of rows those of `whiten`. Each mutation changes one function of the package and must be found.
 """
 
 from fractions import Fraction

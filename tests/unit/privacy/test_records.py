@@ -1,0 +1,112 @@
+"""Budgets, spends, events, guarantees, sensitivities: exact records."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
+from hdpstats.privacy.accountant import guarantee, total
+from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
+from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
+
+EVENTS = (
+    PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=Fraction(849, 1000)),
+    PrivacyEvent(ran=Ran.SMOOTHING, epsilon=Fraction(1, 1000)),
+    PrivacyEvent(ran=Ran.HESSIAN, epsilon=Fraction(15, 100), delta=Fraction(1, 10**7)),
+)
+
+
+def test_ten_tenths_are_one() -> None:
+    spent = Spend(0.0)
+    for _ in range(10):
+        spent = spent + Spend(0.1)
+    assert spent.epsilon == 1
+    assert spent.fits_in(Budget(epsilon=1))
+    assert not (spent + Spend(Fraction(1, 10**30))).fits_in(Budget(epsilon=1))
+    assert not Spend(0, 1e-7).fits_in(Budget(epsilon=1))
+
+
+def test_what_is_left_is_never_negative() -> None:
+    budget = Budget(epsilon=3, delta=1e-6)
+    assert budget.less(Spend(1, 1e-7)) == Spend(2, Fraction(9, 10**7))
+    assert budget.less(Spend(5)) == Spend(0, 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, True, "1", None, 1j])
+def test_a_budget_is_positive(epsilon: object) -> None:
+    with pytest.raises(ArgumentError):
+        Budget(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, math.nan, "0"])
+def test_a_delta_is_below_one(delta: object) -> None:
+    with pytest.raises(ArgumentError):
+        Budget(epsilon=1, delta=delta)
+    with pytest.raises(ArgumentError):
+        Spend(1, delta)
+
+
+def test_a_spend_is_not_negative() -> None:
+    with pytest.raises(ArgumentError):
+        Spend(-0.1)
+
+
+def test_one_release_has_limits() -> None:
+    assert release_epsilon(0.1) == Fraction(1, 10)
+    assert release_epsilon(50) == 50
+    assert release_epsilon(51, allow_large_epsilon=True) == 51
+    with pytest.raises(BudgetError, match="allow_large_epsilon"):
+        release_epsilon(50.001)
+    for wrong in (0, -1, 1e-7, math.nan, math.inf, True, "1"):
+        with pytest.raises(ArgumentError):
+            release_epsilon(wrong, allow_large_epsilon=True)
+    with pytest.raises(ArgumentError, match="1e6"):
+        release_epsilon(2e6, allow_large_epsilon=True)
+
+
+def test_events_add_up_and_become_a_guarantee() -> None:
+    assert total(EVENTS) == Spend(1, Fraction(1, 10**7))
+    assert total(()) == Spend(0)
+    promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE)
+    assert (promise.epsilon, promise.delta, promise.unit) == (1, Fraction(1, 10**7), "person")
+    assert "(1, 1e-07)-differentially private" in promise.statement()
+
+
+def test_a_statement_tells_the_factor() -> None:
+    pure = Guarantee(epsilon=Fraction(1, 2), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+    assert f"{math.exp(0.5):.4g}" in pure.statement()
+    assert "number of records is public" in pure.statement()
+    assert str(pure) == "0.5-differential privacy (pure)"
+    huge = Guarantee(epsilon=Fraction(10**6), delta=Fraction(0), relation=Relation.ADD_OR_REMOVE_ONE, unit="person")
+    assert "present or absent" in huge.statement()
+
+
+def test_records_survive_a_round_trip() -> None:
+    for event in EVENTS:
+        assert PrivacyEvent.from_dict(event.to_dict()) == event
+    promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE)
+    assert Guarantee.from_dict(promise.to_dict()) == promise
+    with pytest.raises(ArgumentError):
+        PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"epsilon": "one"})
+    with pytest.raises(ValueError, match="Ran"):
+        PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"ran": "magic"})
+
+
+def test_a_sensitivity_is_positive() -> None:
+    for norm in (BallNorm(), CylinderNorm(radius=Fraction(2))):
+        assert Sensitivity(value=Fraction(2), norm=norm, relation=Relation.REPLACE_ONE).norm is norm
+        with pytest.raises(MechanismError):
+            Sensitivity(value=Fraction(0), norm=norm, relation=Relation.REPLACE_ONE)
+
+
+def test_fractions_are_written_as_a_person_would() -> None:
+    assert [decimal(value) for value in (Fraction(3), Fraction(1, 10), Fraction(1, 3), Fraction(1, 10**6))] == [
+        "3",
+        "0.1",
+        "0.333333333333",
+        "1e-06",
+    ]
