@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-import hdpstats.api as hdp
-import hdpstats.formula.api as hdpf
 import numpy as np
 import pandas as pd
 
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 from benchmarks.workers.measure import main
 
 

@@ -21,6 +21,7 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
@@ -150,7 +151,7 @@ def _errors(
     D, ridge = len(release.theta), float(query.ridge)
     back = np.eye(D) + ridge * np.linalg.inv(centre.at.H)
     parts: list[tuple[FloatArray, ...]] = []
-    for _ in range(DRAWS // CHUNK):
+    for _ in progress(range(DRAWS // CHUNK), label="standard errors"):
         rows = draws.dirichlet(rng, len(public.X), CHUNK)
         at = moments(public, loss, theta=centre.pooled, records=max(release.records, 1), row_weights=rows)
         score = draws.normals(rng, at.J)

@@ -26,7 +26,7 @@ from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.queries.geometry import Geometry
-from hdpstats.solvers.objective import BLOCK
+from hdpstats.solvers.kernels import BLOCK, row_products
 
 FINENESS = Fraction(1, 2**24)
 """Grid of the Hessian's entries relative to the sensitivity: leaves room for 2^38 records in 64-bit integers."""
@@ -78,10 +78,8 @@ def stacked_hessian(loss: Loss, rows: PrivateRows, *, theta: FloatArray, grid: f
     for start in range(0, len(rows.y), BLOCK):
         part = slice(start, start + BLOCK)
         X = rows.X[part]
-        eta = np.zeros(len(X))
-        for column, coefficient in zip(X.T, theta, strict=True):
-            eta += column * coefficient
-        curvature = rows.weights[part] * loss.curvature(eta + rows.offset[part], rows.y[part])
+        eta = row_products(X, theta) + rows.offset[part]
+        curvature = rows.weights[part] * loss.curvature(eta, rows.y[part])
         total += np.rint(X[:, i] * X[:, j] * (curvature[:, None] * factor)).astype(np.int64).sum(axis=0)
     return total
 

@@ -69,7 +69,7 @@ def _descend(objective: Objective, start: FloatArray) -> FloatArray:
         if not np.linalg.norm(moved) < np.linalg.norm(gradient) and length == 1.0:
             break
         theta, gradient, value = candidate, moved, objective.value(candidate)
-        if not np.any(gradient):
+        if np.linalg.norm(gradient) <= objective.gradient_error(theta):
             break
     return theta
 

@@ -17,25 +17,14 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import Loss
+from hdpstats.solvers.kernels import grid_sum, row_products
 
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
 
-BLOCK = 65_536
-"""Rows handled at a time: keeps the temporaries in cache and memory flat."""
-
-
 def integer_bits(rows: int, summand: float) -> int:
     """Return ``k`` such that ``rows`` numbers of at most ``summand``, as multiples of 2^-k, add up below 2^62."""
     return 61 - math.ceil(math.log2(max(1, rows) * max(summand, 1.0)))
-
-
-def _row_by_row(X: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return ``X theta`` such that a row's number depends on that row alone, which BLAS does not promise."""
-    eta = np.zeros(len(X))
-    for column, coefficient in zip(X.T, theta, strict=True):
-        eta += column * coefficient
-    return eta
 
 
 @final
@@ -75,13 +64,8 @@ class Objective:
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
-        total = np.zeros(len(theta), dtype=np.int64)
-        for start in range(0, len(self.y), BLOCK):
-            rows = slice(start, start + BLOCK)
-            eta = _row_by_row(self.X[rows], theta) + self.offset[rows]
-            residual = self.weights[rows] * self.loss.score(eta, self.y[rows])
-            summands = np.rint(np.ldexp(self.X[rows] * residual[:, None], self.grid_bits))
-            total += summands.astype(np.int64).sum(axis=0)
+        eta = row_products(self.X, theta) + self.offset
+        total = grid_sum(self.X, self.weights * self.loss.score(eta, self.y), bits=self.grid_bits)
         return np.ldexp(total.astype(np.float64), -self.grid_bits) + self.ridge * (theta - self.centre) + self.linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:

@@ -1,0 +1,33 @@
+"""What the compiled loops buy, and a whole minimisation."""
+
+import numpy as np
+import pytest
+
+from hdpstats.losses import Logistic
+from hdpstats.solvers import Objective, kernels, minimise
+
+
+def _objective(n: int, D: int) -> Objective:
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, D - 1))])
+    y = (rng.random(n) < 0.5).astype(float)
+    zero = np.zeros(D)
+    return Objective(
+        loss=Logistic(), X=X, y=y, weights=np.ones(n), offset=np.zeros(n), ridge=np.full(D, 10.0), centre=zero, linear=zero
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("shape", [(100_000, 11), (100_000, 51), (1_000_000, 11)])
+def test_gradient(benchmark, monkeypatch, shape, compiled):
+    monkeypatch.setattr(kernels, "COMPILED_CELLS", 0 if compiled else 10**12)
+    objective = _objective(*shape)
+    theta = np.full(shape[1], 0.1)
+    objective.gradient(theta)
+    benchmark(objective.gradient, theta)
+
+
+@pytest.mark.parametrize("shape", [(10_000, 11), (100_000, 11)])
+def test_minimise(benchmark, shape):
+    objective = _objective(*shape)
+    benchmark(minimise, objective, start=np.zeros(shape[1]))
