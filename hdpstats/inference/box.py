@@ -6,8 +6,6 @@ a H`` is conservative. When the noise ``N`` is not well below the smallest eigen
 honest can be said and standard errors are NaN.
 """
 
-import math
-
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
@@ -18,9 +16,12 @@ from hdpstats.mechanisms.curvature import unstack
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 NOT_BOUGHT = (
-    "Standard errors are NaN: without public rows the curvature of the likelihood is private. "
+    "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
     "Give the study public rows, or buy a noisy Hessian with fit(..., se_share=0.15)."
 )
+CLEAR = 3.0
+"""Smallest eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction, that is trusted."""
+
 DROWNED = (
     "Standard errors are NaN: the noise of the released Hessian drowns it at this epsilon and number of records. "
     "Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
@@ -35,8 +36,7 @@ def estimates(
     if release.hessian is None:
         return _without_errors(T @ np.array(release.theta), terms, NOT_BOUGHT)
     H = unstack(np.array(release.hessian), query.geometry.dimension)
-    spectral = release.hessian_noise_sd * math.sqrt(2.0 * len(H))
-    if not float(np.linalg.eigvalsh(H)[0]) > 2.0 * spectral:
+    if not float(np.linalg.eigvalsh(H)[0]) > CLEAR * release.hessian_noise_sd:
         return _without_errors(T @ np.array(release.theta), terms, DROWNED)
     ridge, centre = float(query.ridge), np.array(query.centre)
     u = unshrink(np.array(release.theta), centre=centre, ridge=ridge, H=H)

@@ -129,7 +129,8 @@ def read(model: Regression, query: ObjectiveQuery, release: ObjectiveRelease) ->
     if model.public is None:
         weight = _size(model, model.weights, default=1.0)
         found = box.estimates(query, release, terms=terms, largest_weight=weight)
-        method, rows = "objective perturbation, scaled by the schema", None
+        few = "" if model.study.public is None else f" (fewer than {FEWEST_ROWS} complete public rows)"
+        method, rows = f"objective perturbation, scaled by the schema{few}", None
     else:
         public = with_radius(model.public, query.geometry.radius)
         found = private.estimates(query, release, public, model.loss, terms=terms)
