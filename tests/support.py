@@ -1,0 +1,206 @@
+"""A small study with hostile cells, and everything that a caller can see of a fit to it."""
+
+import dataclasses
+import datetime
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+
+RECORDS = 397
+"""Number of private records: a prime, so that nothing else has this length."""
+
+PUBLIC_ROWS = 53
+FORMULA = "y ~ x + log1p(k) + g"
+SCHEMA = hdp.Schema(
+    y=hdp.Binary(),
+    x=hdp.Continuous(-3, 3),
+    k=hdp.Continuous(0, 40, missing=1),
+    g=hdp.Categorical(["a", "b", "c"], other="c"),
+    w=hdp.Weight(max=2),
+    o=hdp.Offset(-1, 1),
+)
+
+
+def people(rows, seed=0):
+    """Return a frame of ordinary rows that obey the schema."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows).clip(-3, 3)
+    return pd.DataFrame(
+        {
+            "y": (rng.random(rows) < 1 / (1 + np.exp(-x))).astype(float),
+            "x": x,
+            "k": rng.integers(0, 12, rows).astype(float),
+            "g": rng.choice(["a", "b", "c"], rows),
+            "w": rng.uniform(0, 2, rows),
+            "o": rng.uniform(-1, 1, rows),
+        }
+    )
+
+
+def study_of(private, public=None, *, schema=SCHEMA, epsilon=1000, **options):
+    """Return a study with a ledger in memory."""
+    return hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=epsilon), **options)
+
+
+def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0, **fit):
+    """Return study, model and result of one fit."""
+    study = study_of(private, public, schema=schema)
+    columns = {name: fit.pop(name) for name in ("weights", "offset") if name in fit}
+    model = hdpf.logit(formula, data=study, **columns)
+    return study, model, model.fit(epsilon=epsilon, **fit)
+
+
+class Evil:
+    """A cell whose every method raises with a text that would give it away."""
+
+    def _refuse(self, *args, **kwargs):
+        raise RuntimeError("a cell's method was called")
+
+    __float__ = __int__ = __index__ = __complex__ = __str__ = __repr__ = __bool__ = __len__ = __iter__ = _refuse
+    __eq__ = __ne__ = __lt__ = __gt__ = __hash__ = __array__ = __format__ = __getattr__ = _refuse
+
+
+class EvilFloat(float):
+    """A float whose conversions raise."""
+
+    def _refuse(self, *args, **kwargs):
+        raise RuntimeError("a cell's method was called")
+
+    __float__ = __int__ = __str__ = __repr__ = __eq__ = __lt__ = __gt__ = _refuse
+    __hash__ = float.__hash__
+
+
+CORNERS = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "minus inf": -math.inf,
+    "1e308": 1e308,
+    "minus 1e308": -1e308,
+    "5e-324": 5e-324,
+    "minus zero": -0.0,
+    "zero": 0,
+    "one": 1,
+    "two": 2,
+    "minus one": -1,
+    "half": 0.5,
+    "beyond int64": 2**64,
+    "beyond float": 10**400,
+    "below float": -(10**400),
+    "True": True,
+    "False": False,
+    "None": None,
+    "NA": pd.NA,
+    "NaT": pd.NaT,
+    "float16": np.float16(1.5),
+    "float32": np.float32(1.5),
+    "longdouble": np.longdouble("1e4000"),
+    "uint64": np.uint64(2**64 - 1),
+    "complex": 1 + 2j,
+    "complex without imaginary part": np.complex128(1),
+    "Decimal": Decimal("1.5"),
+    "signalling NaN": Decimal("sNaN"),
+    "huge Decimal": Decimal("1e999999"),
+    "Fraction": Fraction(10**400, 3),
+    "empty text": "",
+    "a level": "b",
+    "unknown level": "ZZZ_unseen",
+    "level with a blank": " a",
+    "level with NUL": "a\0",
+    "level from right to left": "\u202ea",
+    "decomposed level": "a\u0301",
+    "lone surrogate": "\ud800",
+    "ten thousand letters": "x" * 10_000,
+    "number in text": "3",
+    "number with underscore": "1_0",
+    "infinite text": "1e400",
+    "nan in text": "nan",
+    "NA in text": "NA",
+    "injection": "'; DROP TABLE entries; --",
+    "bytes": b"1",
+    "undecodable bytes": b"\xff\xfe",
+    "list": [1.0],
+    "empty tuple": (),
+    "mapping": {"a": 1},
+    "array": np.array([1.0, 2.0]),
+    "series": pd.Series([1.0]),
+    "timestamp": pd.Timestamp("2020-01-01"),
+    "far date": datetime.date(9999, 12, 31),
+    "datetime64": np.datetime64("2020"),
+    "timedelta": pd.Timedelta(days=1),
+    "period": pd.Period("2020"),
+    "interval": pd.Interval(0, 1),
+    "type": float,
+    "function": len,
+    "evil": Evil(),
+    "evil float": EvilFloat(1.0),
+}
+"""Cells that one person may turn out to have."""
+
+
+def replaced(frame, columns, cell, *, row=7):
+    """Return a neighbour: one row has ``cell`` in some columns, which become columns of objects."""
+    neighbour = frame.copy()
+    for name in columns:
+        cells = np.empty(len(frame), dtype=object)
+        cells[:] = frame[name].tolist()
+        cells[row] = cell
+        neighbour[name] = pd.Series(cells, index=frame.index, dtype=object)
+    return neighbour
+
+
+_DIGITS = re.compile(r"head [0-9a-f]+|[-+]?\d[\d.]*(?:e[-+]?\d+)?%?")
+
+
+def without_numbers(text):
+    """Return a text without its numbers and without the widths they give to columns."""
+    return re.sub(r"\s+|-{3,}|={3,}", " ", _DIGITS.sub("#", text))
+
+
+def _without_hashes(value):
+    """Return plain data without the hashes of the release, which are as random as the release."""
+    if isinstance(value, dict):
+        return {key: _without_hashes(item) for key, item in value.items() if key not in ("head", "release_sha256")}
+    return [_without_hashes(item) for item in value] if isinstance(value, list) else value
+
+
+def seen_of_result(result):
+    """Return all that a result shows, as plain data whose floats are noisy and whose rest is public."""
+    entry = result.ledger_entry
+    public = result.public_only
+    return {
+        "facts": dataclasses.asdict(result.facts),
+        "schema": repr(result.schema),
+        "query": result.query.to_json(),
+        "public only": None if public is None else repr(public.params.to_dict()) + repr(public.bse.to_dict()),
+        "entry": (entry.dataset, entry.version, entry.number),
+        "release": result.release.to_dict(),
+        "guarantee": result.guarantee.statement(),
+        "estimates": [
+            (part.label, part.params, part.bse, part.zvalues, part.pvalues, part.conf_int(0.1), part.cov_params())
+            for part in (result.estimate, result.private_only, result.pooled)
+            if part is not None
+        ],
+        "tables": [result.tidy(), result.glance(), result.odds_ratios()],
+        "disclosure": _without_hashes(result.disclosure()),
+        "summary": without_numbers(str(result.summary())),
+        "html": without_numbers(re.sub(r"<[^>]*>", " ", result._repr_html_())),
+        "repr": repr(result),
+    }
+
+
+def seen_of_ledger(ledger):
+    """Return all that a ledger shows but the minute and the head of the chain, which is the hash of releases."""
+    history = ledger.history().drop(columns="at")
+    return {
+        "history": history.to_dict("list"),
+        "account": str(ledger),
+        "spent": (str(ledger.spent.epsilon), str(ledger.spent.delta)),
+        "entries": ledger.verify().entries,
+    }
