@@ -332,17 +332,17 @@ print(ledger.verify(entry.head))
 #
 # Then the schema's bounds give the scale, and the noise is larger. Standard errors are no longer free: they
 # need the curvature of the likelihood, which is private. `se_share` says which part of epsilon buys a noisy
-# copy of it; 0.15 is a usual choice, and small studies need more. `row_norm` is a declared bound on the length
+# copy of it; 0.15 is a usual choice, and larger models need more. `row_norm` is a declared bound on the length
 # of a row whose covariates are scaled to [-1, 1]; women with longer rows count less. A smaller bound means less
 # noise and a little less information.
 #
-# A curvature of 7 coefficients has 28 numbers to hide. With 2,982 women and the epsilon that is left, that is
-# too many, and the table would print `nan` with the reason. So we ask a smaller question.
+# The curvature of 7 coefficients has 28 numbers to hide. With 2,982 women and the epsilon that is left, that is
+# too many: at this share the table would print `nan`, with the reason. So we ask a smaller question.
 
 # %%
 alone = hdp.Study(private=rotterdam, schema=schema, ledger=ledger)
 small = hdpf.logit("event3 ~ grade3 + log1p(nodes)", data=alone, row_norm=1.0)
-print(small.fit(epsilon=1, se_share=0.3))
+print(small.fit(epsilon=1, se_share=0.15))
 print(ledger.remaining)
 
 # %% [markdown]
