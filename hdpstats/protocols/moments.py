@@ -36,12 +36,21 @@ def moments(
     n = len(public.X)
     flat = np.full((1, n), 1.0 / n) if row_weights is None else row_weights
     D = public.X.shape[1]
-    products = (public.X[:, :, None] * public.X[:, None, :]).reshape(n, D * D)
-    H = ((flat * (weight * curvature)) @ products).reshape(-1, D, D)
-    J = ((flat * (weight**2 * curvature)) @ products).reshape(-1, D, D)
+    i, j = np.triu_indices(D)
+    products = public.X[:, i] * public.X[:, j]
+    triangles = ((flat * (each * curvature)) @ products for each in (weight, weight**2))
     first = int(public.geometry.intercept)
-    H, J = (records * _shrunk(stack, rows=n, first=first) for stack in (H, J))
+    H, J = (records * _shrunk(_symmetric(triangle, D), rows=n, first=first) for triangle in triangles)
     return Moments(H=H, J=J) if row_weights is not None else Moments(H=H[0], J=J[0])
+
+
+def _symmetric(triangles: FloatArray, dimension: int) -> FloatArray:
+    """Return symmetric matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2)."""
+    i, j = np.triu_indices(dimension)
+    matrices = np.empty((len(triangles), dimension, dimension))
+    matrices[:, i, j] = triangles
+    matrices[:, j, i] = triangles
+    return matrices
 
 
 def _shrunk(stack: FloatArray, *, rows: int, first: int) -> FloatArray:
