@@ -1,4 +1,4 @@
-"""Whatever one person's record holds, a caller sees the same but for the noisy numbers: nothing is learned around the noise."""
+"""Whatever a record holds, a caller sees the same but for the noisy numbers: nothing is learned around the noise."""
 
 import dataclasses
 import functools
