@@ -33,7 +33,8 @@ def refused(call, error, named, study=STUDY):
 
 NUMBERS_THAT_ARE_NONE = [
     math.nan, math.inf, -math.inf, 0, -1, -0.0, 5e-324, 1e-7, "1", "", True, False, None, np.bool_(True), 1 + 0j, [1],
-    (1,), {}, np.array([1.0, 2.0]), np.array([1.0]), pd.Series([1.0]), np.float64("nan"), np.float32("inf"), Decimal("NaN"),
+    (1,), {},
+    np.array([1.0, 2.0]), np.array([1.0]), pd.Series([1.0]), np.float64("nan"), np.float32("inf"), Decimal("NaN"),
     Decimal("sNaN"), Decimal("Infinity"), object(), b"1", 10**400, 1e308,
 ]  # fmt: skip
 
