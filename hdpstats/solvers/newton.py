@@ -17,6 +17,9 @@ from hdpstats.solvers.objective import Objective
 
 LARGEST_ITERATION = 200
 
+SMALLEST_DECREASE = 1e-11
+"""Expected decrease, relative to the objective, below which rounding hides it and the gradient decides alone."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,10 +66,12 @@ def _descend(objective: Objective, start: FloatArray) -> FloatArray:
     value = objective.value(start)
     for _ in range(LARGEST_ITERATION):
         step = _newton_step(objective.hessian(theta), gradient)
-        length = _step_length(objective, theta, step, value, float(gradient @ step))
+        decrease = float(gradient @ step)
+        visible = decrease > SMALLEST_DECREASE * max(1.0, abs(value))
+        length = _step_length(objective, theta, step, value, decrease) if visible else 1.0
         candidate = theta - length * step
         moved = objective.gradient(candidate)
-        if not np.linalg.norm(moved) < np.linalg.norm(gradient) and length == 1.0:
+        if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
             break
         theta, gradient, value = candidate, moved, objective.value(candidate)
         if np.linalg.norm(gradient) <= objective.gradient_error(theta):
@@ -83,12 +88,8 @@ def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
     return step
 
 
-def _step_length(
-    objective: Objective, theta: FloatArray, step: FloatArray, value: float, decrease: float
-) -> float:
-    """Return the largest halving of 1 that lowers the objective (Armijo); 1 when the decrease is below rounding."""
-    if not decrease > 1e-11 * max(1.0, abs(value)):
-        return 1.0
+def _step_length(objective: Objective, theta: FloatArray, step: FloatArray, value: float, decrease: float) -> float:
+    """Return the largest halving of 1 that lowers the objective (Armijo)."""
     length = 1.0
     while length > 2.0**-40:
         if objective.value(theta - length * step) <= value - 1e-4 * length * decrease:

@@ -3,8 +3,9 @@ r"""The certificate's last resort: the same minimiser in growing precision, unti
 Float arithmetic meets the accuracy that the mechanisms ask for in every run that was ever seen. The proof,
 however, must hold *surely*. So when the float certificate is too large, Newton's method continues on numbers of
 2, 4, 8, ... times the precision (mpmath), where the gradient's error shrinks with the precision while the
-iteration converges from anywhere: the step is damped by log(1 + s)/s, ``s`` being the step's largest effect on a linear
-predictor, which decreases every generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2).
+iteration converges from anywhere: the step is damped by log(1 + s)/s, ``s`` being the step's largest effect on a
+linear predictor, which decreases every generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2), and
+lengthened while the objective, convex, still decreases along it.
 """
 
 import math
@@ -46,25 +47,47 @@ def refine(objective: Objective, *, start: FloatArray, radius: Fraction) -> Exac
 def _newton(
     objective: Objective, theta: list[mpmath.mpf], radius: Fraction, bits: int
 ) -> tuple[list[mpmath.mpf], Fraction]:
-    """Iterate at the present precision until the certificate holds or stops improving."""
+    """Iterate until the certificate holds or the gradient cannot be told from its rounding at the present precision."""
     weakest = float(np.min(objective.ridge))
-    best, stalled = math.inf, 0
+    gradient = _gradient(objective, theta)
     while True:
-        gradient = _gradient(objective, theta)
-        norm = mpmath.sqrt(sum(value * value for value in gradient))
-        error = _gradient_error(objective, theta, bits)
+        norm, error = _norm(gradient), _gradient_error(objective, theta, bits)
         reached = _rational((norm + error) / mpmath.mpf(weakest) * (1 + mpmath.mpf(2) ** -40))
-        stalled = stalled + 1 if not float(norm) < 0.9 * best else 0
-        best = min(best, float(norm))
-        if reached <= radius or stalled > 60:
+        if reached <= radius or norm <= error:
             return theta, reached
-        point = np.array([float(value) for value in theta])
-        unit = np.array([float(value / norm) for value in gradient]) if norm else np.zeros(len(theta))
-        with np.errstate(all="ignore"):
-            direction = np.linalg.solve(objective.hessian(point), unit)
-        effect = float(norm) * float(np.max(np.abs(objective.X @ direction), initial=0.0))
-        damping = math.log1p(effect) / effect if effect > 1e-12 else 1.0
-        theta = [value - damping * norm * float(d) for value, d in zip(theta, direction, strict=True)]
+        theta, gradient = _descend(objective, theta, *_step(objective, theta, gradient, norm))
+
+
+def _descend(
+    objective: Objective, theta: list[mpmath.mpf], step: list[mpmath.mpf], length: float
+) -> tuple[list[mpmath.mpf], list[mpmath.mpf]]:
+    """Return the next point and its gradient: the damped step, doubled up to the full one while that leads downhill."""
+    point = [value - length * change for value, change in zip(theta, step, strict=True)]
+    gradient = _gradient(objective, point)
+    while length < 1.0:
+        length = min(1.0, 2.0 * length)
+        further = [value - length * change for value, change in zip(theta, step, strict=True)]
+        ahead = _gradient(objective, further)
+        if not sum(g * change for g, change in zip(ahead, step, strict=True)) > 0:
+            break
+        point, gradient = further, ahead
+    return point, gradient
+
+
+def _step(
+    objective: Objective, theta: list[mpmath.mpf], gradient: list[mpmath.mpf], norm: mpmath.mpf
+) -> tuple[list[mpmath.mpf], float]:
+    """Return Newton's step, its direction computed in doubles, and the damping that never overshoots."""
+    point = np.array([float(value) for value in theta])
+    unit = np.array([float(value / norm) for value in gradient])
+    with np.errstate(all="ignore"):
+        direction = np.linalg.solve(objective.hessian(point), unit)
+    effect = float(norm) * float(np.max(np.abs(objective.X @ direction), initial=0.0))
+    return [norm * float(d) for d in direction], math.log1p(effect) / effect if effect > 1e-12 else 1.0
+
+
+def _norm(vector: list[mpmath.mpf]) -> mpmath.mpf:
+    return mpmath.sqrt(sum((value * value for value in vector), mpmath.mpf(0)))
 
 
 def _gradient(objective: Objective, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
