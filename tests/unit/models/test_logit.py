@@ -1,0 +1,170 @@
+"""The logistic model at the front desk: constructors, plan, fit and public fit."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, people, study_of
+
+PRIVATE = people(RECORDS)
+PUBLIC = people(PUBLIC_ROWS, seed=1)
+TERMS = ["Intercept", "x", "log1p(k)", "g[T.b]", "g[T.c]"]
+
+
+def test_a_model_names_its_formula_and_its_coefficients():
+    model = hdpf.logit("y~x +log1p( k )+ g", data=study_of(PRIVATE))
+    result = model.fit(epsilon=1.0)
+    assert list(result.params.index) == TERMS
+    assert repr(model) == "<Logit: y~x +log1p( k )+ g>"
+    assert result.facts.response == "y"
+
+
+def test_equal_epsilons_of_different_types_are_one_request():
+    study = study_of(PRIVATE)
+    model = hdpf.logit(FORMULA, data=study)
+    assert model.fit(epsilon=0.5).release == model.fit(epsilon=Fraction(1, 2)).release
+    assert model.fit(0.5, mechanism="objective").release == model.fit(0.5, mechanism="auto").release
+    assert study.ledger.spent.epsilon == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": 0.6}, {"se_share": 0.2}, {"replicate": 2}])
+def test_every_other_request_is_charged(change):
+    study = study_of(PRIVATE)
+    model = hdpf.logit(FORMULA, data=study)
+    first, second = model.fit(epsilon=0.5), model.fit(**{"epsilon": 0.5, **change})
+    assert first.release != second.release
+    assert study.ledger.spent.epsilon == Fraction(1, 2) + second.guarantee.epsilon
+
+
+def test_a_share_buys_a_noisy_hessian_in_either_spelling():
+    model = hdpf.logit("y ~ x", data=study_of(PRIVATE))
+    bought = model.fit(epsilon=40.0, se_share=0.5)
+    named = model.fit(epsilon=40.0, mechanism=hdp.mechanisms.ObjectivePerturbation(se_share=0.5))
+    assert bought.release == named.release
+    assert bought.release.hessian is not None
+    assert model.fit(epsilon=40.0).release.hessian is None
+    assert model.fit(epsilon=40.0).bse.isna().all()
+
+
+def test_what_ran_costs_no_more_than_was_offered():
+    for options in ({}, {"se_share": 0.3}):
+        result = hdpf.logit(FORMULA, data=study_of(PRIVATE)).fit(epsilon=1.0, **options)
+        assert sum(event.epsilon for event in result.release.events) <= result.query.epsilon == 1
+        assert result.guarantee.epsilon == 1
+        assert result.guarantee.delta == 0
+
+
+def test_the_query_depends_on_private_rows_through_their_number_only():
+    queries = []
+    for frame in (PRIVATE, people(RECORDS, seed=9), PRIVATE.assign(x=1e308, y=1.0, g=None)):
+        for public in (None, PUBLIC):
+            queries.append(hdpf.logit(FORMULA, data=study_of(frame, public)).fit(epsilon=1.0).query)
+    assert queries[0] == queries[2] == queries[4]
+    assert queries[1] == queries[3] == queries[5]
+    assert queries[0] != queries[1]
+
+
+def test_the_public_fit_is_that_of_statsmodels():
+    model = hdpf.logit("y ~ x + k", data=study_of(PRIVATE, PUBLIC), weights="w", offset="o")
+    exog = sm.add_constant(PUBLIC[["x", "k"]])
+    expected = sm.GLM(
+        PUBLIC["y"], exog, family=sm.families.Binomial(), freq_weights=PUBLIC["w"], offset=PUBLIC["o"]
+    ).fit()
+    result = model.fit_public()
+    np.testing.assert_allclose(result.params, expected.params, rtol=1e-8, atol=1e-10)
+    assert result.guarantee is None
+    assert result.ledger_entry is None
+
+
+def test_the_public_fit_costs_nothing_and_needs_the_outcome():
+    study = study_of(PRIVATE, PUBLIC)
+    hdpf.logit(FORMULA, data=study).fit_public()
+    assert study.ledger.history().empty
+    for public in (None, PUBLIC.drop(columns="y")):
+        with pytest.raises(hdp.ArgumentError, match="fit_public"):
+            hdpf.logit(FORMULA, data=study_of(PRIVATE, public)).fit_public()
+
+
+def test_an_unidentified_coefficient_of_the_public_fit_is_missing_and_the_private_fit_has_it():
+    model = hdpf.logit("y ~ x + g", data=study_of(PRIVATE, PUBLIC.assign(g="a")))
+    assert model.fit_public().params.isna().tolist() == [False, False, True, True]
+    assert np.isfinite(model.fit(epsilon=1.0).params).all()
+
+
+@pytest.mark.parametrize("public", [None, PUBLIC, PUBLIC.drop(columns="y")], ids=["box", "public", "without outcome"])
+def test_a_plan_has_a_row_per_coefficient_and_epsilon_and_more_epsilon_is_better(public):
+    plan = hdpf.logit(FORMULA, data=study_of(PRIVATE, public)).plan([0.5, 2.0, 0.5])
+    assert list(plan.frame["term"]) == TERMS * 2
+    wide = plan.frame.pivot(index="term", columns="epsilon", values="privacy")
+    assert (wide[2.0] < wide[0.5]).all()
+    assert plan.frame["public_only"].isna().all() == (public is None or "y" not in public)
+    assert plan.records == RECORDS
+    assert f"{RECORDS} private records" in str(plan)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "5", float("nan")])
+def test_a_plan_refuses_a_number_of_records_that_is_none(n):
+    with pytest.raises(hdp.ArgumentError, match="n must"):
+        hdpf.logit(FORMULA, data=study_of(PRIVATE)).plan(1.0, n=n)
+
+
+def test_arrays_and_frames_are_fitted_by_the_class():
+    exog = PRIVATE[["x", "k"]].rename(columns={"k": "positive nodes"})
+    options = {"exog_bounds": [(-3, 3), (0, 40)], "budget": hdp.Budget(epsilon=5)}
+    assert list(hdp.Logit(PRIVATE["y"], exog, **options).fit(1.0).params.index) == [
+        "Intercept",
+        "x",
+        "`positive nodes`",
+    ]
+    without = hdp.Logit(PRIVATE["y"].to_numpy(), exog.to_numpy(), intercept=False, **options)
+    assert list(without.fit(1.0).params.index) == ["x1", "x2"]
+    single = hdp.Logit(
+        PRIVATE["y"].tolist(), PRIVATE["x"].tolist(), exog_bounds=[(-3, 3)], budget=hdp.Budget(epsilon=5)
+    )
+    assert list(single.fit(1.0).params.index) == ["Intercept", "x1"]
+
+
+def test_arrays_of_public_rows_whiten():
+    model = hdp.Logit(
+        PRIVATE["y"],
+        PRIVATE[["x"]],
+        exog_bounds=[(-3, 3)],
+        public_endog=PUBLIC["y"],
+        public_exog=PUBLIC[["x"]],
+        budget=hdp.Budget(epsilon=5),
+    )
+    result = model.fit(epsilon=1.0)
+    assert result.public_only is not None
+    assert np.isfinite(result.bse).all()
+
+
+@pytest.mark.parametrize("names", [["x", "x"], ["x", "y"]])
+def test_names_of_arrays_must_be_distinct(names):
+    exog = pd.DataFrame(np.zeros((4, 2)), columns=names)
+    with pytest.raises(hdp.ArgumentError, match="distinct"):
+        hdp.Logit(np.zeros(4), exog, exog_bounds=[(0, 1), (0, 1)], budget=hdp.Budget(epsilon=1))
+
+
+def test_an_outcome_must_be_declared_binary():
+    with pytest.raises(hdp.SchemaError, match="Binary"):
+        hdpf.logit("x ~ k", data=study_of(PRIVATE))
+
+
+def test_few_public_rows_give_way_to_the_schema():
+    few = hdpf.logit(FORMULA, data=study_of(PRIVATE, PUBLIC.iloc[:20])).fit(epsilon=1.0)
+    assert few.public_only is None
+    assert "fewer than" in few.facts.method
+
+
+def test_a_fit_at_a_large_epsilon_comes_close_to_maximum_likelihood():
+    """At epsilon 50 with 20000 records the noise is far below the tolerance (0.3 is more than 10 standard errors)."""
+    rows = people(20_000, seed=3)
+    result = hdpf.logit("y ~ x", data=study_of(rows, PUBLIC)).fit(epsilon=50.0)
+    expected = sm.GLM(rows["y"], sm.add_constant(rows[["x"]]), family=sm.families.Binomial()).fit()
+    np.testing.assert_allclose(result.params, expected.params, atol=0.3)
+    assert result.params["x"] > 0.5

@@ -1,0 +1,158 @@
+"""A site answers a query: what it checks, in which order, and what it hands out."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.data.table import PrivateTable
+from hdpstats.design import compile_design
+from hdpstats.losses import Logistic
+from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.rows import rows_of
+from hdpstats.queries import ObjectiveRelease, Query
+from hdpstats.solvers import Objective
+from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
+
+PRIVATE = people(RECORDS)
+
+
+@pytest.fixture
+def ledger():
+    return hdp.Ledger(None, dataset="trial", epsilon=3)
+
+
+@pytest.fixture
+def site(ledger):
+    return hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=ledger)
+
+
+@pytest.fixture(scope="module")
+def query():
+    """A query as a model asks it."""
+    model = hdpf.logit(FORMULA, data=study_of(PRIVATE, people(PUBLIC_ROWS, seed=1)), weights="w", offset="o")
+    return model.fit(epsilon=1.0).query
+
+
+def test_a_site_answers_with_a_release_and_its_entry(site, ledger, query):
+    release = site.answer(query)
+    assert isinstance(release, ObjectiveRelease)
+    assert (release.entry.dataset, release.entry.version) == ("trial", 1)
+    assert release.entry.number == ledger.history()["entry"][0]
+    assert release.entry.head == ledger.head
+    assert release.records == RECORDS
+    assert sum(event.epsilon for event in release.events) <= query.epsilon
+    assert ledger.spent.epsilon == query.epsilon
+
+
+def test_the_same_query_is_answered_by_the_same_release_for_free(site, ledger, query):
+    first, again = site.answer(query), site.answer(type(query).from_dict(query.to_dict()))
+    assert first == again
+    assert ledger.spent.epsilon == 1
+
+
+def test_a_second_site_on_the_same_ledger_hands_out_the_recorded_release(site, ledger, query):
+    other = hdp.LocalSite(PRIVATE.assign(y=0.0), schema=SCHEMA, ledger=ledger)
+    assert other.answer(query) == site.answer(query)
+
+
+def test_every_coordinate_of_a_release_is_on_its_lattice(site, query):
+    release = site.answer(query)
+    for value in release.theta:
+        assert (Fraction(value) / Fraction(release.grid)).denominator == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"schema_sha256": "0" * 64}, hdp.SiteError),
+        ({"formula": "y ~ x"}, hdp.SiteError),
+        ({"formula": "y ~ 0 + x + log1p(k) + g + x:k"}, hdp.SiteError),
+        ({"formula": "y ~ nowhere + x + g"}, hdp.FormulaError),
+        ({"formula": "y ~ I(__import__('os'))"}, hdp.FormulaError),
+        ({"weights": "x"}, hdp.SiteError),
+        ({"weights": "nowhere"}, hdp.SiteError),
+        ({"offset": "w"}, hdp.SiteError),
+        ({"loss": "squared hinge"}, hdp.MechanismError),
+        ({"ridge": Fraction(1, 2**60)}, hdp.MechanismError),
+        ({"epsilon": Fraction(31, 10)}, hdp.InsufficientBudget),
+    ],
+    ids=str,
+)
+def test_a_query_that_does_not_fit_is_refused_and_costs_nothing(site, ledger, query, change, error):
+    before = ledger.verify()
+    with pytest.raises(error):
+        site.answer(replace(query, **change))
+    assert ledger.verify() == before
+
+
+def test_a_query_of_another_kind_is_refused(site, ledger):
+    class Other(Query):
+        def to_dict(self):
+            return {}
+
+    with pytest.raises(hdp.SiteError, match="Other"):
+        site.answer(Other())
+    assert ledger.history().empty
+
+
+@pytest.mark.parametrize("argument", ["schema", "ledger", "frame"])
+def test_a_site_checks_what_it_is_made_of(ledger, argument):
+    made_of = {"frame": PRIVATE, "schema": SCHEMA, "ledger": ledger}
+    with pytest.raises(hdp.ArgumentError):
+        hdp.LocalSite(**(made_of | {argument: None}))
+
+
+def test_a_site_shows_no_number_of_records(site):
+    assert repr(site) == "<local site: data set 'trial', 6 declared columns>"
+
+
+def test_another_version_of_the_data_is_another_release_on_the_same_account(tmp_path, query):
+    terms = {"dataset": "trial", "epsilon": 3}
+    first = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=hdp.Ledger(tmp_path / "a.db", **terms)).answer(query)
+    ledger = hdp.Ledger(tmp_path / "a.db", version=2, **terms)
+    second = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=ledger).answer(query)
+    assert first.theta != second.theta
+    assert ledger.spent.epsilon == 2
+
+
+@pytest.fixture(params=range(5))
+def orders(request, query):
+    """Return the rows of a query, as the mechanism sees them, in the frame's and in another order."""
+    design = compile_design(query.formula, SCHEMA)
+    rows = []
+    for order in (np.arange(RECORDS), np.random.default_rng(request.param).permutation(RECORDS)):
+        table = PrivateTable.from_frame(PRIVATE.iloc[order], SCHEMA).admit([*design.needs, "w", "o"])
+        rows.append(rows_of(table, design=design, geometry=query.geometry, weights="w", offset="o"))
+    return rows
+
+
+def test_the_gradient_does_not_depend_on_the_order_of_rows(orders, query):
+    rng = np.random.default_rng(0)
+    D = query.geometry.dimension
+    constants = {
+        "ridge": np.full(D, float(query.ridge)),
+        "centre": np.array(query.centre),
+        "linear": rng.normal(size=D),
+    }
+    both = [
+        Objective(loss=Logistic(), X=rows.X, y=rows.y, weights=rows.weights, offset=rows.offset, **constants)
+        for rows in orders
+    ]
+    for theta in rng.normal(scale=3.0, size=(50, D)):
+        assert both[0].gradient(theta).tobytes() == both[1].gradient(theta).tobytes()
+
+
+def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificate(orders, query):
+    calibration = objective.calibrate(query, records=RECORDS, largest_weight=2.0, largest_offset=1.0)
+    for _ in range(5):
+        drawn = calibration.noise.draw()
+        perturbation = [n * g for n, g in zip(drawn, calibration.noise_grids, strict=True)]
+        first, second = (objective.solve(query, calibration, rows, perturbation=perturbation) for rows in orders)
+        apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
+        assert apart <= (2 * calibration.solver_radius) ** 2
+        other = objective.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
+        assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * calibration.solver_radius) ** 2
