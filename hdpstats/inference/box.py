@@ -20,7 +20,7 @@ NOT_BOUGHT = (
     "Give the study public rows, or buy a noisy Hessian with fit(..., se_share=0.15)."
 )
 CLEAR = 3.0
-"""Smallest eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction, that is trusted."""
+"""Smallest trusted eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction."""
 
 DROWNED = (
     "Standard errors are NaN: the noise of the released Hessian drowns it at this epsilon and number of records. "
@@ -36,7 +36,7 @@ def estimates(
     if release.hessian is None:
         return _without_errors(T @ np.array(release.theta), terms, NOT_BOUGHT)
     H = unstack(np.array(release.hessian), query.geometry.dimension)
-    if not float(np.linalg.eigvalsh(H)[0]) > CLEAR * release.hessian_noise_sd:
+    if not is_clear(H, noise_sd=release.hessian_noise_sd):
         return _without_errors(T @ np.array(release.theta), terms, DROWNED)
     ridge, centre = float(query.ridge), np.array(query.centre)
     u = unshrink(np.array(release.theta), centre=centre, ridge=ridge, H=H)
@@ -51,6 +51,11 @@ def estimates(
         law=ErrorLaw.of_draws(sampling + privacy),
     )
     return Estimates(public_only=None, private_only=estimate, pooled=None)
+
+
+def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
+    """Return whether a Hessian's smallest eigenvalue stands clear of noise of ``noise_sd`` along each direction."""
+    return float(np.linalg.eigvalsh(H)[0]) > CLEAR * noise_sd
 
 
 def _errors(

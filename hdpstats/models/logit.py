@@ -132,7 +132,9 @@ class Logit:
     def __repr__(self) -> str:
         return f"<Logit: {self._model.design.formula}>"
 
-    def plan(self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None) -> Plan:
+    def plan(
+        self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None, se_share: float = 0.0
+    ) -> Plan:
         """Return predicted standard errors per coefficient and epsilon: from public rows and declarations, for free.
 
         Parameters
@@ -141,18 +143,21 @@ class Logit:
             One or several values.
         n
             The number of private records, where the study has none at hand.
+        se_share
+            The share of epsilon that `fit` would be given for a noisy Hessian.
         """
         values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
         epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
         if not epsilons:
             raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
         records = self._records(n)
-        frames = [planned(self._model, epsilon=value, records=records) for value in dict.fromkeys(epsilons)]
-        basis = "Predicted from public rows, taken to be like the private ones."
+        share = ObjectivePerturbation(se_share=se_share).share
+        frames = [planned(self._model, epsilon=e, records=records, share=share) for e in dict.fromkeys(epsilons)]
+        basis = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
         if self._model.public is None:
             basis = (
                 "Without public rows the prediction assumes covariates spread evenly over the schema's bounds and no "
-                "effects; standard errors need se_share= in fit()."
+                "effects."
             )
         return Plan(frame=pd.concat(frames, ignore_index=True), records=records, assumption=basis)
 

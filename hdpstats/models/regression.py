@@ -22,6 +22,7 @@ from hdpstats.mechanisms import objective
 from hdpstats.models.plan import plan_rows
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whitened_public
+from hdpstats.protocols.moments import moments
 from hdpstats.protocols.objective import with_radius
 from hdpstats.protocols.public import FEWEST_ROWS
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
@@ -92,10 +93,7 @@ def fit_private(model: Regression, *, epsilon: Fraction, share: Fraction, replic
     site = model.study.site
     if site is None:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
-    if share and model.public is not None:
-        raise ArgumentError(
-            "se_share must be 0 with public rows: they give the standard errors for free", argument="se_share"
-        )
+    _check_share(model, share)
     query = ask(model, epsilon=epsilon, records=site.records, share=share, replicate=replicate)
     release = site.answer(query)
     if not isinstance(release, ObjectiveRelease):
@@ -177,9 +175,10 @@ def fit_likelihood(model: Regression) -> Result:
     )
 
 
-def planned(model: Regression, *, epsilon: Fraction, records: int) -> pd.DataFrame:
+def planned(model: Regression, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
     """Return the rows of a plan for one epsilon: the very query and constants that a fit would use."""
-    query = ask(model, epsilon=epsilon, records=records, share=Fraction(0), replicate=1)
+    _check_share(model, share)
+    query = ask(model, epsilon=epsilon, records=records, share=share, replicate=1)
     constants = objective.calibrate(
         query,
         records=records,
@@ -188,7 +187,18 @@ def planned(model: Regression, *, epsilon: Fraction, records: int) -> pd.DataFra
     )
     public = _reference(model, query) if model.public is None else with_radius(model.public, query.geometry.radius)
     errors = predicted_errors(public, model.loss, records=records, rate=float(constants.noise_rate))
-    return plan_rows(float(epsilon), model.design.names, errors)
+    reported = model.public is not None
+    if constants.hessian is not None:
+        H = moments(public, model.loss, theta=public.centre, records=records).H
+        reported = box.is_clear(H, noise_sd=constants.hessian.noise_sd)
+    return plan_rows(float(epsilon), model.design.names, errors, reported=reported)
+
+
+def _check_share(model: Regression, share: Fraction) -> None:
+    if share and model.public is not None:
+        raise ArgumentError(
+            "se_share must be 0 with public rows: they give the standard errors for free", argument="se_share"
+        )
 
 
 def _reference(model: Regression, query: ObjectiveQuery) -> WhitenedPublic:

@@ -46,8 +46,7 @@ class Guarantee:
         rest = "" if self.delta == 0 else f", up to an additional probability of {decimal(self.delta)}"
         return (
             f"This release is {kind}. The protected unit is one {self.unit}: {self.relation.sentence}. "
-            f"Whatever is released, replacing one {self.unit}'s private record changes the probability of any "
-            f"outcome by a factor of at most {factor:.4g}{rest}. "
+            f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
             "The guarantee holds for every adversary, whatever else is known about the other records; "
             "it adds up with other releases from the same records, which the ledger counts."
         )

@@ -19,5 +19,5 @@ class Relation(StrEnum):
     def sentence(self) -> str:
         """The relation in plain words, for tables and statements."""
         if self is Relation.REPLACE_ONE:
-            return "one person's record may be any other; the number of records is public"
-        return "one person's record may be present or absent"
+            return "data sets are neighbours when one person's record is exchanged for any other; their size is public"
+        return "data sets are neighbours when one person's record is added or taken away"

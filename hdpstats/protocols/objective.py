@@ -3,9 +3,10 @@ r"""The query of objective perturbation: geometry, centre and ridge, all from pu
 **With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean
 variance of the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of the noise), over a
 grid around the median public row norm. The ridge is the larger of what makes the determinant free, :math:`8
-\beta / \epsilon` (`hdpstats.privacy.coupled`), and the ridge of least mean squared error given the public fit,
-:math:`(1 + B / H)\, H_{public}`: the noise is the same for every ridge above the first, and the released point
-is unshrunk afterwards, but the larger ridge keeps it where the linearisation holds.
+\beta / \epsilon` (`hdpstats.privacy.coupled`), and 0.3 times the ridge of least mean squared error given the public
+fit, :math:`(1 + B / H)\, H_{public}`. The noise is the same for every ridge above the first, and the released point
+is unshrunk afterwards: a larger ridge keeps it where the linearisation holds, a smaller one depends less on how well
+public rows predict the private curvature ``H``.
 
 **With public rows without outcomes, or without public rows.** Centred at zero with half that ridge, :math:`4
 \beta / \epsilon`: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
@@ -27,6 +28,9 @@ from hdpstats.queries import Geometry, ObjectiveQuery
 
 FREE = 8.0 * (1.0 + 2.0**-10)
 """Ridge over ``beta / epsilon`` that makes the determinant free, with a margin for lattice cells."""
+
+PULL = 0.3
+"""Share of the ridge of least mean squared error: see the module's docstring."""
 
 CHEAP = 4.0
 """Ridge over ``beta / epsilon`` where there is no public fit to pull to."""
@@ -110,7 +114,7 @@ def _ridge(
     H = moments(public, loss, theta=public.centre, records=max(records, 1)).H
     noise = perturbation_variance(public.geometry, rate=epsilon / (2.0 * largest_weight))
     level = _mean(np.diag(H)[slopes])
-    wanted = (1.0 + _mean(noise[slopes]) / level) * _mean(np.diag(public.fit.information)[slopes])
+    wanted = PULL * (1.0 + _mean(noise[slopes]) / level) * _mean(np.diag(public.fit.information)[slopes])
     return max(FREE * beta / epsilon, wanted)
 
 

@@ -55,7 +55,7 @@ def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarant
     ]
     if release is not None:
         events = [f"epsilon = {decimal(event.epsilon)}: {event.ran.value}" for event in release.events]
-        rows += [("Mechanism:", event) for event in events]
+        rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
         if release.entry is not None:
             entry = release.entry
             where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
@@ -123,6 +123,8 @@ def _notes(estimate: Estimate, parts: Sequence[Estimate]) -> list[str]:
         notes.append("Estimates side by side: coefficient (standard error).")
     if estimate.law is not None:
         notes.append("Intervals and p-values allow for privacy noise, whose tails are heavier than the normal law's.")
+    if len(parts) > 1:
+        notes.append("Standard errors take private covariates to be distributed as the public ones.")
     if estimate.note is not None:
         notes.append(" ".join(estimate.note.split()))
     return notes

@@ -12,8 +12,9 @@ def _objective(n: int, D: int) -> Objective:
     X = np.column_stack([np.ones(n), rng.standard_normal((n, D - 1))])
     y = (rng.random(n) < 0.5).astype(float)
     zero = np.zeros(D)
+    ones = np.ones(n)
     return Objective(
-        loss=Logistic(), X=X, y=y, weights=np.ones(n), offset=np.zeros(n), ridge=np.full(D, 10.0), centre=zero, linear=zero
+        loss=Logistic(), X=X, y=y, weights=ones, offset=0 * ones, ridge=np.full(D, 10.0), centre=zero, linear=zero
     )
 
 

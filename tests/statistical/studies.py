@@ -101,3 +101,62 @@ def summarise(table: pd.DataFrame, column: str, statistic: Callable[[np.ndarray]
         again = [statistic(rng.choice(values, len(values))) for _ in range(400)]
         rows.append({"epsilon": epsilon, "value": statistic(values), "error": float(np.std(again))})
     return pd.DataFrame(rows).set_index("epsilon")
+
+
+PATIENTS = "event3 ~ age + size + grade3 + log1p(nodes) + hormon"
+
+
+def patients_schema() -> hdp.Schema:
+    """Return the schema of the breast-cancer studies."""
+    return hdp.Schema(
+        age=hdp.Continuous(20, 90),
+        nodes=hdp.Continuous(0, 40, missing=1),
+        size=hdp.Categorical(["<=20", "20-50", ">50"]),
+        grade3=hdp.Binary(),
+        hormon=hdp.Binary(),
+        event3=hdp.Binary(),
+    )
+
+
+def one_shift(seed: int, public: str) -> tuple[np.ndarray, np.ndarray]:
+    """Simulate outcomes for Rotterdam's covariates and for public ones; return coverage of the two estimates.
+
+    The coefficients are the same in both; ``public`` is "gbsg" (other covariates) or "rotterdam" (the same).
+    """
+    rng = np.random.default_rng(seed)
+    frames = {"rotterdam": hdp.datasets.load_rotterdam(), "gbsg": hdp.datasets.load_gbsg()}
+    schema = patients_schema()
+    truth = hdpf.logit(PATIENTS, data=hdp.Study(public=frames["rotterdam"], schema=schema)).fit_public()
+
+    def simulated(frame: pd.DataFrame, n: int) -> pd.DataFrame:
+        drawn = frame.sample(n, replace=True, random_state=rng).reset_index(drop=True)
+        drawn["nodes"] = drawn["nodes"].clip(0, 40)
+        return drawn.assign(event3=(rng.random(n) < truth.predict(drawn).to_numpy()).astype(float))
+
+    study = hdp.Study(
+        private=simulated(frames["rotterdam"], 2982),
+        public=simulated(frames[public], 555),
+        schema=schema,
+        budget=hdp.Budget(epsilon=1),
+    )
+    result = hdpf.logit(PATIENTS, data=study).fit(epsilon=1)
+    beta = truth.params.to_numpy()
+
+    def hits(limits: np.ndarray) -> np.ndarray:
+        return (limits[:, 0] <= beta) & (beta <= limits[:, 1])
+
+    return hits(result.private_only.conf_int().to_numpy()), hits(result.pooled.conf_int().to_numpy())
+
+
+def _run_shift(arguments: tuple[int, str]) -> tuple[np.ndarray, np.ndarray]:
+    return one_shift(*arguments)
+
+
+def simulate_shift(public: str, *, repeats: int) -> pd.DataFrame:
+    """Return coverage per coefficient (rows: private_only, pooled)."""
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        found = list(pool.map(_run_shift, [(seed, public) for seed in range(repeats)], chunksize=8))
+    names = hdpf.logit(PATIENTS, data=hdp.Study(schema=patients_schema(), public=hdp.datasets.load_gbsg()))
+    terms = names.fit_public().params.index
+    rows = [np.mean([pair[k] for pair in found], axis=0) for k in range(2)]
+    return pd.DataFrame(rows, index=["private_only", "pooled"], columns=terms)

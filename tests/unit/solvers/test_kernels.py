@@ -28,7 +28,10 @@ def test_sum_is_exact_and_does_not_depend_on_the_order_of_rows(problem):
     X, residual, _ = problem
     order = np.random.default_rng(4).permutation(len(X))
     exact = sum(
-        (np.array([int(v) for v in np.rint(row * r * 2.0**30)], dtype=object) for row, r in zip(X, residual, strict=True)),
+        (
+            np.array([int(v) for v in np.rint(row * r * 2.0**30)], dtype=object)
+            for row, r in zip(X, residual, strict=True)
+        ),
         start=np.zeros(X.shape[1], dtype=object),
     )
     assert kernels.grid_sum(X, residual, bits=30).tolist() == list(exact)
