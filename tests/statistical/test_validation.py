@@ -34,8 +34,9 @@ def page() -> list[str]:
         "# Accuracy and coverage of `logit`, measured",
         "",
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Ten correlated "
-        "Gaussian covariates (AR 0.5) in the unit ball, random true slopes, linear predictor with standard deviation 1.5; every "
-        "number is over simulated data sets through the public API, in brackets its Monte-Carlo standard error.",
+        "Gaussian covariates (AR 0.5) in the unit ball, random true slopes, linear predictor with standard deviation "
+        "1.5; every number is over simulated data sets through the public API, in brackets its Monte-Carlo standard "
+        "error.",
         "",
     ]
     yield lines
