@@ -94,7 +94,7 @@ def from_public(
     scale = np.sqrt((n * np.mean(centred**2, axis=0) + spread) / (n + 1))
     scale = np.where(scale > 0, scale, 1.0)
     eigenvalues, vectors = np.linalg.eigh(ledoit_wolf(centred / scale))
-    floor = 1e-6 * float(np.max(eigenvalues, initial=0.0))
+    floor = 1e-6 * float(np.max(eigenvalues, initial=0.0)) or 1.0  # 1 where every column is constant
     root = (vectors / np.sqrt(np.maximum(eigenvalues, floor))) @ vectors.T
     return Geometry(
         location=tuple(location.tolist()),

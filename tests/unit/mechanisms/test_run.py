@@ -1,0 +1,162 @@
+"""One run of objective perturbation: the solution is near the exact one, whatever the solver does; the release."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from hdpstats.design.geometry import from_box, whiten
+from hdpstats.mechanisms import PrivateRows, objective
+from hdpstats.queries import ObjectiveQuery
+from hdpstats.solvers import Objective, Solution
+from hdpstats.solvers.newton import certify
+from tests.unit.solvers.problems import distance, true_minimiser
+
+PERTURBATION = [Fraction(3, 8), Fraction(-7, 2), Fraction(5, 4)]
+
+
+def make_query(share=Fraction(0)):
+    geometry = from_box([-1.0, 0.0], [1.0, 5.0], intercept=True)
+    return ObjectiveQuery(
+        formula="y ~ x",
+        loss="logistic",
+        geometry=geometry,
+        centre=(0.1, -0.2, 0.3),
+        ridge=Fraction(9.0),
+        epsilon=Fraction(1),
+        schema_sha256="",
+        public_sha256=None,
+        hessian_share=share,
+    )
+
+
+def make_rows(query, n=120):
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.ones(n), rng.uniform(-1.0, 1.0, n), rng.uniform(0.0, 5.0, n)])
+    rows = whiten(query.geometry, X)
+    y = (rng.uniform(size=n) < 0.4).astype(float)
+    return PrivateRows(X=rows.X, y=y, weights=rows.weights * rng.uniform(0.5, 1.0, n), offset=np.zeros(n))
+
+
+def truth(query, rows):
+    problem = Objective(
+        loss=objective.BY_NAME["logistic"],
+        X=rows.X,
+        y=rows.y,
+        weights=rows.weights,
+        offset=rows.offset,
+        ridge=np.full(3, float(query.ridge)),
+        centre=np.array(query.centre),
+        linear=np.array([float(value) for value in PERTURBATION]),
+    )
+    return true_minimiser(problem, objective.minimise(problem, start=problem.centre).theta)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 120])
+def test_the_solution_is_within_the_public_radius(n):
+    query = make_query()
+    rows = make_rows(query, n)
+    constants = objective.calibrate(query, records=n, largest_weight=1.0, largest_offset=0.0)
+    theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
+    assert distance(theta, truth(query, rows)) <= float(constants.solver_radius) < 1e-9
+
+
+@pytest.mark.parametrize("bad", ["far", "at the start", "infinite", "NaN", "a little off"])
+def test_a_solver_that_fails_is_refined(bad, monkeypatch):
+    query = make_query()
+    rows = make_rows(query)
+    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    exact, right = truth(query, rows), objective.minimise
+    refined = []
+
+    def failing(problem, *, start):
+        theta = {
+            "far": np.array([300.0, -200.0, 1.0]),
+            "at the start": start,
+            "infinite": np.array([np.inf, 0.0, 0.0]),
+            "NaN": np.full(3, np.nan),
+            "a little off": right(problem, start=start).theta + 1e-7,
+        }[bad]
+        with np.errstate(all="ignore"):
+            if not np.all(np.isfinite(theta)):
+                return Solution(theta=theta, gradient_norm=np.inf, radius=np.inf)
+            return certify(problem, theta)
+
+    def spy(problem, *, start, radius):
+        refined.append(bad)
+        return objective_refine(problem, start=start, radius=radius)
+
+    objective_refine = objective.refine
+    monkeypatch.setattr(objective, "minimise", failing)
+    monkeypatch.setattr(objective, "refine", spy)
+    theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
+    assert refined == [bad]
+    assert distance(theta, exact) <= float(constants.solver_radius)
+
+
+def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
+    # The control: without the certificate the same failure would pass.
+    query = make_query()
+    rows = make_rows(query)
+    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    exact, right = truth(query, rows), objective.minimise
+
+    def lying(problem, *, start):
+        return Solution(theta=right(problem, start=start).theta + 1e-7, gradient_norm=0.0, radius=0.0)
+
+    monkeypatch.setattr(objective, "minimise", lying)
+    theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
+    assert distance(theta, exact) > float(constants.solver_radius)
+
+
+def test_the_order_of_private_rows_changes_no_bit_of_the_solution():
+    query = make_query()
+    rows = make_rows(query)
+    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    order = np.random.default_rng(3).permutation(120)
+    shuffled = PrivateRows(X=rows.X[order], y=rows.y[order], weights=rows.weights[order], offset=rows.offset[order])
+    radius = float(constants.solver_radius)
+    one, two = (objective.solve(query, constants, each, perturbation=PERTURBATION) for each in (rows, shuffled))
+    assert distance(one, two) <= 2.0 * radius
+
+
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 5)])
+def test_released_numbers_are_points_of_the_lattice(share):
+    query = make_query(share)
+    rows = make_rows(query)
+    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    release = objective.run(query, constants, rows)
+    assert release.grid == float(constants.grid)
+    assert all((Fraction(value) / constants.grid).denominator == 1 for value in release.theta)
+    assert release.events == constants.events
+    assert (release.records, release.entry) == (120, None)
+    assert (release.hessian is not None) == (share > 0)
+    if constants.hessian is not None:
+        assert len(release.hessian) == 6
+        assert all((Fraction(value) / constants.hessian.grid).denominator == 1 for value in release.hessian)
+        assert release.hessian_noise_sd == constants.hessian.noise_sd
+    assert objective.run(query, constants, rows).theta != release.theta
+
+
+def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
+    query = make_query()
+    rows = make_rows(query)
+    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    integers = tuple(int(value / grid) for value, grid in zip(PERTURBATION, constants.noise_grids, strict=True))
+
+    class Fixed:
+        def __init__(self, integers):
+            self.integers = integers
+
+        def draw(self):
+            return self.integers
+
+    still = {"noise": Fixed(integers), "smoothing": Fixed((5, 0, -7))}
+    frozen = {name: getattr(constants, name) for name in constants.__slots__} | still
+    release = objective.run(query, objective.Calibration(**frozen), rows)
+    step = float(constants.grid)
+    exact = truth(query, rows)
+    with mpmath.workprec(200):
+        shifted = [value + n * mpmath.mpf(step) for value, n in zip(exact, (5, 0, -7), strict=True)]
+    assert distance(release.theta, shifted) <= float(constants.solver_radius) + step

@@ -1,0 +1,142 @@
+"""Queries and releases: exact round trips, refusals, names."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats.design.geometry import from_box
+from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.queries import LedgerEntry, ObjectiveQuery, ObjectiveRelease, query_from_json, release_from_json
+from hdpstats.queries.geometry import Geometry, Source
+
+QUERY = ObjectiveQuery(
+    formula="y ~ x",
+    loss="logistic",
+    geometry=from_box([0.1, -1e-7], [1 / 3, 1e9], intercept=True, row_norm=1.1),
+    centre=(0.1, -1e-300, 5e-324),
+    ridge=Fraction(0.1),
+    epsilon=Fraction(1, 3),
+    schema_sha256="a" * 64,
+    public_sha256=None,
+    hessian_share=Fraction(3, 20),
+    weights="w",
+    offset=None,
+    replicate=2,
+)
+RELEASE = ObjectiveRelease(
+    theta=(0.1, -3.5, 1e-17),
+    hessian=(1.0, 2.0, 3.0, 4.0, 5.0, 0.1),
+    noise_rate=0.123456789,
+    hessian_noise_sd=7.7,
+    grid=2.0**-40,
+    records=10,
+    events=(PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=Fraction(1, 3)),),
+    entry=LedgerEntry(dataset="d", version=1, number=4, head="f" * 64),
+)
+
+
+def test_a_query_survives_a_round_trip_exactly():
+    for query in (QUERY, replace(QUERY, public_sha256="b" * 64, weights=None, offset="o")):
+        assert query_from_json(query.to_json()) == query
+        assert query_from_json(query.to_json()).to_json() == query.to_json()
+
+
+def test_a_release_survives_a_round_trip_exactly():
+    for release in (RELEASE, replace(RELEASE, hessian=None)):
+        back = release_from_json(release.to_json())
+        assert back == replace(release, entry=None)
+        assert back.sha256 == release.sha256
+
+
+def test_random_doubles_survive_a_round_trip():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        numbers = tuple((rng.standard_normal(3) * 10.0 ** rng.uniform(-300, 11, 3)).tolist())
+        assert query_from_json(replace(QUERY, centre=numbers).to_json()).centre == numbers
+        assert release_from_json(replace(RELEASE, theta=numbers).to_json()).theta == numbers
+
+
+def test_the_hash_names_the_numbers_and_not_the_entry():
+    assert replace(RELEASE, entry=None).sha256 == RELEASE.sha256
+    assert replace(RELEASE, theta=(0.1, -3.5, 2e-17)).sha256 != RELEASE.sha256
+    assert replace(RELEASE, records=11).sha256 != RELEASE.sha256
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"kind": "other/1"}', "{}", "[1]", '"kind"', "NaN"])
+def test_other_texts_are_refused(text):
+    with pytest.raises(SiteError, match="query"):
+        query_from_json(text)
+    with pytest.raises(SiteError, match="release"):
+        release_from_json(text)
+
+
+@pytest.mark.parametrize("name", json.loads(QUERY.to_json()))
+def test_a_query_without_a_field_is_refused(name):
+    fields = json.loads(QUERY.to_json())
+    del fields[name]
+    with pytest.raises(SiteError):
+        query_from_json(json.dumps(fields))
+
+
+@pytest.mark.parametrize("name", json.loads(RELEASE.to_json()))
+def test_a_release_without_a_field_is_refused(name):
+    fields = json.loads(RELEASE.to_json())
+    del fields[name]
+    with pytest.raises(SiteError):
+        release_from_json(json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"centre": (0.0,)},
+        {"centre": (0.0, 0.0, float("nan"))},
+        {"centre": (0.0, 0.0, 1e13)},
+        {"ridge": Fraction(0)},
+        {"ridge": Fraction(-1)},
+        {"ridge": Fraction(1, 3)},
+        {"epsilon": Fraction(0)},
+        {"hessian_share": Fraction(91, 100)},
+        {"hessian_share": Fraction(-1, 100)},
+        {"delta": Fraction(1, 10)},
+    ],
+    ids=str,
+)
+def test_a_query_that_contradicts_itself_is_refused(changes):
+    with pytest.raises(MechanismError):
+        replace(QUERY, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"location": (0.0,)},
+        {"location": (0.0, float("nan"))},
+        {"whitening": ((1.0, 0.0),)},
+        {"whitening": ((1.0, 0.0), (1.0,))},
+        {"whitening": ((1.0, 0.0), (0.0, float("inf")))},
+        {"whitening": ((1.0, 0.0), (0.0, 1e16))},
+        {"radius": 0.0},
+        {"radius": 1e7},
+        {"radius": float("nan")},
+        {"leverage": 0.0},
+        {"leverage": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_geometry_that_contradicts_itself_is_refused(changes):
+    whole = Geometry(
+        location=(0.0, 1.0),
+        whitening=((1.0, 0.0), (0.0, 1.0)),
+        radius=1.0,
+        leverage=3.0,
+        intercept=True,
+        source=Source.PUBLIC_ROWS,
+    )
+    assert whole.dimension == 3
+    with pytest.raises(MechanismError):
+        replace(whole, **changes)
