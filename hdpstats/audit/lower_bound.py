@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
@@ -29,8 +29,9 @@ def epsilon_lower_bound(
     one, two = np.asarray(scores, dtype=float), np.asarray(other_scores, dtype=float)
     best, direction, threshold = -math.inf, 1.0, 0.0
     train = int(0.3 * min(len(one), len(two)))
+    levels = np.append(np.linspace(0.005, 0.995, 200), [0.998, 0.9995, 1.0])
     for sign in (1.0, -1.0):
-        for cut in np.quantile(sign * np.concatenate([one[:train], two[:train]]), np.linspace(0.005, 0.995, 200)):
+        for cut in np.unique(np.quantile(sign * np.concatenate([one[:train], two[:train]]), levels)):
             bound = _bound(sign * one[:train], sign * two[:train], cut, alpha, delta)
             if bound > best:
                 best, direction, threshold = bound, sign, float(cut)
@@ -46,8 +47,8 @@ def _bound(one: FloatArray, two: FloatArray, cut: float, alpha: float, delta: fl
 
 
 def _log_ratio(k: int, n: int, j: int, m: int, alpha: float, delta: float) -> float:
-    lower = (float(beta.ppf(alpha / 2.0, k, n - k + 1)) if k else 0.0) - delta
-    upper = float(beta.ppf(1.0 - alpha / 2.0, j + 1, m - j)) if j < m else 1.0
+    lower = (float(betaincinv(k, n - k + 1, alpha / 2.0)) if k else 0.0) - delta
+    upper = float(betaincinv(j + 1, m - j, 1.0 - alpha / 2.0)) if j < m else 1.0
     return math.log(lower / upper) if lower > 0 else -math.inf
 
 
