@@ -112,6 +112,18 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     assert not any(holds_secret(value) for value in reached(local, stop=[study.site]))
 
 
+def test_the_wall_keeps_nothing_of_a_computation_that_failed():
+    rows = np.full(RECORDS, SECRET)
+
+    def compute():
+        return 1 // int(rows[0] - SECRET)
+
+    error = caught_from(lambda: behind_the_wall(compute), hdp.SiteError)
+    (wall,) = [frame for frame in frames(error) if frame.f_code.co_name == "behind_the_wall"]
+    assert "compute" not in wall.f_locals
+    assert not any(value is rows or value is compute for value in reached(wall.f_locals.values(), stop=[]))
+
+
 def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, monkeypatch):
     """The search of the test above must be able to fail."""
     monkeypatch.setattr(objective, "run", betray)
