@@ -21,6 +21,11 @@ RESULT = MODEL.fit(epsilon=1.0)
 POOLED = hdpf.logit(FORMULA, data=WITH_PUBLIC).fit(epsilon=1.0)
 
 
+def shown(value):
+    """Return the name of a test's case: the same in every process."""
+    return repr(value).split(" object at ")[0][:40]
+
+
 def refused(call, error, named, study=STUDY):
     """Check that a call raises the documented error, which names what is wrong, and charges nothing."""
     before = study.ledger.spent, study.ledger.verify()
@@ -39,7 +44,7 @@ NUMBERS_THAT_ARE_NONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("epsilon", NUMBERS_THAT_ARE_NONE, ids=repr)
+@pytest.mark.parametrize("epsilon", NUMBERS_THAT_ARE_NONE, ids=shown)
 def test_an_epsilon_that_is_none_is_refused(epsilon):
     refused(lambda: MODEL.fit(epsilon=epsilon), (hdp.ArgumentError, hdp.BudgetError), "epsilon")
 
@@ -69,7 +74,7 @@ def test_an_epsilon_is_charged_as_the_fraction_that_was_meant(epsilon, exact):
     assert study.ledger.spent.epsilon == result.guarantee.epsilon == exact
 
 
-@pytest.mark.parametrize("epsilon", [math.nan, "1", True, None, 0, -1, [], [1.0, "1"], "12", Decimal("NaN")], ids=repr)
+@pytest.mark.parametrize("epsilon", [math.nan, "1", True, None, 0, -1, [], [1.0, "1"], "12", Decimal("NaN")], ids=shown)
 def test_a_plan_refuses_an_epsilon_that_is_none(epsilon):
     refused(lambda: MODEL.plan(epsilon), hdp.ArgumentError, "epsilon")
 
@@ -84,28 +89,25 @@ def test_a_plan_takes_numbers_of_every_type_and_costs_nothing(epsilon):
 
 
 @pytest.mark.parametrize(
-    "delta", [-1e-9, 1, 1.0, 2, math.nan, math.inf, "0", None, True, 1j, np.array([0.0])], ids=repr
+    "delta", [-1e-9, 1, 1.0, 2, math.nan, math.inf, "0", None, True, 1j, np.array([0.0])], ids=shown
 )
 def test_a_delta_that_is_none_is_refused(delta):
     refused(lambda: MODEL.fit(epsilon=1.5, delta=delta), hdp.ArgumentError, "delta")
 
 
 @pytest.mark.parametrize(
-    "replicate", [0, -1, 1.5, math.nan, math.inf, "2", None, True, 10**10, np.array([2, 3])], ids=repr
+    "replicate", [0, -1, 1.5, math.nan, math.inf, "2", None, True, 10**10, np.array([2, 3])], ids=shown
 )
 def test_a_replicate_that_is_none_is_refused(replicate):
     refused(lambda: MODEL.fit(epsilon=1.5, replicate=replicate), hdp.ArgumentError, "replicate")
 
 
-@pytest.mark.parametrize("share", [-0.1, 0.91, 1, math.nan, math.inf, "0.1", None, True, 1j, np.array([0.1])], ids=repr)
+@pytest.mark.parametrize(
+    "share", [-0.1, 0.91, 1, math.nan, math.inf, "0.1", None, True, 1j, np.array([0.1])], ids=shown
+)
 def test_a_share_that_is_none_is_refused(share):
     refused(lambda: MODEL.fit(epsilon=1.5, se_share=share), hdp.ArgumentError, "se_share")
     refused(lambda: hdp.mechanisms.ObjectivePerturbation(se_share=share), hdp.ArgumentError, "se_share")
-
-
-def test_a_share_is_refused_beside_public_rows():
-    model = hdpf.logit(FORMULA, data=WITH_PUBLIC)
-    refused(lambda: model.fit(epsilon=1.5, se_share=0.1), hdp.ArgumentError, "se_share", WITH_PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_an_unknown_mechanism_is_refused(mechanism):
     refused(lambda: MODEL.fit(epsilon=1.5, mechanism=mechanism), hdp.MechanismError, "mechanism")
 
 
-@pytest.mark.parametrize("row_norm", [0, -1, 1e-4, 1e4, math.nan, math.inf, "1", True, [1.0]], ids=repr)
+@pytest.mark.parametrize("row_norm", [0, -1, 1e-4, 1e4, math.nan, math.inf, "1", True, [1.0]], ids=shown)
 def test_a_row_norm_that_is_none_is_refused(row_norm):
     refused(lambda: hdpf.logit(FORMULA, data=STUDY, row_norm=row_norm), hdp.ArgumentError, "row_norm")
 
@@ -144,7 +146,7 @@ def test_private_rows_need_an_account(budget):
 
 
 @pytest.mark.parametrize(
-    "epsilon", [math.nan, math.inf, 0, -1, -0.0, "1", True, None, 1j, [1], np.array([1.0, 2.0])], ids=repr
+    "epsilon", [math.nan, math.inf, 0, -1, -0.0, "1", True, None, 1j, [1], np.array([1.0, 2.0])], ids=shown
 )
 def test_a_total_that_is_none_is_refused(epsilon):
     with pytest.raises(hdp.ArgumentError, match="epsilon"):
@@ -171,7 +173,7 @@ def test_more_than_what_is_left_is_refused(excess):
         (1, 0), (1, 1), (math.nan, 1), (0, math.nan), (0, math.inf), (-math.inf, 0), (0, 1e300), ("0", 1), (None, 1),
         (True, 2), (0, 1j), (0, [1]), (1, np.nextafter(1.0, 2.0)),
     ],
-    ids=repr,
+    ids=shown,
 )  # fmt: skip
 def test_bounds_that_are_none_are_refused(kind, bounds):
     with pytest.raises((hdp.SchemaError, hdp.ArgumentError), match=r"lower|upper|bounds"):
@@ -189,7 +191,7 @@ def test_horizons_and_largest_weights_that_are_none_are_refused(most):
 @pytest.mark.parametrize(
     "levels",
     [[], ["a"], ["a", "a"], [1, "1"], "ab", None, 3, ["a", None], ["a", ""], ["a", 1.5], map(str, range(10**6))],
-    ids=repr,
+    ids=shown,
 )
 def test_levels_that_are_none_are_refused(levels):
     with pytest.raises((hdp.SchemaError, hdp.ArgumentError), match="level"):
@@ -303,7 +305,7 @@ def test_few_private_rows_are_fitted(formula, rows, public):
     assert result.release.records == rows
 
 
-@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, 0.0001, math.nan, math.inf, "0.05", None, True, [0.05]], ids=repr)
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, 0.0001, math.nan, math.inf, "0.05", None, True, [0.05]], ids=shown)
 def test_a_level_that_is_none_is_refused(alpha):
     for call in (
         POOLED.conf_int,
@@ -331,7 +333,7 @@ def test_rows_to_predict_are_checked_aloud(frame, error, named):
 
 
 @pytest.mark.parametrize(
-    "bounds", [[], [(0, 1), (0, 1)], [(1, 0)], [(0, math.nan)], [1], [(0, 1, 2)], [None]], ids=repr
+    "bounds", [[], [(0, 1), (0, 1)], [(1, 0)], [(0, math.nan)], [1], [(0, 1, 2)], [None]], ids=shown
 )
 def test_bounds_of_arrays_that_do_not_fit_are_refused(bounds):
     with pytest.raises((hdp.ArgumentError, hdp.SchemaError), match=r"lower|upper|exog_bounds"):
