@@ -64,7 +64,7 @@ class Estimate:
     law : ErrorLaw or None
         The law of the error; None stands for the normal law.
     note : str or None
-        Why standard errors are missing and what would give them.
+        What standard errors rest on, or why they are missing and what would give them.
     """
 
     label: str

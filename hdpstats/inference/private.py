@@ -5,14 +5,14 @@ The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` with ``s`` t
 .. math:: \hat\theta - \theta_0 = -(H + \Lambda)^{-1}\{S + b + \Lambda(\theta_0 - c)\}, \qquad S \sim N(0, J).
 
 The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the
-*private-only* estimate, with error about :math:`-H^{-1}(S + b)`. It is pooled with the public fit as in a
-random-effects meta-analysis (DerSimonian and Laird 1986): :math:`u - \theta_{pub} \sim N(0, V_u + V_{pub} +
-\tau^2 I)` with :math:`\tau` by maximum likelihood, so that public records that differ from the private ones
-lose their say.
+*private-only* estimate, with error about :math:`-H^{-1}(S + b)`. Where there is a public fit it is pooled with
+it as in a random-effects meta-analysis (DerSimonian and Laird 1986): :math:`u - \theta_{pub} \sim N(0, V_u +
+V_{pub} + \tau^2 I)` with :math:`\tau` by maximum likelihood, so that public records that differ from the
+private ones lose their say.
 
 The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal,
-``H`` and ``J`` from public rows under the Bayesian bootstrap (they are estimates too), ``theta_0 - c`` from the
-public fit. Everything here is post-processing of released and public numbers. Coverage is measured in
+``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too), ``theta_0 - c``
+from the public fit. Everything here is post-processing of released and public numbers. Coverage is measured in
 ``vignettes/validation``.
 """
 
@@ -25,16 +25,20 @@ from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.inference.information import Information, PublicInformation, bought
 from hdpstats.losses import Loss
 from hdpstats.mechanisms.objective import perturbation_variance
-from hdpstats.protocols.moments import Moments, moments
-from hdpstats.protocols.public import WhitenedPublic
+from hdpstats.protocols.moments import Moments
+from hdpstats.protocols.public import PublicFit, WhitenedPublic
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 DRAWS = 4000
 CHUNK = 500
 BETWEEN = np.concatenate([[0.0], np.geomspace(1e-4, 30.0, 80)])
 """Candidate values of the between-sources variance, in whitened coordinates."""
+
+ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
+DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED
 
 
 @final
@@ -64,35 +68,63 @@ class _Centre:
     between: float
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Errors:
+    """Draws of an error (B, D), in two independent parts."""
+
+    sampling: FloatArray
+    privacy: FloatArray
+
+
 def estimates(
-    query: ObjectiveQuery, release: ObjectiveRelease, public: WhitenedPublic, loss: Loss, *, terms: tuple[str, ...]
+    query: ObjectiveQuery,
+    release: ObjectiveRelease,
+    public: WhitenedPublic,
+    loss: Loss,
+    *,
+    terms: tuple[str, ...],
+    largest_weight: float = 1.0,
 ) -> Estimates:
     """Return the estimates of a release whose geometry came from public rows (``public`` at the query's radius)."""
-    theta, ridge = np.array(release.theta), float(query.ridge)
-    noise = perturbation_variance(query.geometry, rate=release.noise_rate)
-    centre = _centre(theta, ridge, noise, public, loss, records=release.records)
-    error, error_pooled = _errors(query, release, public, loss, centre)
+    information: Information | None = bought(release, largest_weight=largest_weight)
+    if information is not None:
+        return combine(query, release, information, fit=public.fit, terms=terms)
+    note = ASSUMED if release.hessian is None else DROWNED
+    information = PublicInformation(public=public, loss=loss, records=max(release.records, 1))
+    return combine(query, release, information, fit=public.fit, terms=terms, note=note)
+
+
+def combine(
+    query: ObjectiveQuery,
+    release: ObjectiveRelease,
+    information: Information,
+    *,
+    fit: PublicFit | None,
+    terms: tuple[str, ...],
+    note: str | None = None,
+) -> Estimates:
+    """Return the private-only estimate and, where there is a public fit, the public-only and the pooled one."""
+    centre = _centre(query, release, information, fit)
+    error, error_pooled = _errors(query, release, information, fit, centre)
     T = query.geometry.to_raw()
-    private = _estimate("private only", terms, T @ centre.unshrunk, T, error)
-    if public.fit is None:
+    private = _estimate("private only", terms, centre.unshrunk, T, error, note)
+    if fit is None:
         return Estimates(public_only=None, private_only=private, pooled=None)
     return Estimates(
-        public_only=public_only(public, terms=terms),
+        public_only=public_only(fit, T, terms=terms),
         private_only=private,
-        pooled=_estimate("pooled", terms, T @ centre.pooled, T, error_pooled),
+        pooled=_estimate("pooled", terms, centre.pooled, T, error_pooled, note),
     )
 
 
-def public_only(public: WhitenedPublic, *, terms: tuple[str, ...]) -> Estimate | None:
+def public_only(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
     """Return the public fit (a posterior mode under a weak prior) in the design's coordinates."""
-    if public.fit is None:
-        return None
-    T = public.geometry.to_raw()
-    covariance = T @ public.fit.covariance @ T.T
+    covariance = T @ fit.covariance @ T.T
     return Estimate(
         label="public only",
         terms=terms,
-        values=T @ public.fit.theta,
+        values=T @ fit.theta,
         sampling=covariance,
         privacy=np.zeros_like(covariance),
     )
@@ -113,54 +145,49 @@ def between_variance(difference: FloatArray, covariance: FloatArray) -> float:
 
 
 def _centre(
-    theta: FloatArray, ridge: float, noise: FloatArray, public: WhitenedPublic, loss: Loss, *, records: int
+    query: ObjectiveQuery, release: ObjectiveRelease, information: Information, fit: PublicFit | None
 ) -> _Centre:
     """Unshrink and pool, three times, each time with the moments at the last pooled point."""
-    D, n = len(theta), max(records, 1)
-    at = moments(public, loss, theta=theta, records=n)
-    if public.fit is None:
-        u = unshrink(theta, centre=public.centre, ridge=ridge, H=at.H)
-        return _Centre(at=at, unshrunk=u, pooled=u, weight=np.eye(D), between=0.0)
-    u, pooled, weight, between = theta, theta, np.eye(D), 0.0
-    for _ in range(3):
-        u = unshrink(theta, centre=public.centre, ridge=ridge, H=at.H)
+    theta, ridge = np.array(release.theta), float(query.ridge)
+    pull, noise = np.array(query.centre), perturbation_variance(query.geometry, rate=release.noise_rate)
+    identity = np.eye(len(theta))
+    at = information.at(theta)
+    u = pooled = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
+    if fit is None:
+        return _Centre(at=at, unshrunk=u, pooled=u, weight=identity, between=0.0)
+    weight, between = identity, 0.0
+    for step in range(3):
+        at = information.at(theta if step == 0 else pooled)
+        u = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
         inverse = np.linalg.inv(at.H)
-        covariance = inverse @ (at.J + np.diag(noise)) @ inverse + public.fit.covariance
-        between = between_variance(u - public.fit.theta, covariance)
-        prior = public.fit.covariance + between * np.eye(D)
-        weight = prior @ np.linalg.inv(covariance + between * np.eye(D))
-        pooled = public.fit.theta + weight @ (u - public.fit.theta)
-        last, at = at, moments(public, loss, theta=pooled, records=n)
-    return _Centre(at=last, unshrunk=u, pooled=pooled, weight=weight, between=between)
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Errors:
-    """Draws of an error (B, D), in two independent parts."""
-
-    sampling: FloatArray
-    privacy: FloatArray
+        covariance = inverse @ (at.J + np.diag(noise)) @ inverse + fit.covariance
+        between = between_variance(u - fit.theta, covariance)
+        weight = (fit.covariance + between * identity) @ np.linalg.inv(covariance + between * identity)
+        pooled = fit.theta + weight @ (u - fit.theta)
+    return _Centre(at=at, unshrunk=u, pooled=pooled, weight=weight, between=between)
 
 
 def _errors(
-    query: ObjectiveQuery, release: ObjectiveRelease, public: WhitenedPublic, loss: Loss, centre: _Centre
+    query: ObjectiveQuery,
+    release: ObjectiveRelease,
+    information: Information,
+    fit: PublicFit | None,
+    centre: _Centre,
 ) -> tuple[_Errors, _Errors]:
     """Return draws of the errors of the private-only and of the pooled estimate, in whitened coordinates."""
     rng = draws.generator(release.sha256)
-    D, ridge = len(release.theta), float(query.ridge)
-    back = np.eye(D) + ridge * np.linalg.inv(centre.at.H)
+    identity, ridge = np.eye(len(release.theta)), float(query.ridge)
+    back = identity + ridge * np.linalg.inv(centre.at.H)
     parts: list[tuple[FloatArray, ...]] = []
     for _ in progress(range(DRAWS // CHUNK), label="standard errors"):
-        rows = draws.dirichlet(rng, len(public.X), CHUNK)
-        at = moments(public, loss, theta=centre.pooled, records=max(release.records, 1), row_weights=rows)
+        at = information.draw(rng, theta=centre.pooled, count=CHUNK)
         score = draws.normals(rng, at.J)
         noise = draws.perturbation(rng, query.geometry, rate=release.noise_rate, count=CHUNK)
-        apart = _distances(rng, public, centre, count=CHUNK)
-        solve = np.linalg.inv(at.H + ridge * np.eye(D))
+        apart = _distances(rng, fit, centre, np.array(query.centre), count=CHUNK)
+        solve = np.linalg.inv(at.H + ridge * identity)
         sampled = -np.einsum("bij,bj->bi", solve, score + ridge * apart)
         noised = -np.einsum("bij,bj->bi", solve, noise)
-        parts.append((sampled @ back.T + apart @ (back - np.eye(D)).T, noised @ back.T, apart))
+        parts.append((sampled @ back.T + apart @ (back - identity).T, noised @ back.T, apart))
     sampled, noised, apart = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     K = centre.weight
     private = _Errors(sampling=sampled, privacy=noised)
@@ -168,25 +195,27 @@ def _errors(
     return private, pooled
 
 
-def _distances(rng: draws.Generator, public: WhitenedPublic, centre: _Centre, *, count: int) -> FloatArray:
+def _distances(
+    rng: draws.Generator, fit: PublicFit | None, centre: _Centre, pull: FloatArray, *, count: int
+) -> FloatArray:
     """Return draws of ``theta_0 - c``: the public fit's error plus the difference between sources."""
-    D = public.X.shape[1]
-    if public.fit is None:
-        return np.tile(centre.unshrunk, (count, 1))
-    return draws.normal(rng, public.fit.covariance + centre.between * np.eye(D), count)
+    if fit is None:
+        return np.tile(centre.unshrunk - pull, (count, 1))
+    return draws.normal(rng, fit.covariance + centre.between * np.eye(len(pull)), count)
 
 
 def _estimate(
-    label: str, terms: tuple[str, ...], values: FloatArray, T: FloatArray, error: _Errors
+    label: str, terms: tuple[str, ...], theta: FloatArray, T: FloatArray, error: _Errors, note: str | None
 ) -> Estimate:
     sampling, privacy = error.sampling @ T.T, error.privacy @ T.T
     return Estimate(
         label=label,
         terms=terms,
-        values=values,
+        values=T @ theta,
         sampling=_covariance(sampling),
         privacy=_covariance(privacy),
         law=ErrorLaw.of_draws(sampling + privacy),
+        note=note,
     )
 
 

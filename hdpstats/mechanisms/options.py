@@ -16,7 +16,8 @@ class ObjectivePerturbation:
     Parameters
     ----------
     se_share
-        Share of epsilon, from 0 to 0.9, that buys a noisy Hessian for standard errors where there are no public rows.
+        Share of epsilon, from 0 to 0.9, that buys a noisy Hessian: standard errors then rest on the private
+        covariates, not on public rows.
 
     Examples
     --------

@@ -184,7 +184,8 @@ class Logit:
         mechanism
             ``"auto"``, ``"objective"`` or an `ObjectivePerturbation`.
         se_share
-            Share of epsilon that buys a noisy Hessian, for standard errors without public rows.
+            Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
+            errors that do not take the private covariates to be distributed as the public ones.
         replicate
             Number of the draw.
         allow_large_epsilon

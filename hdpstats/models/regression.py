@@ -15,6 +15,7 @@ from hdpstats.design import Design
 from hdpstats.design.geometry import whiten
 from hdpstats.design.reference import reference_matrix
 from hdpstats.inference import box, private
+from hdpstats.inference.information import is_clear
 from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.inference.prediction import predicted_errors
 from hdpstats.losses import Loss
@@ -93,7 +94,6 @@ def fit_private(model: Regression, *, epsilon: Fraction, share: Fraction, replic
     site = model.study.site
     if site is None:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
-    _check_share(model, share)
     query = ask(model, epsilon=epsilon, records=site.records, share=share, replicate=replicate)
     release = site.answer(query)
     if not isinstance(release, ObjectiveRelease):
@@ -124,14 +124,14 @@ def ask(model: Regression, *, epsilon: Fraction, records: int, share: Fraction, 
 def read(model: Regression, query: ObjectiveQuery, release: ObjectiveRelease) -> Result:
     """Return the result of a release: post-processing of released and public numbers."""
     terms = model.design.names
+    weight = _size(model, model.weights, default=1.0)
     if model.public is None:
-        weight = _size(model, model.weights, default=1.0)
         found = box.estimates(query, release, terms=terms, largest_weight=weight)
         few = "" if model.study.public is None else f" (fewer than {FEWEST_ROWS} complete public rows)"
         method, rows = f"objective perturbation, scaled by the schema{few}", None
     else:
         public = with_radius(model.public, query.geometry.radius)
-        found = private.estimates(query, release, public, model.loss, terms=terms)
+        found = private.estimates(query, release, public, model.loss, terms=terms, largest_weight=weight)
         method, rows = "objective perturbation, whitened by public rows", len(public.X)
     return Result(
         facts=_facts(model, method, records=release.records, public=rows),
@@ -177,7 +177,6 @@ def fit_likelihood(model: Regression) -> Result:
 
 def planned(model: Regression, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
     """Return the rows of a plan for one epsilon: the very query and constants that a fit would use."""
-    _check_share(model, share)
     query = ask(model, epsilon=epsilon, records=records, share=share, replicate=1)
     constants = objective.calibrate(
         query,
@@ -188,17 +187,10 @@ def planned(model: Regression, *, epsilon: Fraction, records: int, share: Fracti
     public = _reference(model, query) if model.public is None else with_radius(model.public, query.geometry.radius)
     errors = predicted_errors(public, model.loss, records=records, rate=float(constants.noise_rate))
     reported = model.public is not None
-    if constants.hessian is not None:
+    if constants.hessian is not None and not reported:
         H = moments(public, model.loss, theta=public.centre, records=records).H
-        reported = box.is_clear(H, noise_sd=constants.hessian.noise_sd)
+        reported = is_clear(H, noise_sd=constants.hessian.noise_sd)
     return plan_rows(float(epsilon), model.design.names, errors, reported=reported)
-
-
-def _check_share(model: Regression, share: Fraction) -> None:
-    if share and model.public is not None:
-        raise ArgumentError(
-            "se_share must be 0 with public rows: they give the standard errors for free", argument="se_share"
-        )
 
 
 def _reference(model: Regression, query: ObjectiveQuery) -> WhitenedPublic:

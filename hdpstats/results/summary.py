@@ -123,8 +123,6 @@ def _notes(estimate: Estimate, parts: Sequence[Estimate]) -> list[str]:
         notes.append("Estimates side by side: coefficient (standard error).")
     if estimate.law is not None:
         notes.append("Intervals and p-values allow for privacy noise, whose tails are heavier than the normal law's.")
-    if len(parts) > 1:
-        notes.append("Standard errors take private covariates to be distributed as the public ones.")
     if estimate.note is not None:
         notes.append(" ".join(estimate.note.split()))
     return notes

@@ -118,10 +118,19 @@ def patients_schema() -> hdp.Schema:
     )
 
 
-def one_shift(seed: int, public: str) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class Shift:
+    """Whose covariates the public rows have ("gbsg": other ones; "rotterdam": the same), epsilon, and se_share."""
+
+    public: str
+    epsilon: float
+    se_share: float
+
+
+def one_shift(seed: int, shift: Shift) -> tuple[np.ndarray, np.ndarray]:
     """Simulate outcomes for Rotterdam's covariates and for public ones; return coverage of the two estimates.
 
-    The coefficients are the same in both; ``public`` is "gbsg" (other covariates) or "rotterdam" (the same).
+    The coefficients are the same in both.
     """
     rng = np.random.default_rng(seed)
     frames = {"rotterdam": hdp.datasets.load_rotterdam(), "gbsg": hdp.datasets.load_gbsg()}
@@ -135,11 +144,11 @@ def one_shift(seed: int, public: str) -> tuple[np.ndarray, np.ndarray]:
 
     study = hdp.Study(
         private=simulated(frames["rotterdam"], 2982),
-        public=simulated(frames[public], 555),
+        public=simulated(frames[shift.public], 555),
         schema=schema,
-        budget=hdp.Budget(epsilon=1),
+        budget=hdp.Budget(epsilon=shift.epsilon),
     )
-    result = hdpf.logit(PATIENTS, data=study).fit(epsilon=1)
+    result = hdpf.logit(PATIENTS, data=study).fit(epsilon=shift.epsilon, se_share=shift.se_share)
     beta = truth.params.to_numpy()
 
     def hits(limits: np.ndarray) -> np.ndarray:
@@ -148,14 +157,14 @@ def one_shift(seed: int, public: str) -> tuple[np.ndarray, np.ndarray]:
     return hits(result.private_only.conf_int().to_numpy()), hits(result.pooled.conf_int().to_numpy())
 
 
-def _run_shift(arguments: tuple[int, str]) -> tuple[np.ndarray, np.ndarray]:
+def _run_shift(arguments: tuple[int, Shift]) -> tuple[np.ndarray, np.ndarray]:
     return one_shift(*arguments)
 
 
-def simulate_shift(public: str, *, repeats: int) -> pd.DataFrame:
+def simulate_shift(shift: Shift, *, repeats: int) -> pd.DataFrame:
     """Return coverage per coefficient (rows: private_only, pooled)."""
     with ProcessPoolExecutor(max_workers=2) as pool:
-        found = list(pool.map(_run_shift, [(seed, public) for seed in range(repeats)], chunksize=8))
+        found = list(pool.map(_run_shift, [(seed, shift) for seed in range(repeats)], chunksize=8))
     names = hdpf.logit(PATIENTS, data=hdp.Study(schema=patients_schema(), public=hdp.datasets.load_gbsg()))
     terms = names.fit_public().params.index
     rows = [np.mean([pair[k] for pair in found], axis=0) for k in range(2)]

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.design.geometry import whiten
+from hdpstats.mechanisms.curvature import unstack
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, people, study_of
 
 PRIVATE = people(RECORDS)
@@ -49,6 +52,38 @@ def test_a_share_buys_a_noisy_hessian_in_either_spelling():
     assert bought.release.hessian is not None
     assert model.fit(epsilon=40.0).release.hessian is None
     assert model.fit(epsilon=40.0).bse.isna().all()
+
+
+@pytest.fixture(scope="module")
+def other_covariates():
+    """Private covariates spread three times as wide as the public ones."""
+    rng = np.random.default_rng(5)
+    private = pd.DataFrame({"x": rng.uniform(-1, 1, 4000), "y": rng.integers(0, 2, 4000)})
+    public = pd.DataFrame({"x": rng.uniform(-1 / 3, 1 / 3, 400), "y": rng.integers(0, 2, 400)})
+    schema = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary())
+    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=1000))
+    return hdpf.logit("y ~ x", data=study), private
+
+
+def test_beside_public_rows_a_bought_hessian_gives_the_private_curvature(other_covariates):
+    model, private = other_covariates
+    bought, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0)
+    assert bought.estimate.note is None
+    assert "as the public ones" in free.estimate.note
+    geometry = bought.query.geometry
+    rows = whiten(geometry, np.column_stack([np.ones(4000), private["x"]]))
+    p = expit(rows.X @ np.array(bought.release.theta))
+    truth = rows.X.T @ ((rows.weights * p * (1 - p))[:, None] * rows.X)
+    noise = bought.release.hessian_noise_sd
+    assert np.allclose(unstack(np.array(bought.release.hessian), 2), truth, atol=8 * noise)
+    inverse = geometry.to_raw() @ np.linalg.inv(truth) @ geometry.to_raw().T
+    assert bought.private_only.cov_sampling.loc["x", "x"] == pytest.approx(inverse[1, 1], rel=0.15)
+    assert free.private_only.cov_sampling.loc["x", "x"] != pytest.approx(inverse[1, 1], rel=0.15)
+
+
+def test_a_drowned_hessian_gives_way_to_the_public_rows(other_covariates):
+    model, _ = other_covariates
+    assert "drowned" in model.fit(epsilon=0.002, se_share=0.5).estimate.note
 
 
 def test_what_ran_costs_no_more_than_was_offered():

@@ -79,7 +79,7 @@ def test_events_add_up_and_become_a_guarantee() -> None:
 def test_a_statement_tells_the_factor() -> None:
     pure = Guarantee(epsilon=Fraction(1, 2), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
     assert f"{math.exp(0.5):.4g}" in pure.statement()
-    assert "number of records is public" in pure.statement()
+    assert "one person's record is exchanged for any other; their size is public" in pure.statement()
     assert str(pure) == "0.5-differential privacy (pure)"
     huge = Guarantee(epsilon=Fraction(10**6), delta=Fraction(0), relation=Relation.ADD_OR_REMOVE_ONE, unit="person")
     assert "present or absent" in huge.statement()

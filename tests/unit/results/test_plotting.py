@@ -64,7 +64,7 @@ def test_other_axes_are_refused(result):
 
 
 def test_without_matplotlib_the_error_names_the_extra(result, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(HdpError, match=r"pip install 'hdpstats\[plot\]'"):
         result.plot_coefficients()
 
