@@ -34,6 +34,7 @@ SETTINGS = {
     "public rows without outcomes": (PUBLIC.drop(columns="y"), {}, {}),
     "weights and offset": (PUBLIC, {"weights": "w", "offset": "o"}, {}),
     "noisy Hessian": (None, {}, {"se_share": 0.3}),
+    "noisy Hessian beside public rows": (PUBLIC, {}, {"se_share": 0.3}),
 }
 
 

@@ -51,6 +51,7 @@ SETTINGS = {
     "public rows without outcomes": {"public": PUBLIC.drop(columns="y")},
     "weights and offset": {"weights": "w", "offset": "o"},
     "noisy Hessian": {"epsilon": 50.0, "se_share": 0.5},
+    "noisy Hessian beside public rows": {"public": PUBLIC, "epsilon": 50.0, "se_share": 0.5},
 }
 
 

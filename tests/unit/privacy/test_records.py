@@ -82,7 +82,7 @@ def test_a_statement_tells_the_factor() -> None:
     assert "one person's record is exchanged for any other; their size is public" in pure.statement()
     assert str(pure) == "0.5-differential privacy (pure)"
     huge = Guarantee(epsilon=Fraction(10**6), delta=Fraction(0), relation=Relation.ADD_OR_REMOVE_ONE, unit="person")
-    assert "present or absent" in huge.statement()
+    assert "added or taken away" in huge.statement()
 
 
 def test_records_survive_a_round_trip() -> None:
