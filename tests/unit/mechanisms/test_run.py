@@ -110,7 +110,7 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
     assert distance(theta, exact) > float(constants.solver_radius)
 
 
-def test_the_order_of_private_rows_changes_no_bit_of_the_solution():
+def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
     query = make_query()
     rows = make_rows(query)
     constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)

@@ -44,6 +44,20 @@ def test_the_error_bound_is_not_absurd() -> None:
         assert objective.gradient_error(theta) <= 1e-13 * scale * reach + 1e-16, name
 
 
+def test_cancellation_comes_within_a_small_factor_of_the_bound() -> None:
+    # A large offset that the predictor takes away again: the error that the bound is about.
+    rng = np.random.default_rng(13)
+    largest = 0.0
+    for offset in rng.uniform(1e7, 1e9, 60).tolist():
+        x = float(rng.uniform(0.5, 1.0))
+        objective = make([[x]], [1.0], ridge=1e-3, offset=[offset])
+        theta = np.array([-offset / x])
+        found, bound = gradient_distance(objective, theta), objective.gradient_error(theta)
+        assert found <= bound
+        largest = max(largest, found / bound)
+    assert largest > 0.02
+
+
 def test_a_gradient_in_single_precision_breaks_the_bound() -> None:
     objective = PROBLEMS["ordinary"]
     coarse = replace(
