@@ -91,6 +91,7 @@ def _assemble(
     read = (name for term in parsed.terms for factor in term.factors for name in columns_of(factor))
     return Design(
         formula=parsed.text,
+        canonical=parsed.canonical,
         response=parsed.response,
         columns=columns,
         intercept=parsed.intercept,

@@ -67,6 +67,8 @@ class Design:
     ----------
     formula : str
         The formula as given.
+    canonical : str
+        The formula with every term written out and canonical spacing; it has the same columns.
     response : str
         The outcome's column.
     columns : tuple of DesignColumn
@@ -83,6 +85,7 @@ class Design:
     """
 
     formula: str
+    canonical: str
     response: str
     columns: tuple[DesignColumn, ...]
     intercept: bool

@@ -88,6 +88,12 @@ class ParsedFormula:
         """The outcome's column."""
         return self.left.columns[-1]
 
+    @property
+    def canonical(self) -> str:
+        """The formula with every term written out and canonical spacing: two spellings of one model agree."""
+        terms = ["1" if self.intercept else "0", *(term.source for term in self.terms)]
+        return f"{self.left.source} ~ {' + '.join(terms)}"
+
 
 def parse(text: object) -> ParsedFormula:
     """Read a formula such as ``"y ~ age + log1p(nodes) * C(size)"``.

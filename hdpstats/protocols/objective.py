@@ -64,7 +64,7 @@ def choose_query(
         geometry, centre = public.geometry, public.centre
         ridge = _ridge(public, loss, records=records, epsilon=objective_epsilon, largest_weight=largest_weight)
     return ObjectiveQuery(
-        formula=design.formula,
+        formula=design.canonical,
         loss=loss.name,
         geometry=geometry,
         centre=tuple(centre.tolist()),

@@ -256,3 +256,11 @@ def test_a_design_is_fixed_by_the_text_of_its_formula_and_the_schema(design):
     again = compile_design(parse(design.formula), Schema.from_dict(SCHEMA.to_dict()))
     assert again == design
     assert again.names == design.names
+
+
+@LAW
+@given(designs())
+def test_the_canonical_spelling_has_the_same_columns_and_is_its_own(design):
+    again = compile_design(design.canonical, SCHEMA)
+    assert (again.columns, again.groups, again.intercept) == (design.columns, design.groups, design.intercept)
+    assert again.canonical == design.canonical

@@ -27,6 +27,16 @@ def test_a_model_names_its_formula_and_its_coefficients():
     assert result.facts.response == "y"
 
 
+@pytest.mark.parametrize("spelling", ["y~x+log1p( k )+g", "y ~ 1 + x + log1p(k) + g - x:g"])
+def test_spellings_of_one_model_are_one_request(spelling):
+    study = study_of(PRIVATE)
+    first = hdpf.logit("y ~ x + log1p(k) + g", data=study).fit(epsilon=0.5)
+    again = hdpf.logit(spelling, data=study).fit(epsilon=0.5)
+    assert again.release == first.release
+    assert again.facts.formula == spelling
+    assert study.ledger.spent.epsilon == Fraction(1, 2)
+
+
 def test_equal_epsilons_of_different_types_are_one_request():
     study = study_of(PRIVATE)
     model = hdpf.logit(FORMULA, data=study)
