@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
+import mpmath
+
 from hdpstats._base.typing import FloatArray
 
 
@@ -34,6 +36,10 @@ class Loss(ABC):
     @abstractmethod
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``dl/deta`` elementwise, with absolute error at most 8 units of 2^-53 for exact ``eta``."""
+
+    @abstractmethod
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return ``dl/deta`` at mpmath's present precision, with an error of a few units in its last place."""
 
     @abstractmethod
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from typing import final
 
+import mpmath
 import numpy as np
 from scipy.special import expit
 
@@ -42,6 +43,10 @@ class Logistic(Loss):
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``p - y``."""
         return np.asarray(expit(eta) - y, dtype=np.float64)
+
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return ``p - y``."""
+        return 1 / (1 + mpmath.exp(-eta)) - y
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return ``p (1 - p)``."""

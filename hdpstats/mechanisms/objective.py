@@ -200,7 +200,7 @@ def solve(
     if Fraction(solution.radius if math.isfinite(solution.radius) else 1e300) <= calibration.solver_radius:
         return tuple(Fraction(value) for value in solution.theta.tolist())
     start = solution.theta if np.all(np.isfinite(solution.theta)) else centre
-    return refine(objective, start=start, radius=calibration.solver_radius).theta
+    return refine(objective, start=start, radius=calibration.solver_radius, linear=perturbation).theta
 
 
 def _covered_loss(name: str) -> Loss:

@@ -9,8 +9,10 @@ lengthened while the objective, convex, still decreases along it.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 import mpmath
@@ -18,6 +20,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.solvers.objective import Objective
+
+Gradient = Callable[[list[mpmath.mpf]], list[mpmath.mpf]]
 
 DIGITS = 106
 """Bits of the first refinement: twice binary64."""
@@ -32,42 +36,49 @@ class ExactSolution:
     radius: Fraction
 
 
-def refine(objective: Objective, *, start: FloatArray, radius: Fraction) -> ExactSolution:
-    """Return a point certified to lie within ``radius`` of the minimiser of a logistic ``objective``."""
+def refine(
+    objective: Objective, *, start: FloatArray, radius: Fraction, linear: Sequence[Fraction] | None = None
+) -> ExactSolution:
+    """Return a point certified to lie within ``radius`` of the minimiser.
+
+    ``linear`` is the perturbation as exact numbers, where doubles may not hold it; the objective's own by default.
+    """
+    exact = [Fraction(value) for value in objective.linear.tolist()] if linear is None else list(linear)
     bits = DIGITS
     theta = [mpmath.mpf(float(value)) for value in start]
     while True:
         with mpmath.workprec(bits):
-            theta, reached = _newton(objective, theta, radius, bits)
+            gradient = partial(_gradient, objective, [_number(value) for value in exact])
+            theta, reached = _newton(objective, gradient, theta, radius, bits)
             if reached <= radius:
                 return ExactSolution(theta=tuple(_rational(value) for value in theta), radius=reached)
         bits *= 2
 
 
 def _newton(
-    objective: Objective, theta: list[mpmath.mpf], radius: Fraction, bits: int
+    objective: Objective, gradient_at: Gradient, theta: list[mpmath.mpf], radius: Fraction, bits: int
 ) -> tuple[list[mpmath.mpf], Fraction]:
     """Iterate until the certificate holds or the gradient cannot be told from its rounding at the present precision."""
     weakest = float(np.min(objective.ridge))
-    gradient = _gradient(objective, theta)
+    gradient = gradient_at(theta)
     while True:
         norm, error = _norm(gradient), _gradient_error(objective, theta, bits)
         reached = _rational((norm + error) / mpmath.mpf(weakest) * (1 + mpmath.mpf(2) ** -40))
         if reached <= radius or norm <= error:
             return theta, reached
-        theta, gradient = _descend(objective, theta, *_step(objective, theta, gradient, norm))
+        theta, gradient = _descend(gradient_at, theta, *_step(objective, theta, gradient, norm))
 
 
 def _descend(
-    objective: Objective, theta: list[mpmath.mpf], step: list[mpmath.mpf], length: float
+    gradient_at: Gradient, theta: list[mpmath.mpf], step: list[mpmath.mpf], length: float
 ) -> tuple[list[mpmath.mpf], list[mpmath.mpf]]:
     """Return the next point and its gradient: the damped step, doubled up to the full one while that leads downhill."""
     point = [value - length * change for value, change in zip(theta, step, strict=True)]
-    gradient = _gradient(objective, point)
+    gradient = gradient_at(point)
     while length < 1.0:
         length = min(1.0, 2.0 * length)
         further = [value - length * change for value, change in zip(theta, step, strict=True)]
-        ahead = _gradient(objective, further)
+        ahead = gradient_at(further)
         if not sum(g * change for g, change in zip(ahead, step, strict=True)) > 0:
             break
         point, gradient = further, ahead
@@ -90,18 +101,18 @@ def _norm(vector: list[mpmath.mpf]) -> mpmath.mpf:
     return mpmath.sqrt(sum((value * value for value in vector), mpmath.mpf(0)))
 
 
-def _gradient(objective: Objective, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
+def _gradient(objective: Objective, linear: list[mpmath.mpf], theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
     total = [mpmath.mpf(0)] * len(theta)
     for x, y, weight, offset in zip(
         objective.X.tolist(), objective.y.tolist(), objective.weights.tolist(), objective.offset.tolist(),
         strict=True,
     ):
         eta = sum((a * b for a, b in zip(x, theta, strict=True)), mpmath.mpf(offset))
-        residual = weight * (1 / (1 + mpmath.exp(-eta)) - y)
+        residual = weight * objective.loss.exact_score(eta, y)
         total = [t + residual * a for t, a in zip(total, x, strict=True)]
     return [
-        t + float(r) * (value - float(c)) + float(b)
-        for t, r, value, c, b in zip(total, objective.ridge, theta, objective.centre, objective.linear, strict=True)
+        t + float(r) * (value - float(c)) + b
+        for t, r, value, c, b in zip(total, objective.ridge, theta, objective.centre, linear, strict=True)
     ]
 
 
@@ -114,6 +125,10 @@ def _gradient_error(objective: Objective, theta: list[mpmath.mpf], bits: int) ->
     sizes += float(np.linalg.norm(objective.ridge)) * (size + float(np.linalg.norm(objective.centre)))
     sizes += float(np.linalg.norm(objective.linear))
     return mpmath.mpf(2) ** (4 - bits) * (n + D + 8) * mpmath.mpf(sizes)
+
+
+def _number(value: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(value.numerator) / value.denominator
 
 
 def _rational(value: mpmath.mpf) -> Fraction:

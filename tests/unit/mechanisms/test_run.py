@@ -83,9 +83,9 @@ def test_a_solver_that_fails_is_refined(bad, monkeypatch):
                 return Solution(theta=theta, gradient_norm=np.inf, radius=np.inf)
             return certify(problem, theta)
 
-    def spy(problem, *, start, radius):
+    def spy(problem, **arguments):
         refined.append(bad)
-        return objective_refine(problem, start=start, radius=radius)
+        return objective_refine(problem, **arguments)
 
     objective_refine = objective.refine
     monkeypatch.setattr(objective, "minimise", failing)

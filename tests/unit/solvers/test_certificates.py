@@ -107,3 +107,14 @@ def test_random_problems_keep_their_certificates() -> None:
         )
         solution = minimise(objective, start=objective.centre)
         assert distance(solution.theta, true_minimiser(objective, solution.theta)) <= solution.radius
+
+
+def test_refinement_takes_the_perturbation_as_it_is_and_not_as_doubles_hold_it() -> None:
+    objective = PROBLEMS["no rows"]
+    beyond = [Fraction(2**60 + 1), *(Fraction(value) for value in objective.linear.tolist()[1:])]
+    found = refine(objective, start=objective.centre, radius=Fraction(1, 10**30), linear=beyond)
+    closed_form = [
+        Fraction(c) - b / Fraction(r)
+        for c, b, r in zip(objective.centre.tolist(), beyond, objective.ridge.tolist(), strict=True)
+    ]
+    assert max(abs(a - b) for a, b in zip(found.theta, closed_form, strict=True)) <= Fraction(1, 10**30)
