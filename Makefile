@@ -21,7 +21,7 @@ demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
 test: setup
-	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats tests -m "not validate"
+	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats tests --ignore tests/benchmarks -m "not validate"
 
 setup: $(VENV)/.everything
 
