@@ -24,8 +24,7 @@ from hdpstats.models.plan import plan_rows
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whitened_public
 from hdpstats.protocols.moments import moments
-from hdpstats.protocols.objective import with_radius
-from hdpstats.protocols.public import FEWEST_ROWS
+from hdpstats.protocols.public import FEWEST_ROWS, with_radius
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study

@@ -12,18 +12,17 @@ public rows predict the private curvature ``H``.
 \beta / \epsilon`: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 """
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.design import Design
-from hdpstats.design.geometry import from_box, mallows_weights
+from hdpstats.design.geometry import from_box
 from hdpstats.losses import Loss
 from hdpstats.mechanisms.objective import SMOOTHING_SHARE, perturbation_variance
 from hdpstats.protocols.moments import moments
-from hdpstats.protocols.public import WhitenedPublic
+from hdpstats.protocols.public import WhitenedPublic, with_radius
 from hdpstats.queries import Geometry, ObjectiveQuery
 
 FREE = 8.0 * (1.0 + 2.0**-10)
@@ -79,14 +78,6 @@ def choose_query(
     )
 
 
-def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
-    """Return the public rows with the Mallows weights of another radius."""
-    first = float(public.geometry.intercept)
-    geometry = replace(public.geometry, radius=radius, leverage=first + 2.0 * radius**2)
-    square = np.sum(public.X[:, int(first) :] ** 2, axis=1)
-    return replace(public, geometry=geometry, mallows=mallows_weights(square, geometry))
-
-
 def at_best_radius(public: WhitenedPublic, loss: Loss, *, records: int, rate: float) -> WhitenedPublic:
     """Return the public rows at the radius of least predicted variance."""
     norms = np.linalg.norm(public.X[:, int(public.geometry.intercept) :], axis=1)
@@ -104,9 +95,7 @@ def _predicted_variance(public: WhitenedPublic, loss: Loss, *, records: int, rat
     return float(np.trace(inverse @ meat @ inverse))
 
 
-def _ridge(
-    public: WhitenedPublic, loss: Loss, *, records: int, epsilon: float, largest_weight: float
-) -> float:
+def _ridge(public: WhitenedPublic, loss: Loss, *, records: int, epsilon: float, largest_weight: float) -> float:
     beta = _beta(loss, public.geometry, largest_weight)
     if public.fit is None:
         return CHEAP * beta / epsilon

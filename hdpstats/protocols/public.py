@@ -5,8 +5,7 @@ Laplace evidence of the public rows (MacKay 1992). It exists under separation an
 curvature is the covariance that pooling uses. It costs nothing: no private row takes part.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design import Design
-from hdpstats.design.geometry import from_public, whiten
+from hdpstats.design.geometry import from_public, mallows_weights, whiten
 from hdpstats.losses import Loss
 from hdpstats.queries.geometry import Geometry
 from hdpstats.solvers import Objective, minimise
@@ -46,7 +45,10 @@ class PublicRows:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PublicFit:
-    """The public fit in whitened coordinates: mode ``theta`` (D,) and covariance (D, D)."""
+    """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
+
+    The information is the likelihood's Hessian at the mode, without the prior's.
+    """
 
     theta: FloatArray
     covariance: FloatArray
@@ -89,41 +91,58 @@ def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPub
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
     first = int(design.intercept)
     geometry = from_public(
-        rows.X, lower=design.lower[first:].tolist(), upper=design.upper[first:].tolist(),
-        intercept=design.intercept, radius=1.0,
+        rows.X,
+        lower=design.lower[first:].tolist(),
+        upper=design.upper[first:].tolist(),
+        intercept=design.intercept,
+        radius=1.0,
     )
     whitened = whiten(geometry, rows.X)
-    fit = None if rows.y is None else _fit(whitened.X, rows, loss, intercept=design.intercept)
+    fit = None if rows.y is None else _fit(whitened.X, rows.y, rows, loss, intercept=design.intercept)
     return WhitenedPublic(
         geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=rows.weights, offset=rows.offset, fit=fit
     )
 
 
-def _fit(X: FloatArray, rows: PublicRows, loss: Loss, *, intercept: bool) -> PublicFit:
-    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
-    D = X.shape[1]
-    y = rows.y if rows.y is not None else np.zeros(len(X))
-    best, best_evidence = None, -math.inf
-    for spread in PRIOR_SPREADS:
-        ridge = np.full(D, spread**-2.0)
-        if intercept:
-            ridge[0] = INTERCEPT_SPREAD**-2.0
-        objective = Objective(
-            loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=np.zeros(D),
-            linear=np.zeros(D),
-        )
-        theta = minimise(objective, start=np.zeros(D)).theta
-        hessian = objective.hessian(theta)
-        evidence = -objective.value(theta) + 0.5 * float(np.sum(np.log(ridge)))
-        evidence -= 0.5 * float(np.linalg.slogdet(hessian)[1])
-        if evidence > best_evidence:
-            best, best_evidence = (objective, theta, hessian), evidence
-    if best is None:
-        return PublicFit(theta=np.zeros(D), covariance=np.eye(D), information=np.zeros((D, D)))
-    objective, theta, hessian = best
-    curvature = loss.curvature(objective.predictor(theta), y)
-    meat = X.T @ ((rows.weights**2 * curvature)[:, None] * X) + np.diag(objective.ridge)
-    inverse = np.linalg.inv(hessian)
-    return PublicFit(
-        theta=theta, covariance=inverse @ meat @ inverse, information=hessian - np.diag(objective.ridge)
+def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
+    """Return the public rows with the Mallows weights of another radius."""
+    first = float(public.geometry.intercept)
+    geometry = replace(public.geometry, radius=radius, leverage=first + 2.0 * radius**2)
+    square = np.sum(public.X[:, int(first) :] ** 2, axis=1)
+    return replace(public, geometry=geometry, mallows=mallows_weights(square, geometry))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Mode:
+    """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
+
+    objective: Objective
+    theta: FloatArray
+    hessian: FloatArray
+    evidence: float
+
+
+def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: FloatArray) -> _Mode:
+    """Return the posterior mode under a normal prior with precisions ``ridge`` (D,)."""
+    zero = np.zeros_like(ridge)
+    objective = Objective(
+        loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=zero, linear=zero
     )
+    theta = minimise(objective, start=zero).theta
+    hessian = objective.hessian(theta)
+    evidence = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1])) - objective.value(theta)
+    return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=evidence)
+
+
+def _fit(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, intercept: bool) -> PublicFit:
+    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
+    ridges = [np.full(X.shape[1], spread**-2.0) for spread in PRIOR_SPREADS]
+    for ridge in ridges:
+        ridge[: int(intercept)] = INTERCEPT_SPREAD**-2.0
+    best = max((_mode(X, y, rows, loss, ridge=ridge) for ridge in ridges), key=lambda mode: mode.evidence)
+    curvature = loss.curvature(best.objective.predictor(best.theta), y)
+    prior = np.diag(best.objective.ridge)
+    meat = X.T @ ((rows.weights**2 * curvature)[:, None] * X) + prior
+    inverse = np.linalg.inv(best.hessian)
+    return PublicFit(theta=best.theta, covariance=inverse @ meat @ inverse, information=best.hessian - prior)

@@ -17,8 +17,7 @@ from hdpstats.losses import Logistic
 from hdpstats.mechanisms import PrivateRows, curvature, objective
 from hdpstats.mechanisms.objective import perturbation_variance
 from hdpstats.noise.moments import ball_variance, cylinder_variance
-from hdpstats.protocols.objective import with_radius
-from hdpstats.protocols.public import PublicFit, WhitenedPublic
+from hdpstats.protocols.public import PublicFit, WhitenedPublic, with_radius
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.geometry import Geometry
 

@@ -16,7 +16,8 @@ from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.objective import SMOOTHING_SHARE, perturbation_variance
 from hdpstats.protocols import choose_query, public_rows, whitened_public
 from hdpstats.protocols.moments import moments
-from hdpstats.protocols.objective import CHEAP, FREE, at_best_radius, with_radius
+from hdpstats.protocols.objective import CHEAP, FREE, at_best_radius
+from hdpstats.protocols.public import with_radius
 from hdpstats.queries.geometry import Source
 
 SCHEMA = Schema(a=Continuous(-4, 4), b=Continuous(0, 10), y=Binary(), w=Weight(max=3), o=Offset(-1, 2))
