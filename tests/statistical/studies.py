@@ -10,8 +10,10 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from benchmarks.designs import ar_design
+from tests.statistical.designs import DESIGNS, Design
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0)
+COVERAGE_EPSILONS = (0.5, 1.0, 3.0, 10.0)
 COLUMNS = 10
 
 
@@ -169,3 +171,24 @@ def simulate_shift(shift: Shift, *, repeats: int) -> pd.DataFrame:
     terms = names.fit_public().params.index
     rows = [np.mean([pair[k] for pair in found], axis=0) for k in range(2)]
     return pd.DataFrame(rows, index=["private_only", "pooled"], columns=terms)
+
+
+def _run_design(arguments: tuple[int, int]) -> list[tuple[float, float, float]]:
+    place, seed = arguments
+    design = DESIGNS[place]
+    private, public, beta = design.simulate(seed)
+    study = hdp.Study(private=private, public=public, schema=design.schema(), budget=hdp.Budget(epsilon=100))
+    model = hdpf.logit(design.formula, data=study)
+    found = []
+    for epsilon in COVERAGE_EPSILONS:
+        fit = _fit(model.fit(epsilon), epsilon, beta)
+        found.append((epsilon, fit.covered_private, fit.covered_pooled))
+    return found
+
+
+def simulate_design(design: Design, *, repeats: int) -> pd.DataFrame:
+    """Return mean coverage of the private-only and of the pooled intervals per epsilon."""
+    jobs = [(DESIGNS.index(design), seed) for seed in range(repeats)]
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        rows = [row for found in pool.map(_run_design, jobs, chunksize=4) for row in found]
+    return pd.DataFrame(rows, columns=["epsilon", "private_only", "pooled"]).groupby("epsilon").mean()
