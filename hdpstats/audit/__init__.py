@@ -4,7 +4,13 @@ For users who want to see for themselves, and for the package's own tests. A sea
 one: proofs are in docstrings and in ``vignettes/explanation``.
 """
 
-from hdpstats.audit.density import Neighbours, PerturbedObjective, privacy_loss, worst_neighbours
+from hdpstats.audit.density import (
+    Neighbours,
+    PerturbedObjective,
+    perturbed_objective,
+    privacy_loss,
+    worst_neighbours,
+)
 from hdpstats.audit.lower_bound import epsilon_lower_bound
 from hdpstats.audit.skeleton import Observation, observe, skeleton
 
@@ -14,6 +20,7 @@ __all__ = [
     "PerturbedObjective",
     "epsilon_lower_bound",
     "observe",
+    "perturbed_objective",
     "privacy_loss",
     "skeleton",
     "worst_neighbours",

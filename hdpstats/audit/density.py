@@ -15,8 +15,11 @@ import numpy as np
 from scipy.stats import qmc
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.design.geometry import mallows_weights
 from hdpstats.losses import Loss
+from hdpstats.mechanisms import objective
 from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.queries import ObjectiveQuery
 
 
 @final
@@ -66,6 +69,40 @@ class Neighbours:
     other_counts: FloatArray
     theta: FloatArray
     loss: float
+
+
+def perturbed_objective(query: ObjectiveQuery, *, largest_weight: float = 1.0) -> PerturbedObjective:
+    """Return the mechanism that a site runs for a query, in whitened coordinates and before smoothing.
+
+    Rate and norm of the noise are those that `hdpstats.mechanisms.objective.calibrate` gives to every site; they depend
+    neither on the number of records nor on offsets. To break the mechanism on purpose use `dataclasses.replace`.
+
+    Parameters
+    ----------
+    query
+        What was asked: the ``query`` of a result.
+    largest_weight
+        The declared bound of case weights, 1 without them.
+
+    Raises
+    ------
+    MechanismError
+        If the proof does not cover the query.
+    """
+    constants = objective.calibrate(query, records=1, largest_weight=largest_weight, largest_offset=0.0)
+    first = int(query.geometry.intercept)
+
+    def weigh(X: FloatArray) -> FloatArray:
+        return largest_weight * mallows_weights(np.sum(X[:, first:] ** 2, axis=1), query.geometry)
+
+    return PerturbedObjective(
+        loss=constants.loss,
+        ridge=np.full(query.geometry.dimension, float(query.ridge)),
+        centre=np.array(query.centre),
+        rate=float(constants.noise_rate),
+        norm=constants.sensitivity.norm,
+        weigh=weigh,
+    )
 
 
 def k_norm(vectors: FloatArray, norm: Norm) -> FloatArray:
