@@ -25,11 +25,11 @@ def maximum_likelihood(
     p = int(kept.sum())
     columns = X[:, kept]
     scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(X) else np.ones(p)
+    zero = np.zeros(p)
     objective = Objective(
-        loss=loss, X=columns / scale, y=y, weights=weights, offset=offset, ridge=np.zeros(p), centre=np.zeros(p),
-        linear=np.zeros(p),
+        loss=loss, X=columns / scale, y=y, weights=weights, offset=offset, ridge=zero, centre=zero, linear=zero
     )
-    theta = minimise(objective, start=np.zeros(p)).theta
+    theta = minimise(objective, start=zero).theta
     information = objective.hessian(theta)
     if p and float(np.max(np.abs(objective.predictor(theta)), initial=0.0)) > 30.0:
         warnings.warn(
@@ -41,13 +41,10 @@ def maximum_likelihood(
     values, covariance = np.full(len(kept), np.nan), np.full((len(kept), len(kept)), np.nan)
     values[kept] = theta / scale
     covariance[np.ix_(kept, kept)] = np.linalg.pinv(information) / np.outer(scale, scale)
-    note = None if kept.all() else (
-        "A coefficient that public rows do not identify is NaN: "
-        + ", ".join(term for term, is_kept in zip(terms, kept, strict=True) if not is_kept) + "."
-    )
-    zero = np.where(np.isnan(covariance), np.nan, 0.0)
+    aliased = ", ".join(term for term, is_kept in zip(terms, kept, strict=True) if not is_kept)
+    note = f"A coefficient that public rows do not identify is NaN: {aliased}." if aliased else None
     return Estimate(
-        label="maximum likelihood", terms=terms, values=values, sampling=covariance, privacy=zero, note=note
+        label="maximum likelihood", terms=terms, values=values, sampling=covariance, privacy=0.0 * covariance, note=note
     )
 
 

@@ -14,8 +14,9 @@ from hdpstats.ledger import Ledger
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
 from hdpstats.models.arrays import column_names, formula_of, frame_of, schema_of
-from hdpstats.models.plan import Plan
-from hdpstats.models.regression import fit_likelihood, fit_private, open_regression, planned
+from hdpstats.models.fit import fit_likelihood, fit_private
+from hdpstats.models.plan import Plan, plan
+from hdpstats.models.regression import open_regression
 from hdpstats.privacy.budget import Budget, release_epsilon
 from hdpstats.results import Result
 from hdpstats.sites import Study
@@ -147,19 +148,11 @@ class Logit:
             The share of epsilon that `fit` would be given for a noisy Hessian.
         """
         values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
-        epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
-        if not epsilons:
+        if not values:
             raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
-        records = self._records(n)
+        epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
         share = ObjectivePerturbation(se_share=se_share).share
-        frames = [planned(self._model, epsilon=e, records=records, share=share) for e in dict.fromkeys(epsilons)]
-        basis = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
-        if self._model.public is None:
-            basis = (
-                "Without public rows the prediction assumes covariates spread evenly over the schema's bounds and no "
-                "effects."
-            )
-        return Plan(frame=pd.concat(frames, ignore_index=True), records=records, assumption=basis)
+        return plan(self._model, epsilons=epsilons, records=self._records(n), share=share)
 
     def fit(
         self,

@@ -1,13 +1,31 @@
 """A plan: what standard errors each epsilon would buy, before anything is spent."""
 
-import html
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 import numpy as np
 import pandas as pd
 
-from hdpstats.inference.prediction import PredictedErrors
+from hdpstats.design.geometry import whiten
+from hdpstats.design.reference import reference_matrix
+from hdpstats.display import element
+from hdpstats.inference.information import is_clear
+from hdpstats.inference.planning import predicted_errors
+from hdpstats.mechanisms import objective
+from hdpstats.models.regression import Regression, ask
+from hdpstats.protocols import WhitenedPublic
+from hdpstats.protocols.moments import moments
+from hdpstats.protocols.public import with_radius
+from hdpstats.queries import ObjectiveQuery
+
+FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
+FROM_SCHEMA = (
+    "Without public rows the prediction assumes covariates spread evenly over the schema's bounds and no effects."
+)
+LITTLE = 0.1
+"""Gains in standard error below this share are called next to nothing."""
 
 
 @final
@@ -59,29 +77,43 @@ class Plan:
 
     def _repr_html_(self) -> str:
         verdicts = "".join(
-            f"<li>epsilon = {epsilon:.3g}: {html.escape(verdict)}</li>" for epsilon, verdict in self.verdicts.items()
+            element("li", f"epsilon = {epsilon:.3g}: {verdict}") for epsilon, verdict in self.verdicts.items()
         )
         return (
             f"<p>Predicted standard errors, {self.records} private records (nothing is spent)</p>"
             f"{self.table.to_html(float_format=lambda value: f'{value:.4f}')}<ul>{verdicts}</ul>"
-            f"<p>{html.escape(self.assumption)}</p>"
+            f"{element('p', self.assumption)}"
         )
 
 
-def plan_rows(
-    epsilon: float, terms: tuple[str, ...], errors: PredictedErrors, *, reported: bool
-) -> pd.DataFrame:
-    """Return the plan's rows for one epsilon."""
-    public = errors.public if errors.public is not None else np.full(len(terms), np.nan)
+def plan(model: Regression, *, epsilons: Sequence[Fraction], records: int, share: Fraction) -> Plan:
+    """Return the plan of fits that would give ``share`` of each epsilon for a noisy Hessian."""
+    frames = [_rows(model, epsilon=epsilon, records=records, share=share) for epsilon in dict.fromkeys(epsilons)]
+    assumption = FROM_SCHEMA if model.public is None else FROM_PUBLIC
+    return Plan(frame=pd.concat(frames, ignore_index=True), records=records, assumption=assumption)
+
+
+def _rows(model: Regression, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
+    """Return the rows of a plan for one epsilon: the very query and constants that a fit would use."""
+    query = ask(model, epsilon=epsilon, records=records, share=share, replicate=1)
+    constants = objective.calibrate(
+        query, records=records, largest_weight=model.largest_weight, largest_offset=model.largest_offset
+    )
+    public = _reference(model, query) if model.public is None else with_radius(model.public, query.geometry.radius)
+    errors = predicted_errors(public, model.loss, records=records, rate=float(constants.noise_rate))
+    reported = model.public is not None
+    if constants.hessian is not None and not reported:
+        H = moments(public, model.loss, theta=public.centre, records=records).H
+        reported = is_clear(H, noise_sd=constants.hessian.noise_sd)
     return pd.DataFrame(
         {
-            "epsilon": epsilon,
-            "term": terms,
+            "epsilon": float(epsilon),
+            "term": model.design.names,
             "std_error": errors.reported,
             "sampling": errors.sampling,
             "privacy": errors.privacy,
             "private_only": np.hypot(errors.sampling, errors.privacy),
-            "public_only": public,
+            "public_only": np.nan if errors.public is None else errors.public,
             "reported": reported,
         }
     )
@@ -95,6 +127,15 @@ def _verdict(part: pd.DataFrame) -> str:
     if part["public_only"].isna().all():
         return words
     gain = 1.0 - float(np.median(part["std_error"] / part["public_only"]))
-    if bool((part["private_only"] > part["public_only"]).all()):
+    if gain < LITTLE:
         return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
+
+
+def _reference(model: Regression, query: ObjectiveQuery) -> WhitenedPublic:
+    """Return evenly spread rows in place of public ones."""
+    rows = whiten(query.geometry, reference_matrix(model.design, model.study.schema))
+    n = len(rows.X)
+    return WhitenedPublic(
+        geometry=query.geometry, X=rows.X, mallows=rows.weights, weights=np.ones(n), offset=np.zeros(n), fit=None
+    )

@@ -8,11 +8,11 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference.prediction import predicted_errors
+from hdpstats.inference.planning import predicted_errors
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.objective import perturbation_variance
 from hdpstats.protocols.moments import moments
-from tests.unit.inference.test_private import BETA, public_side
+from tests.unit.inference.sides import BETA, public_side
 
 SCHEMA = hdp.Schema(a=hdp.Continuous(-4, 4), b=hdp.Continuous(0, 10), y=hdp.Binary())
 EPSILONS = [0.05, 0.1, 0.5, 1, 3, 20]
@@ -92,3 +92,12 @@ def test_a_plan_is_what_a_fit_reports_about():
     assert study.ledger.spent.epsilon == Fraction(0)
     reported = model.fit(epsilon=1.0).bse.to_numpy()
     assert np.all((reported > 0.5 * planned) & (reported < 3.0 * planned))
+
+
+def test_a_plan_says_next_to_nothing_only_of_a_small_gain():
+    made = plan(frame(), n=400)
+    gains = 1.0 - (made.frame["std_error"] / made.frame["public_only"]).groupby(made.frame["epsilon"]).median()
+    assert gains.min() < 0.1 < 0.2 < gains.max()
+    # Alone the private estimate is hardly ever more precise than the public one; pooled it adds nevertheless.
+    assert (made.frame["private_only"] > 0.95 * made.frame["public_only"]).all()
+    assert {epsilon: "next to nothing" in words for epsilon, words in made.verdicts.items()} == (gains < 0.1).to_dict()

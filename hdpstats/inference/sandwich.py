@@ -25,20 +25,16 @@ from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
-from hdpstats.inference.information import Information, PublicInformation, bought
-from hdpstats.losses import Loss
+from hdpstats.inference.information import Information
 from hdpstats.mechanisms.objective import perturbation_variance
 from hdpstats.protocols.moments import Moments
-from hdpstats.protocols.public import PublicFit, WhitenedPublic
+from hdpstats.protocols.public import PublicFit
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 DRAWS = 4000
 CHUNK = 500
 BETWEEN = np.concatenate([[0.0], np.geomspace(1e-4, 30.0, 80)])
 """Candidate values of the between-sources variance, in whitened coordinates."""
-
-ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
-DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED
 
 
 @final
@@ -75,24 +71,6 @@ class _Errors:
 
     sampling: FloatArray
     privacy: FloatArray
-
-
-def estimates(
-    query: ObjectiveQuery,
-    release: ObjectiveRelease,
-    public: WhitenedPublic,
-    loss: Loss,
-    *,
-    terms: tuple[str, ...],
-    largest_weight: float = 1.0,
-) -> Estimates:
-    """Return the estimates of a release whose geometry came from public rows (``public`` at the query's radius)."""
-    information: Information | None = bought(release, largest_weight=largest_weight)
-    if information is not None:
-        return combine(query, release, information, fit=public.fit, terms=terms)
-    note = ASSUMED if release.hessian is None else DROWNED
-    information = PublicInformation(public=public, loss=loss, records=max(release.records, 1))
-    return combine(query, release, information, fit=public.fit, terms=terms, note=note)
 
 
 def combine(

@@ -10,33 +10,19 @@ from scipy.special import ndtri
 from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.design.geometry import from_box, from_public, whiten
-from hdpstats.inference import box, draws, private
+from hdpstats.design.geometry import from_box, whiten
+from hdpstats.inference import draws, sandwich
 from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import PrivateRows, curvature, objective
 from hdpstats.mechanisms.objective import perturbation_variance
 from hdpstats.noise.moments import ball_variance, cylinder_variance
-from hdpstats.protocols.public import PublicFit, WhitenedPublic, with_radius
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.geometry import Geometry
+from tests.unit.inference.sides import BETA, public_side
 
 TERMS = ("Intercept", "a", "b")
-BETA = np.array([-0.3, 0.8, -0.5])
-
-
-def public_side(n=300, *, seed=0, shift=0.0):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([np.ones(n), rng.standard_normal((n, 2)) + shift])
-    geometry = from_public(X, lower=[-4.0, -4.0], upper=[4.0, 4.0], intercept=True, radius=1.5)
-    rows = whiten(geometry, X)
-    p = Logistic().curvature(rows.X @ BETA, np.zeros(n))
-    information = rows.X.T @ (p[:, None] * rows.X)
-    fit = PublicFit(theta=BETA + 0.1, covariance=np.linalg.inv(information), information=information)
-    ones = np.ones(n)
-    return with_radius(
-        WhitenedPublic(geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit), 1.5
-    )
 
 
 def query_of(geometry: Geometry, *, ridge=200.0, centre=None, share=Fraction(0)):
@@ -65,10 +51,10 @@ def release_of(theta, *, rate=0.5, records=3000, hessian=None, sd=0.0):
     )
 
 
-def estimates(public, theta, *, rate=0.5, records=3000, ridge=200.0):
+def estimates_at(public, theta, *, rate=0.5, records=3000, ridge=200.0):
     query = query_of(public.geometry, ridge=ridge, centre=public.centre)
     release = release_of(theta, rate=rate, records=records)
-    return private.estimates(query, release, public, Logistic(), terms=TERMS)
+    return estimates(query, release, public, Logistic(), terms=TERMS)
 
 
 def test_unshrinking_undoes_a_ridge_exactly_where_the_loss_is_quadratic():
@@ -77,7 +63,7 @@ def test_unshrinking_undoes_a_ridge_exactly_where_the_loss_is_quadratic():
     H, truth, centre, ridge = root @ root.T + np.eye(4), rng.standard_normal(4), rng.standard_normal(4), 7.5
     # The minimiser of (t - truth)'H(t - truth) / 2 + ridge |t - centre|^2 / 2.
     shrunk = np.linalg.solve(H + ridge * np.eye(4), H @ truth + ridge * centre)
-    assert private.unshrink(shrunk, centre=centre, ridge=ridge, H=H) == pytest.approx(truth, rel=1e-10)
+    assert sandwich.unshrink(shrunk, centre=centre, ridge=ridge, H=H) == pytest.approx(truth, rel=1e-10)
     assert shrunk != pytest.approx(truth, rel=1e-2)
 
 
@@ -92,7 +78,7 @@ def test_the_between_variance_is_the_maximum_of_the_likelihood(scale):
         spread = covariance + tau2 * np.eye(5)
         return np.linalg.slogdet(spread)[1] + difference @ np.linalg.solve(spread, difference)
 
-    found = private.between_variance(difference, covariance)
+    found = sandwich.between_variance(difference, covariance)
     brute = np.concatenate([[0.0], np.geomspace(1e-5, 100.0, 4000)])
     values = np.array([likelihood(tau2) for tau2 in brute])
     assert likelihood(found) <= values.min() + 0.02
@@ -102,7 +88,7 @@ def test_the_between_variance_is_the_maximum_of_the_likelihood(scale):
 
 def test_with_overwhelming_noise_the_public_fit_is_reported():
     public = public_side()
-    found = estimates(public, public.centre + np.array([30.0, -20.0, 10.0]), rate=1e-6)
+    found = estimates_at(public, public.centre + np.array([30.0, -20.0, 10.0]), rate=1e-6)
     T = public.geometry.to_raw()
     assert found.pooled.values == pytest.approx(T @ public.fit.theta, abs=1e-3)
     assert found.pooled.bse.to_numpy() == pytest.approx(found.public_only.bse.to_numpy(), rel=0.1)
@@ -111,14 +97,14 @@ def test_with_overwhelming_noise_the_public_fit_is_reported():
 def test_sources_that_differ_leave_the_private_estimate_alone():
     public = public_side()
     sharp = replace(public, fit=replace(public.fit, covariance=0.01 * public.fit.covariance))
-    found = estimates(sharp, sharp.centre + np.array([3.0, -3.0, 3.0]), rate=1e3, records=10**7, ridge=1.0)
+    found = estimates_at(sharp, sharp.centre + np.array([3.0, -3.0, 3.0]), rate=1e3, records=10**7, ridge=1.0)
     assert found.pooled.values == pytest.approx(found.private_only.values, abs=1e-3)
     assert np.abs(found.pooled.values - found.public_only.values).max() > 1.0
 
 
 def test_sources_that_agree_are_pooled_and_sharper_than_either():
     public = public_side()
-    found = estimates(public, public.centre + 0.001, rate=0.5, records=300)
+    found = estimates_at(public, public.centre + 0.001, rate=0.5, records=300)
     pooled, alone = found.pooled.bse.to_numpy(), found.public_only.bse.to_numpy()
     assert np.all(pooled < alone)
     assert np.all(pooled < found.private_only.bse.to_numpy())
@@ -127,15 +113,15 @@ def test_sources_that_agree_are_pooled_and_sharper_than_either():
 
 def test_without_public_outcomes_there_is_the_private_estimate_only():
     public = replace(public_side(), fit=None)
-    found = estimates(public, BETA)
+    found = estimates_at(public, BETA)
     assert (found.public_only, found.pooled) == (None, None)
     assert found.chosen is found.private_only
 
 
 def test_a_release_has_one_set_of_standard_errors():
     public = public_side()
-    one, again = estimates(public, BETA), estimates(public, BETA)
-    other = estimates(public, BETA + 1e-9)
+    one, again = estimates_at(public, BETA), estimates_at(public, BETA)
+    other = estimates_at(public, BETA + 1e-9)
     assert np.array_equal(one.pooled.bse, again.pooled.bse)
     assert np.array_equal(one.pooled.law.quantiles, again.pooled.law.quantiles)
     assert not np.array_equal(one.pooled.bse, other.pooled.bse)
@@ -143,7 +129,7 @@ def test_a_release_has_one_set_of_standard_errors():
 
 
 def test_sampling_and_privacy_make_up_the_covariance():
-    found = estimates(public_side(), BETA)
+    found = estimates_at(public_side(), BETA)
     for each in (found.private_only, found.pooled, found.public_only):
         assert np.array_equal(each.cov_params(), each.cov_sampling + each.cov_privacy)
         assert each.bse.to_numpy() == pytest.approx(np.sqrt(np.diag(each.cov_params())))
@@ -153,7 +139,7 @@ def test_sampling_and_privacy_make_up_the_covariance():
 
 
 def test_less_noise_gives_smaller_privacy_errors():
-    sizes = [np.diag(estimates(public_side(), BETA, rate=rate).private_only.privacy) for rate in (0.1, 0.5, 5.0)]
+    sizes = [np.diag(estimates_at(public_side(), BETA, rate=rate).private_only.privacy) for rate in (0.1, 0.5, 5.0)]
     assert np.all(sizes[0] > sizes[1])
     assert np.all(sizes[1] > sizes[2])
     assert sizes[0] / sizes[2] == pytest.approx(np.full(3, 2500.0), rel=0.5)
@@ -172,7 +158,7 @@ def box_release(n, share_sd, *, seed=3):
 
 def test_without_public_rows_a_bought_hessian_gives_standard_errors():
     query, release, H = box_release(20_000, 5.0)
-    found = box.estimates(query, release, terms=TERMS, largest_weight=1.0)
+    found = estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=1.0)
     estimate = found.chosen
     T = query.geometry.to_raw()
     assert estimate.note is None
@@ -182,20 +168,20 @@ def test_without_public_rows_a_bought_hessian_gives_standard_errors():
     noise = np.diag(perturbation_variance(query.geometry, rate=release.noise_rate))
     assert np.diag(estimate.sampling) == pytest.approx(np.diag(inverse @ T.T), rel=0.2)
     assert np.diag(estimate.privacy) == pytest.approx(np.diag(inverse @ noise @ inverse.T), rel=0.3)
-    again = box.estimates(query, release, terms=TERMS, largest_weight=1.0).chosen
+    again = estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=1.0).chosen
     assert np.array_equal(again.bse, estimate.bse)
 
 
 def test_a_larger_case_weight_widens_sampling_errors():
     query, release, _ = box_release(20_000, 5.0)
-    one, four = (box.estimates(query, release, terms=TERMS, largest_weight=a).chosen for a in (1.0, 4.0))
+    one, four = (estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=a).chosen for a in (1.0, 4.0))
     assert np.diag(four.sampling) == pytest.approx(4.0 * np.diag(one.sampling), rel=0.1)
 
 
 def test_a_drowned_hessian_gives_no_standard_errors_and_says_so():
     query, release, _ = box_release(200, 1e4)
-    estimate = box.estimates(query, release, terms=TERMS, largest_weight=1.0).chosen
-    assert estimate.note == box.DROWNED
+    estimate = estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=1.0).chosen
+    assert estimate.note == ALL_DROWNED
     assert estimate.bse.isna().all()
     assert estimate.pvalues.isna().all()
     assert estimate.conf_int().isna().all().all()
@@ -204,8 +190,10 @@ def test_a_drowned_hessian_gives_no_standard_errors_and_says_so():
 
 def test_without_a_hessian_there_are_no_standard_errors():
     query, release, _ = box_release(200, 1.0)
-    estimate = box.estimates(query, replace(release, hessian=None), terms=TERMS, largest_weight=1.0).chosen
-    assert estimate.note == box.NOT_BOUGHT
+    estimate = estimates(
+        query, replace(release, hessian=None), None, Logistic(), terms=TERMS, largest_weight=1.0
+    ).chosen
+    assert estimate.note == NOT_BOUGHT
     assert estimate.bse.isna().all()
 
 

@@ -1,0 +1,58 @@
+"""From a release of objective perturbation to estimates, as far as the curvature of the private likelihood is known."""
+
+import numpy as np
+
+from hdpstats.inference.estimate import Estimate
+from hdpstats.inference.information import PublicInformation, bought
+from hdpstats.inference.sandwich import Estimates, combine
+from hdpstats.losses import Loss
+from hdpstats.protocols.public import WhitenedPublic
+from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
+
+ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
+DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED
+NOT_BOUGHT = (
+    "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
+    "Give the study public rows, or buy a noisy Hessian with fit(..., se_share=0.15)."
+)
+ALL_DROWNED = (
+    "Standard errors are NaN: the noise of the released Hessian drowns it at this epsilon and number of records. "
+    "Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
+)
+
+
+def estimates(
+    query: ObjectiveQuery,
+    release: ObjectiveRelease,
+    public: WhitenedPublic | None,
+    loss: Loss,
+    *,
+    terms: tuple[str, ...],
+    largest_weight: float = 1.0,
+) -> Estimates:
+    """Return the estimates of a release.
+
+    Standard errors rest on the released Hessian where one was bought and stands clear of its noise, else on the public
+    rows (``public``, at the query's radius). Without either they are NaN, and the coefficients stay as released.
+    """
+    fit = None if public is None else public.fit
+    information = bought(release, largest_weight=largest_weight)
+    if information is not None:
+        return combine(query, release, information, fit=fit, terms=terms)
+    if public is None:
+        return Estimates(public_only=None, private_only=_as_released(query, release, terms=terms), pooled=None)
+    model_based = PublicInformation(public=public, loss=loss, records=max(release.records, 1))
+    note = ASSUMED if release.hessian is None else DROWNED
+    return combine(query, release, model_based, fit=fit, terms=terms, note=note)
+
+
+def _as_released(query: ObjectiveQuery, release: ObjectiveRelease, *, terms: tuple[str, ...]) -> Estimate:
+    unknown = np.full((len(terms), len(terms)), np.nan)
+    return Estimate(
+        label="released",
+        terms=terms,
+        values=query.geometry.to_raw() @ np.array(release.theta),
+        sampling=unknown,
+        privacy=unknown,
+        note=NOT_BOUGHT if release.hessian is None else ALL_DROWNED,
+    )
