@@ -14,6 +14,21 @@ STRICT = "import warnings\nwarnings.simplefilter('error')"
 TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning:|Exception ignored")
 
 PROMISED = {
+    "check-it-yourself": (
+        1,
+        (
+            "never above epsilon: True",
+            "more than 99% of epsilon attained: True",
+            "every broken version caught at every epsilon: True",
+            "the formula fits the releases (p > 1e-7): True",
+            "half the noise is rejected (p < 1e-7): True",
+            "no evidence against epsilon = 1: True",
+            "half the scale is caught: True",
+            "hdpstats shows no difference: True",
+            "the naive wrapper does: True",
+            "every coefficient is a whole number of steps: True",
+        ),
+    ),
     "start-here": (
         2,
         (
