@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.data.columns import Binary, Column, Continuous
 from hdpstats.data.schema import Schema
 
@@ -30,13 +30,28 @@ def column_names(exog: object, *, count: int) -> list[str]:
     return names
 
 
-def schema_of(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> Schema:
+def pairs_of(bounds: object) -> list[tuple[object, object]]:
+    """Return the pairs (lower, upper) in a list, a tuple or an array of shape (p, 2)."""
+    try:
+        return [(lower, upper) for lower, upper in bounds]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"exog_bounds must hold a pair (lower, upper) for every column of exog, not {bounds!r}",
+            argument="exog_bounds",
+        ) from None
+
+
+def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]]) -> Schema:
     """Return the schema of bounded covariates and a binary outcome."""
     columns: dict[str, Column] = {}
-    for name, pair in zip(names, bounds, strict=True):
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ArgumentError(f"exog_bounds must hold pairs (lower, upper), not {pair!r}", argument="exog_bounds")
-        columns[name] = Continuous(*pair)
+    for name, (lower, upper) in zip(names, bounds, strict=True):
+        try:
+            columns[name] = Continuous(lower, upper)
+        except HdpError as error:
+            raise ArgumentError(
+                f"exog_bounds of {name}: {error}; leave a constant column out, intercept=True adds one",
+                argument="exog_bounds",
+            ) from None
     return Schema({**columns, OUTCOME: Binary()})
 
 
@@ -62,5 +77,5 @@ def frame_of(endog: Any, exog: Any, names: Sequence[str], *, which: str = "") ->
 
 def formula_of(names: Sequence[str], *, intercept: bool) -> str:
     """Return the formula of all covariates."""
-    terms = " + ".join(name if name.isidentifier() else f"`{name}`" for name in names)
-    return f"{OUTCOME} ~ {terms}" if intercept else f"{OUTCOME} ~ 0 + {terms}"
+    terms = [name if name.isidentifier() else f"`{name}`" for name in names]
+    return f"{OUTCOME} ~ {' + '.join(terms if intercept else ['0', *terms]) or '1'}"

@@ -1,7 +1,7 @@
 """Logistic regression on private and public records."""
 
 from collections.abc import Iterable, Sequence
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy.typing as npt
 import pandas as pd
@@ -13,7 +13,7 @@ from hdpstats.design import compile_design
 from hdpstats.ledger import Ledger
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
-from hdpstats.models.arrays import column_names, formula_of, frame_of, schema_of
+from hdpstats.models.arrays import column_names, formula_of, frame_of, pairs_of, schema_of
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import open_regression
@@ -38,14 +38,19 @@ class Logit:
     exog_bounds
         A pair (lower, upper) for every covariate, declared, not computed from the private rows.
     public_endog, public_exog
-        The same for public rows.
+        The same for public rows; the outcome may be left out.
     intercept
         Whether the model has a constant.
     ledger, budget
         The account; one of the two.
     row_norm
         A declared bound on the norm of a row whose covariates are scaled to [-1, 1] by their bounds; rows
-        beyond it are weighted down. Used where there are no public rows.
+        beyond it are weighted down. Only without public rows.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If shapes do not fit, a bound is none, or there is no account. Values of private cells are never refused.
 
     Examples
     --------
@@ -63,7 +68,7 @@ class Logit:
         endog: npt.ArrayLike,
         exog: npt.ArrayLike | pd.DataFrame,
         *,
-        exog_bounds: Sequence[tuple[float, float]],
+        exog_bounds: Sequence[tuple[float, float]] | npt.NDArray[Any],
         public_endog: npt.ArrayLike | None = None,
         public_exog: npt.ArrayLike | pd.DataFrame | None = None,
         intercept: bool = True,
@@ -71,12 +76,17 @@ class Logit:
         budget: Budget | None = None,
         row_norm: float | None = None,
     ) -> None:
-        names = column_names(exog, count=len(exog_bounds))
+        bounds = pairs_of(exog_bounds)
+        names = column_names(exog, count=len(bounds))
+        if public_exog is None and public_endog is not None:
+            raise ArgumentError(
+                "public_exog must be given with public_endog: outcomes alone say nothing", argument="public_exog"
+            )
         public = None if public_exog is None else frame_of(public_endog, public_exog, names, which="public_")
         study = Study(
             private=frame_of(endog, exog, names),
             public=public,
-            schema=schema_of(names, exog_bounds),
+            schema=schema_of(names, bounds),
             ledger=ledger,
             budget=budget,
         )

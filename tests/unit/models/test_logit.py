@@ -195,6 +195,38 @@ def test_names_of_arrays_must_be_distinct(names):
         hdp.Logit(np.zeros(4), exog, exog_bounds=[(0, 1), (0, 1)], budget=hdp.Budget(epsilon=1))
 
 
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (None, "a pair"),
+        ((-1, 1), "a pair"),
+        ([(-1, 0, 1), (0, 1)], "a pair"),
+        ([(0, 1)], "2 columns, 1 pairs"),
+        ([(0, 1), (1, 1)], "exog_bounds of x2: lower must be below upper.*leave a constant column out"),
+    ],
+)
+def test_bounds_of_arrays_are_a_pair_per_column(bounds, message):
+    with pytest.raises(hdp.ArgumentError, match=message) as refused:
+        hdp.Logit(np.zeros(4), np.zeros((4, 2)), exog_bounds=bounds, budget=hdp.Budget(epsilon=1))
+    assert refused.value.argument == "exog_bounds"
+
+
+def test_bounds_may_be_an_array_and_covariates_may_be_none():
+    model = hdp.Logit(
+        np.zeros(4), np.zeros((4, 2)), exog_bounds=np.array([[0, 1], [0, 2]]), budget=hdp.Budget(epsilon=1)
+    )
+    assert repr(model) == "<Logit: y ~ x1 + x2>"
+    alone = hdp.Logit(np.zeros(4), np.zeros((4, 0)), exog_bounds=[], budget=hdp.Budget(epsilon=1))
+    assert repr(alone) == "<Logit: y ~ 1>"
+
+
+def test_public_outcomes_come_with_public_covariates():
+    with pytest.raises(hdp.ArgumentError, match="public_exog must be given"):
+        hdp.Logit(
+            np.zeros(4), np.zeros(4), exog_bounds=[(0, 1)], public_endog=np.zeros(9), budget=hdp.Budget(epsilon=1)
+        )
+
+
 def test_an_outcome_must_be_declared_binary():
     with pytest.raises(hdp.SchemaError, match="Binary"):
         hdpf.logit("x ~ k", data=study_of(PRIVATE))
