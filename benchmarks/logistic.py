@@ -25,9 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "logistic.md"
 OWN_PYTHON = sys.executable
 DIFFPRIVLIB_PYTHON = str(ROOT / ".bench-venv" / "bin" / "python")
-ONE_THREAD = dict.fromkeys(
-    ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"], "1"
-)
+ONE_THREAD = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"], "1")
 N, D, PUBLIC, EPSILON = 100_000, 10, 2_000, 1.0
 
 
@@ -190,9 +188,7 @@ def main() -> None:
     """Read the command line, run, print and write the table."""
     parser = argparse.ArgumentParser(description="Compare logistic regressions; write their ratios.")
     parser.add_argument("--rounds", type=int, default=5, help="data sets (default: 5)")
-    parser.add_argument(
-        "--repeats", type=int, default=5, help="fits per data set and competitor (default: 5)"
-    )
+    parser.add_argument("--repeats", type=int, default=5, help="fits per data set and competitor (default: 5)")
     parser.add_argument("--only", nargs="+", choices=list(COMPETITORS), default=list(COMPETITORS))
     parser.add_argument("--output", type=Path, default=RESULTS, help="Markdown file to write")
     arguments = parser.parse_args()

@@ -19,7 +19,7 @@ from hdpstats.data.datasets import (
     load_rotterdam,
 )
 
-REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "glm.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[2] / "reference" / "glm.json").read_text())
 COMMON = {"rotterdam": load_rotterdam, "gbsg": load_gbsg}
 OWN_COLUMNS = {
     "rotterdam": "pid year age meno size grade nodes pgr er hormon chemo rtime recur dtime death",
@@ -101,9 +101,7 @@ def test_gbsg_size_is_cut_with_the_bound_in_the_lower_class():
 def test_event_within_three_years():
     time = np.array([10.0, 10.0, THREE_YEARS, THREE_YEARS, THREE_YEARS + 1, THREE_YEARS + 1])
     event = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
-    np.testing.assert_array_equal(
-        _event_within(time, event, limit=THREE_YEARS), [1.0, np.nan, 1.0, np.nan, 0.0, 0.0]
-    )
+    np.testing.assert_array_equal(_event_within(time, event, limit=THREE_YEARS), [1.0, np.nan, 1.0, np.nan, 0.0, 0.0])
 
 
 def test_flchain_has_the_documented_rows():
