@@ -19,12 +19,15 @@ class Loss(ABC):
         ``sup |l'|``: bounds one record's score by ``lipschitz * ||x||``.
     smoothness : Fraction
         ``sup l''``: bounds one record's Hessian by ``smoothness * x x'``.
+    outcome : str
+        The kind of column that ``y`` must be declared as: the constants hold for its values and for no others.
     coupled : bool
         Whether ``l'' <= |l'| (1 - |l'|)`` and the sign of ``l'`` is fixed by ``y``: what
         `hdpstats.privacy.coupled` needs.
     """
 
     name: str
+    outcome: str
     lipschitz: Fraction
     smoothness: Fraction
     coupled: bool

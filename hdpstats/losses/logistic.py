@@ -32,6 +32,7 @@ class Logistic(Loss):
     """
 
     name = "logistic"
+    outcome = "binary"
     lipschitz = Fraction(1)
     smoothness = Fraction(1, 4)
     coupled = True

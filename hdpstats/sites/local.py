@@ -96,6 +96,12 @@ class LocalSite(Site):
             largest_weight=self._bound(query.weights, kind="weight", default=1.0),
             largest_offset=self._bound(query.offset, kind="offset", default=0.0),
         )
+        outcome = self.schema[design.response].kind
+        if outcome != calibration.loss.outcome:
+            raise MechanismError(
+                f"the {query.loss} loss is proved for a {calibration.loss.outcome} outcome; this site's schema "
+                f"declares {design.response!r} as {outcome}"
+            )
         spent = total(calibration.events)
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")

@@ -89,6 +89,14 @@ def test_a_query_that_does_not_fit_is_refused_and_costs_nothing(site, ledger, qu
     assert ledger.verify() == before
 
 
+@pytest.mark.parametrize("formula", ["x ~ k + log1p(k) + g", "k ~ x + I(x^2) + g"])
+def test_an_outcome_that_the_constants_do_not_hold_for_is_refused(site, ledger, query, formula):
+    """A handwritten query may name any column; the score of one person is bounded for a binary one only."""
+    with pytest.raises(hdp.MechanismError, match="binary outcome"):
+        site.answer(replace(query, formula=formula))
+    assert ledger.history().empty
+
+
 def test_a_query_of_another_kind_is_refused(site, ledger):
     class Other(Query):
         def to_dict(self):
