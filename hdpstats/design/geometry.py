@@ -15,6 +15,9 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.queries.geometry import Geometry, Source
 
+LARGEST = 1e50
+"""Bound on the size of a whitened number. Anything within sight of the radius is far below it."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +31,8 @@ class Rows:
 def whiten(geometry: Geometry, X: FloatArray) -> Rows:
     """Return ``(1, A (x - m))`` and the Mallows weights of design rows ``X`` (n, D).
 
-    Elementwise arithmetic only: the result for a row depends on that row alone, not on its position.
+    Elementwise arithmetic only: the result for a row depends on that row alone, not on its position. Whitened numbers
+    are clipped to `LARGEST` in size, so that squares, norms and their products with weights stay finite.
     """
     m, A = geometry.arrays()
     first = int(geometry.intercept)
@@ -37,6 +41,7 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
         centred = X[:, first + j] - location
         for k in range(len(m)):
             z[:, k] += A[k, j] * centred
+    np.clip(z, -LARGEST, LARGEST, out=z)
     square = np.zeros(len(X))
     for k in range(len(m)):
         square += z[:, k] * z[:, k]

@@ -197,7 +197,7 @@ def solve(
         linear=np.array([float(value) for value in perturbation]),
     )
     solution = minimise(objective, start=centre)
-    if Fraction(solution.radius if math.isfinite(solution.radius) else 1e300) <= calibration.solver_radius:
+    if math.isfinite(solution.radius) and Fraction(solution.radius) <= calibration.solver_radius:
         return tuple(Fraction(value) for value in solution.theta.tolist())
     start = solution.theta if np.all(np.isfinite(solution.theta)) else centre
     return refine(objective, start=start, radius=calibration.solver_radius, linear=perturbation).theta

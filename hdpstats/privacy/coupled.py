@@ -42,8 +42,8 @@ def coupled_loss(noise_epsilon: float, curvature_ratio: float) -> float:
     half, r = noise_epsilon / 2.0, curvature_ratio
     if 4.0 * r <= half:
         return noise_epsilon
-    A, B, C = 4.0 * r * half, -(8.0 * r + 4.0 * r * half), 4.0 * r - half
-    p = min(1.0, 2.0 * C / (-B + math.sqrt(B * B - 4.0 * A * C)))
+    b, c = 2.0 + half, 1.0 - half / (4.0 * r)  # of half p^2 - b p + c = 0: divided by 4 r, so that nothing overflows
+    p = min(1.0, 2.0 * c / (b + math.sqrt(b * b - 4.0 * half * c)))
     return half + half * (1.0 - p) + math.log1p(4.0 * r * p * (1.0 - p))
 
 

@@ -46,8 +46,11 @@ class Geometry:
             raise MechanismError(f"the whitening matrix must be {d} x {d}, as the location has {d} numbers")
         if not (np.all(np.isfinite(numbers)) and np.all(np.abs(numbers) < 1e15)):
             raise MechanismError("the geometry must hold finite numbers below 1e15")
-        if not (1e-6 <= self.radius <= 1e6 and self.leverage > 0):
-            raise MechanismError(f"the radius must be in [1e-6, 1e6], not {self.radius:g}; the leverage above 0")
+        if not (1e-6 <= self.radius <= 1e6 and 1e-12 <= self.leverage <= 1e13):
+            raise MechanismError(
+                f"the radius must be in [1e-6, 1e6] and the leverage in [1e-12, 1e13], not {self.radius:g} and "
+                f"{self.leverage:g}: beyond, weights are not exact to their last digits"
+            )
 
     @property
     def dimension(self) -> int:

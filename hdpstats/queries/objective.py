@@ -57,6 +57,8 @@ class ObjectiveQuery(Query):
             raise MechanismError("the centre must hold finite numbers")
         if not (self.ridge > 0 and self.epsilon > 0 and 0 <= self.hessian_share <= Fraction(9, 10)):
             raise MechanismError("the query needs ridge > 0, epsilon > 0 and a Hessian's share from 0 to 0.9")
+        if not Fraction(1, 10**60) <= self.ridge <= 10**60:
+            raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
         if Fraction(float(self.ridge)) != self.ridge:
             raise MechanismError("the ridge must be a binary64 number, so that every site solves the same problem")
         if self.delta != 0:

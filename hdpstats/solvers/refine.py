@@ -132,6 +132,8 @@ def _number(value: Fraction) -> mpmath.mpf:
 
 
 def _rational(value: mpmath.mpf) -> Fraction:
+    if not mpmath.isfinite(value):
+        raise ArithmeticError("NaN and infinities certify nothing")
     sign, mantissa, exponent, _ = mpmath.mpf(value)._mpf_
     number = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
     return -number if sign else number

@@ -122,6 +122,20 @@ def test_weights_keep_radius_and_leverage_for_every_row(intercept):
     assert np.all(weights[square <= 1.3**2] == 1.0)
 
 
+@pytest.mark.parametrize("leverage", [1e-12, 1.0, 1e13])
+@pytest.mark.parametrize("scale", [1e-14, 1.0, 1e14])
+def test_rows_beyond_squares_of_doubles_keep_finite_norms_and_exact_bounds(leverage, scale):
+    """A formula can take a row to 1e150 and a geometry can scale it by 1e15, where a square overflows."""
+    geometry = replace(from_box([-1.0], [1.0], intercept=True), radius=1e-6, leverage=leverage, whitening=((scale,),))
+    sizes = np.concatenate([-np.geomspace(1e-300, 1e150, 300), np.geomspace(1e-300, 1e150, 300)])
+    rows = whiten(geometry, np.column_stack([np.ones(600), sizes]))
+    norm = np.abs(rows.X[:, 1])
+    assert np.all(np.isfinite(norm**2))
+    assert np.all(rows.weights > 0.0)
+    assert np.all(rows.weights * norm <= 1e-6 * (1.0 + 1e-15))
+    assert np.all(rows.weights * (1.0 + norm**2) <= leverage * (1.0 + 1e-15))
+
+
 def test_a_row_s_image_depends_on_that_row_alone():
     X = design(500, 5)
     geometry = public(X)

@@ -73,3 +73,12 @@ def test_a_determinant_above_epsilon_is_refused() -> None:
     assert coupled_noise_epsilon(Fraction(1), Fraction(171, 100)) > 0
     with pytest.raises(MechanismError):
         coupled_noise_epsilon(Fraction(1), Fraction(172, 100))
+
+
+@pytest.mark.parametrize("r", [1e100, 1e160, 1e300])
+def test_no_ratio_is_too_large_to_be_charged(r: float) -> None:
+    """The square of such a ratio overflows."""
+    assert coupled_loss(0.0, r) == pytest.approx(math.log1p(r), rel=1e-12)
+    assert coupled_loss(1.0, r) == pytest.approx(by_brute_force(1.0, r), rel=1e-9)
+    with pytest.raises(MechanismError, match="larger ridge"):
+        coupled_noise_epsilon(Fraction(1), Fraction(r))

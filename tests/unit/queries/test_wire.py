@@ -99,6 +99,8 @@ def test_a_release_without_a_field_is_refused(name):
         {"ridge": Fraction(0)},
         {"ridge": Fraction(-1)},
         {"ridge": Fraction(1, 3)},
+        {"ridge": Fraction(2.0**-210)},
+        {"ridge": Fraction(2**210)},
         {"epsilon": Fraction(0)},
         {"hessian_share": Fraction(91, 100)},
         {"hessian_share": Fraction(-1, 100)},
@@ -125,6 +127,8 @@ def test_a_query_that_contradicts_itself_is_refused(changes):
         {"radius": float("nan")},
         {"leverage": 0.0},
         {"leverage": float("nan")},
+        {"leverage": 5e-324},
+        {"leverage": 1e14},
     ],
     ids=str,
 )

@@ -91,6 +91,13 @@ def test_numbers_beyond_doubles_give_a_certificate_and_no_error() -> None:
     assert not math.isnan(solution.radius)
 
 
+def test_a_certificate_that_is_no_number_is_no_certificate() -> None:
+    objective = make([[1.0, 1e200], [1.0, 0.0]], [0.0, 1.0], ridge=1.0)
+    objective.weights[0] = 0.0
+    with np.errstate(all="ignore"), pytest.raises(ArithmeticError):
+        refine(objective, start=np.array([50.0, 50.0]), radius=Fraction(1, 10**6))
+
+
 def test_random_problems_keep_their_certificates() -> None:
     rng = np.random.default_rng(11)
     for _ in range(25):
