@@ -130,14 +130,14 @@ legend = axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 # their weight lose more the farther off the search may put them. No choice of noise would repair either.
 #
 # Is the formula the law of what really runs? With an intercept alone $\theta$ is one number, and a Kolmogorov-Smirnov
-# test answers. Below are 1,000 fits to every 20th record, through the front door, each a paid replicate with fresh
+# test answers. Below are 1,500 fits to every 20th record, through the front door, each a paid replicate with fresh
 # noise, against the distribution function of the formula. The control is the formula for half the noise.
 
 # %%
 few = rotterdam.iloc[::20]
-many = hdp.Study(private=few, schema=schema, budget=hdp.Budget(epsilon=1000))
+many = hdp.Study(private=few, schema=schema, budget=hdp.Budget(epsilon=1500))
 mean_only = hdpf.logit("event3 ~ 1", data=many)
-fits = [mean_only.fit(epsilon=1, replicate=number) for number in range(1, 1001)]
+fits = [mean_only.fit(epsilon=1, replicate=number) for number in range(1, 1501)]
 thetas = np.array([fit.release.theta[0] for fit in fits])
 events = int((few["event3"] == 1).sum())
 data = np.ones((2, 1)), np.array([0.0, 1.0]), np.array([len(few) - events, events])  # rows, outcomes, how often
@@ -266,7 +266,7 @@ print("every coefficient is a whole number of steps:", np.array_equal(steps, np.
 # - **Found is final, not found is weak.** That the search attains 99.9% of epsilon shows that it looks in the right
 #   places and that there is no hidden margin. That it finds every planted mistake shows that it can find.
 # - **The exact loss** is that of the exact minimiser with noise on a continuum. The lattice of the noise is counted in
-#   its rate; the solver and rounding are covered by the last thousandth of epsilon, by proof. The test of 1,000 fits
+#   its rate; the solver and rounding are covered by the last thousandth of epsilon, by proof. The test of 1,500 fits
 #   would notice a wrong law, but not a deviation of a percent.
 # - **The lower bound** needs about 1/p draws to see an event of probability p. No number of draws reaches the far tail,
 #   and pure epsilon speaks of that too.
