@@ -12,8 +12,6 @@ from numbers import Integral, Rational, Real
 
 from hdpstats._base.errors import ArgumentError
 
-_Number = int | float | Fraction | Decimal
-
 
 def _refuse(name: str, value: object, expected: str) -> ArgumentError:
     shown = repr(value)

@@ -1,12 +1,13 @@
 """What a model's columns are: a formula and a schema become a design, without a look at any row.
 
-``lexer``, ``grammar``, ``wilkinson`` and ``parser`` read a formula; ``operations``, ``intervals`` and
-``expressions`` know what its transforms do to values and to bounds; ``coding`` turns categories into columns;
-``compiler`` makes the `Design`, which computes the matrix.
+``lexer``, ``grammar``, ``wilkinson`` and ``parser`` read a formula, and ``refusals`` says why one cannot be read;
+``operations``, ``intervals`` and ``expressions`` know what its transforms do to values and to bounds; ``coding`` turns
+categories into columns; ``compiler`` makes the `Design`, which computes the matrix. ``geometry`` whitens and weights
+the rows of a matrix; ``reference`` makes rows from the schema alone, for plans without public rows.
 """
 
 from hdpstats.design.compiler import compile_design
-from hdpstats.design.design import Design, DesignColumn, Level
-from hdpstats.design.parser import LeftSide, ParsedFormula, Term, parse
+from hdpstats.design.design import Design
+from hdpstats.design.parser import ParsedFormula, parse
 
-__all__ = ["Design", "DesignColumn", "LeftSide", "Level", "ParsedFormula", "Term", "compile_design", "parse"]
+__all__ = ["Design", "ParsedFormula", "compile_design", "parse"]

@@ -119,7 +119,8 @@ def parse(text: object) -> ParsedFormula:
     tokens = tokenize(text)
     tildes = [index for index, token in enumerate(tokens) if token.operator == "~"]
     if len(tildes) != 1:
-        raise refusal("~", f"the formula has {len(tildes)} of them", 'write one between outcome and terms: "y ~ x"')
+        reason = f"it must stand once in a formula, not {len(tildes)} times"
+        raise refusal("~", reason, 'write it between outcome and terms: "y ~ x"')
     left = plain_outcome(read_left_side(tokens[: tildes[0]]))
     terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
     _check_outcome_is_apart(left, terms)

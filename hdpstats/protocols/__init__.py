@@ -1,7 +1,7 @@
 """Protocols as data flow: from public state to the next query. A protocol never sees a site.
 
-``public`` prepares the public side (whitened rows, the public fit); ``objective`` turns it and an epsilon into
-the query of objective perturbation.
+``public`` prepares the public side (whitened rows, the public fit), ``moments`` predicts the private score from it,
+``objective`` turns both and an epsilon into the query of objective perturbation.
 """
 
 from hdpstats.protocols.objective import choose_query
