@@ -74,17 +74,18 @@ def check_unique(places: Mapping[str, list[int]]) -> None:
         )
 
 
-def _select(frame: object, names: tuple[str, ...]) -> tuple[dict[str, "pd.Series[Any]"], int]:
-    """Return the named columns of a private frame and its number of rows, looking at labels only."""
+def _select(frame: object, schema: Schema) -> tuple[dict[str, "pd.Series[Any]"], int]:
+    """Return the declared columns of a private frame and its number of rows, looking at labels only."""
     plain = check_frame(frame, name="private")
-    places = locate(plain, names)
+    places = locate(plain, schema)
     missing = [name for name, found in places.items() if not found]
     if missing:
         folded = {label.strip().casefold() for label in plain.columns if isinstance(label, str)}
         near = [name for name in missing if name.casefold() in folded]
         hint = f" ({', '.join(map(repr, near))} up to case or blanks: rename)" if near else ""
         raise SchemaError(
-            f"the private rows lack declared columns: {', '.join(map(repr, missing))}{hint}",
+            f"the private rows lack declared columns: {', '.join(map(repr, missing))}{hint}; "
+            "add them, or leave them out of the schema",
             columns=tuple(missing),
         )
     check_unique(places)
@@ -101,16 +102,6 @@ def _admit(cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int) -> 
         elif isinstance(column, Categorical):
             codes[name] = column.admit(series)
     return AdmittedTable(numeric=MappingProxyType(numeric), codes=MappingProxyType(codes), rows=rows)
-
-
-def admit_frame(frame: pd.DataFrame, schema: Schema, names: Iterable[str]) -> AdmittedTable:
-    """Map the named columns of private rows, or of a part of them, through the schema.
-
-    Only labels can be refused: a column that is absent or present twice is a `SchemaError`. Every cell is
-    mapped, every row is kept, and the frame is left as it is.
-    """
-    cells, rows = _select(frame, check_names(schema, names))
-    return _admit(cells, schema, rows)
 
 
 @final
@@ -156,7 +147,7 @@ class PrivateTable:
         >>> table.admit(["age"]).numeric["age"]
         array([35., 90., 55.])
         """
-        cells, rows = _select(frame, tuple(schema))
+        cells, rows = _select(frame, schema)
         copies = {name: pd.Series(series.array, dtype=series.dtype, copy=True) for name, series in cells.items()}
         return cls(cells=copies, schema=schema, rows=rows)
 

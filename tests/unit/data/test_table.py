@@ -12,7 +12,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.data.columns import Binary, Categorical, Continuous
 from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable, admit_frame
+from hdpstats.data.table import PrivateTable
 
 SCHEMA = Schema({"age": Continuous(20, 90), "tumour size": Categorical(["<=20", ">20"]), "event": Binary()})
 CANARY = 61.0625
@@ -45,18 +45,12 @@ def test_named_columns_are_admitted():
     some = table.admit(iter(["event", "event"]))
     assert (list(some.numeric), list(some.codes), some.rows) == (["event"], [], 3)
     assert table.admit([]).rows == 3
-    direct = admit_frame(frame(), SCHEMA, ["age"])
-    assert direct.numeric["age"].tolist() == EXPECTED["age"]
 
 
 @pytest.mark.parametrize("private", [None, [[1]], {"age": [1]}, np.eye(3), "rows.csv", pd.Series([1])])
 def test_what_is_no_frame_is_refused(private):
-    for read in (
-        lambda: PrivateTable.from_frame(private, SCHEMA),
-        lambda: admit_frame(private, SCHEMA, ["age"]),
-    ):
-        with pytest.raises(ArgumentError, match="private must be a pandas DataFrame"):
-            read()
+    with pytest.raises(ArgumentError, match="private must be a pandas DataFrame"):
+        PrivateTable.from_frame(private, SCHEMA)
 
 
 def test_absent_columns_are_named_and_undeclared_ones_are_not():
@@ -89,9 +83,8 @@ def test_labels_that_are_no_text_are_no_declared_columns(labels):
 
 def test_undeclared_names_are_refused():
     table = PrivateTable.from_frame(frame(), SCHEMA)
-    for read in (lambda: table.admit(["age", "hospital"]), lambda: admit_frame(frame(), SCHEMA, ["hospital"])):
-        with pytest.raises(SchemaError, match="not declared: 'hospital'; the schema declares age, tumour size, event"):
-            read()
+    with pytest.raises(SchemaError, match="not declared: 'hospital'; the schema declares age, tumour size, event"):
+        table.admit(["age", "hospital"])
 
 
 @pytest.mark.parametrize("rows", [0, 1])
