@@ -57,8 +57,8 @@ class PublicInformation(Information):
 class BoughtInformation(Information):
     """The released Hessian ``H + N``, whatever the coefficients; drawn by adding noise of the same law again.
 
-    Weights are at most ``a`` (the largest case weight; Mallows weights are at most 1), so ``J <= a H`` and ``J
-    = a H`` is conservative.
+    Weights are at most ``a`` (the largest case weight; Mallows weights are at most 1), so ``J <= a H``, and
+    ``J = a H`` is conservative.
     """
 
     H: FloatArray

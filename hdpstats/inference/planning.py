@@ -1,7 +1,7 @@
 r"""What standard errors a release would have: computed before anything is spent.
 
-The same sandwich as `hdpstats.inference.sandwich`, in closed form at public coefficients: ``V = H^-1 (J + B)
-H^-1`` for the private part, pooled with the public fit's covariance by inverse variance (sources assumed alike,
+The same sandwich as `hdpstats.inference.sandwich`, in closed form at public coefficients: the private part has
+covariance ``H^-1 (J + B) H^-1``, and is pooled with the public fit by inverse variance (sources assumed alike,
 ``tau = 0``).
 """
 

@@ -6,9 +6,11 @@ The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` with ``s`` t
 
 The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the
 *private-only* estimate, with error about :math:`-H^{-1}(S + b)`. Where there is a public fit it is pooled with
-it as in a random-effects meta-analysis (DerSimonian and Laird 1986): :math:`u - \theta_{pub} \sim N(0, V_u +
-V_{pub} + \tau^2 I)` with :math:`\tau` by maximum likelihood, so that public records that differ from the
-private ones lose their say.
+it as in a random-effects meta-analysis (DerSimonian and Laird 1986),
+
+.. math:: u - \theta_{pub} \sim N(0,\; V_u + V_{pub} + \tau^2 I),
+
+with :math:`\tau` by maximum likelihood, so that public records that differ from the private ones lose their say.
 
 The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal,
 ``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too), ``theta_0 - c``

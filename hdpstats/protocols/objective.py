@@ -1,15 +1,18 @@
-r"""The query of objective perturbation: geometry, centre and ridge, all from public facts.
+"""The query of objective perturbation: geometry, centre and ridge, all from public facts.
 
-**With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean
-variance of the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of the noise), over a
-grid around the median public row norm. The ridge is the larger of what makes the determinant free, :math:`8
-\beta / \epsilon` (`hdpstats.privacy.coupled`), and 0.3 times the ridge of least mean squared error given the public
-fit, :math:`(1 + B / H)\, H_{public}`. The noise is the same for every ridge above the first, and the released point
-is unshrunk afterwards: a larger ridge keeps it where the linearisation holds, a smaller one depends less on how well
-public rows predict the private curvature ``H``.
+**With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean variance of
+the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of the noise), over a grid around the median
+public row norm. The ridge is the larger of two:
 
-**With public rows without outcomes, or without public rows.** Centred at zero with half that ridge, :math:`4
-\beta / \epsilon`: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
+* what makes the determinant free, ``8 beta / epsilon`` (`hdpstats.privacy.coupled`);
+* 0.3 times the ridge of least mean squared error given the public fit, ``(1 + B / H) H_public``.
+
+The noise is the same for every ridge above the first, and the released point is unshrunk afterwards: a larger ridge
+keeps it where the linearisation holds, a smaller one depends less on how well public rows predict the private
+curvature ``H``.
+
+**With public rows without outcomes, or without public rows.** Centred at zero with half the first ridge,
+``4 beta / epsilon``: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 """
 
 from fractions import Fraction
