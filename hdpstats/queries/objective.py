@@ -61,6 +61,8 @@ class ObjectiveQuery(Query):
             raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
         if Fraction(float(self.ridge)) != self.ridge:
             raise MechanismError("the ridge must be a binary64 number, so that every site solves the same problem")
+        if not all(name is None or isinstance(name, str) for name in (self.weights, self.offset)):
+            raise MechanismError("weights and offset must be names of columns, or None")
         if self.delta != 0:
             raise MechanismError("objective perturbation is pure: delta must be 0")
 

@@ -14,7 +14,7 @@ def query_from_json(text: str) -> Query:
     try:
         fields = canonical.loads(text)
         return _QUERIES[fields.pop("kind")].from_dict(fields)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise SiteError("this is not a query that hdpstats knows") from None
 
 
@@ -23,5 +23,5 @@ def release_from_json(text: str) -> Release:
     try:
         fields = canonical.loads(text)
         return _RELEASES[fields.pop("kind")].from_dict(fields)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise SiteError("this is not a release that hdpstats knows") from None

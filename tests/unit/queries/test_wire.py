@@ -82,6 +82,11 @@ def test_a_query_without_a_field_is_refused(name):
         query_from_json(json.dumps(fields))
 
 
+def test_a_number_beyond_doubles_is_refused_as_any_other_text():
+    with pytest.raises(SiteError):
+        query_from_json(json.dumps(json.loads(QUERY.to_json()) | {"replicate": 0}).replace('te": 0', 'te": 1e400'))
+
+
 @pytest.mark.parametrize("name", json.loads(RELEASE.to_json()))
 def test_a_release_without_a_field_is_refused(name):
     fields = json.loads(RELEASE.to_json())
@@ -105,6 +110,8 @@ def test_a_release_without_a_field_is_refused(name):
         {"hessian_share": Fraction(91, 100)},
         {"hessian_share": Fraction(-1, 100)},
         {"delta": Fraction(1, 10)},
+        {"weights": ["w"]},
+        {"offset": 1},
     ],
     ids=str,
 )
