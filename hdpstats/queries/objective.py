@@ -57,6 +57,8 @@ class ObjectiveQuery(Query):
             raise MechanismError("the centre must hold finite numbers")
         if not (self.ridge > 0 and self.epsilon > 0 and 0 <= self.hessian_share <= Fraction(9, 10)):
             raise MechanismError("the query needs ridge > 0, epsilon > 0 and a Hessian's share from 0 to 0.9")
+        if max(self.epsilon.denominator, self.hessian_share.denominator) > 10**30:
+            raise MechanismError("epsilon and the Hessian's share must be fractions of at most 30 digits")
         if not Fraction(1, 10**60) <= self.ridge <= 10**60:
             raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
         if Fraction(float(self.ridge)) != self.ridge:

@@ -110,6 +110,8 @@ def test_a_release_without_a_field_is_refused(name):
         {"hessian_share": Fraction(91, 100)},
         {"hessian_share": Fraction(-1, 100)},
         {"delta": Fraction(1, 10)},
+        {"epsilon": Fraction(10**31, 10**31 + 1)},
+        {"hessian_share": Fraction(1, 10**31)},
         {"weights": ["w"]},
         {"offset": 1},
     ],
