@@ -29,7 +29,6 @@
 # it.
 
 # %%
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -126,21 +125,9 @@ model.plan(epsilon=[0.1, 0.5, 1, 3])
 # same over a fine grid:
 
 # %%
-curve = model.plan(epsilon=np.geomspace(0.05, 10, 25).round(3).tolist()).frame
-terms = [term for term in curve["term"].unique() if term != "Intercept"]
-figure, axes = plt.subplots(2, 3, figsize=(9, 5.2), sharex=True, layout="constrained")
-for axis, term in zip(axes.flat, terms, strict=True):
-    part = curve[curve["term"] == term]
-    public_error = part["public_only"].iloc[0]
-    axis.axhline(public_error, color="#000000", linestyle=":", label="public only")
-    axis.plot(part["epsilon"], part["private_only"], color="#0072B2", linestyle="--", label="private only")
-    axis.plot(part["epsilon"], part["std_error"], color="#D55E00", linewidth=2, label="pooled (reported)")
-    axis.axvline(1, color="#767676", linewidth=0.8, zorder=0)
-    axis.set(title=f"{term} (per year)" if term == "age" else term, xscale="log", ylim=(0, 1.7 * public_error))
-    axis.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-figure.supxlabel("epsilon (log scale; the vertical line marks the choice made below)")
-figure.supylabel("planned standard error of the log odds ratio")
-legend = figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+figure = model.plan(epsilon=np.geomspace(0.05, 10, 25).round(3).tolist()).plot()
+for panel in figure.axes:
+    panel.axvline(1, color="#767676", linewidth=0.8, zorder=0)  # the choice made below
 
 # %% [markdown]
 # Below about 0.2 the private records hardly help. Above about 2 the curves are flat: more epsilon would weaken

@@ -105,10 +105,15 @@ def from_public(
         location=tuple(location.tolist()),
         whitening=tuple(tuple(row) for row in (root / scale).tolist()),
         radius=radius,
-        leverage=float(intercept) + 2.0 * radius**2,
+        leverage=leverage_at(radius, intercept=intercept),
         intercept=intercept,
         source=Source.PUBLIC_ROWS,
     )
+
+
+def leverage_at(radius: float, *, intercept: bool) -> float:
+    """Return the leverage of a public geometry: twice a row's squared length on the radius, plus the intercept's."""
+    return float(intercept) + 2.0 * radius**2
 
 
 def ledoit_wolf(centred: FloatArray) -> FloatArray:

@@ -7,6 +7,8 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import real
 
+__all__ = ["ObjectivePerturbation"]
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,15 @@ from hdpstats.display import element
 from hdpstats.inference.information import is_clear
 from hdpstats.inference.planning import predicted_errors
 from hdpstats.mechanisms import objective
+from hdpstats.models.plotting import plot_plan
 from hdpstats.models.regression import Regression, ask
 from hdpstats.protocols import WhitenedPublic
 from hdpstats.protocols.moments import moments
 from hdpstats.protocols.public import with_radius
 from hdpstats.queries import ObjectiveQuery
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
 FROM_SCHEMA = (
@@ -59,6 +63,10 @@ class Plan:
             wide.insert(0, "public only", self.frame.drop_duplicates("term").set_index("term")["public_only"])
         wide.index.name = None
         return wide
+
+    def plot(self) -> "Figure":
+        """Draw predicted standard errors against epsilon, a panel per coefficient; best from ten or more epsilons."""
+        return plot_plan(self.frame)
 
     @property
     def verdicts(self) -> dict[float, str]:

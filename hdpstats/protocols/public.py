@@ -13,7 +13,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design import Design
-from hdpstats.design.geometry import from_public, mallows_weights, whiten
+from hdpstats.design.geometry import from_public, leverage_at, mallows_weights, whiten
 from hdpstats.losses import Loss
 from hdpstats.queries.geometry import Geometry
 from hdpstats.solvers import Objective, minimise
@@ -106,9 +106,9 @@ def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPub
 
 def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
     """Return the public rows with the Mallows weights of another radius."""
-    first = float(public.geometry.intercept)
-    geometry = replace(public.geometry, radius=radius, leverage=first + 2.0 * radius**2)
-    square = np.sum(public.X[:, int(first) :] ** 2, axis=1)
+    intercept = public.geometry.intercept
+    geometry = replace(public.geometry, radius=radius, leverage=leverage_at(radius, intercept=intercept))
+    square = np.sum(public.X[:, int(intercept) :] ** 2, axis=1)
     return replace(public, geometry=geometry, mallows=mallows_weights(square, geometry))
 
 

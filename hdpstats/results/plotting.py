@@ -1,18 +1,18 @@
-"""Coefficients with their intervals, as a plot. The only importer of matplotlib in this room."""
+"""Coefficients with their intervals, as a plot."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.errors import ArgumentError
+from hdpstats.display.plots import COLOURS, pyplot
 from hdpstats.inference.estimate import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_STYLES: Final = (("#000000", "o"), ("#0072B2", "s"), ("#D55E00", "^"), ("#009E73", "D"))
-"""Colours that colour-blind readers tell apart (Okabe and Ito 2008), each with a marker of its own."""
+_MARKERS: Final = ("o", "s", "^", "D")
 
 
 def plot_coefficients(
@@ -27,7 +27,8 @@ def plot_coefficients(
     axes = _axes(ax, lines=len(shown) * len(estimates))
     scale = np.exp if exponentiate else np.asarray
     step = 0.6 / len(estimates)
-    for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, _STYLES, strict=False)):
+    styles = zip(COLOURS, _MARKERS, strict=True)
+    for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, styles, strict=False)):
         limits = estimate.conf_int(0.05).to_numpy()[shown]
         value = scale(estimate.values[shown])
         reach = np.abs(scale(limits).T - value)
@@ -48,14 +49,12 @@ def plot_coefficients(
 
 def _axes(ax: "Axes | None", *, lines: int) -> "Axes":
     """Return the given axes, or those of a new figure with room for a number of lines."""
-    try:
-        from matplotlib import pyplot
-        from matplotlib.axes import Axes
-    except ImportError:
-        raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
+    module = pyplot()
+    from matplotlib.axes import Axes
+
     if ax is None:
         size = (7.0, 1.2 + 0.28 * max(lines, 3))
-        fresh: Axes = pyplot.figure(figsize=size, layout="constrained", facecolor="white").add_subplot()
+        fresh: Axes = module.figure(figsize=size, layout="constrained", facecolor="white").add_subplot()
         return fresh
     if not isinstance(ax, Axes):
         raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")

@@ -149,7 +149,9 @@ def _site(
             raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
         return private
     frame = _frame(private)
-    if (ledger is None) == (budget is None):
+    if ledger is not None and budget is not None:
+        raise ArgumentError("ledger and budget were both given; keep one of them", argument="ledger")
+    if ledger is None and budget is None:
         raise ArgumentError(
             "give either ledger=hdp.Ledger(...) or budget=hdp.Budget(epsilon=...): private rows without an account are "
             "not touched",

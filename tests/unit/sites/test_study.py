@@ -42,7 +42,7 @@ def test_a_ledger_of_another_relation_is_refused():
 
 def test_ledger_and_budget_exclude_each_other():
     ledger = hdp.Ledger(None, dataset="trial", epsilon=3)
-    with pytest.raises(hdp.ArgumentError, match="either ledger"):
+    with pytest.raises(hdp.ArgumentError, match="both given"):
         hdp.Study(private=PRIVATE, schema=SCHEMA, ledger=ledger, budget=hdp.Budget(epsilon=1))
 
 

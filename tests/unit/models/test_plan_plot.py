@@ -1,0 +1,43 @@
+"""A plan as a plot."""
+
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import HdpError
+from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
+
+mpl.use("agg")
+
+
+def plan(public, formula=FORMULA):
+    study = hdp.Study(public=public, schema=SCHEMA)
+    return hdpf.logit(formula, data=study).plan(np.geomspace(0.1, 10, 5).tolist(), n=2000)
+
+
+def test_a_panel_per_coefficient_shows_the_plan():
+    made = plan(people(PUBLIC_ROWS, seed=1))
+    figure = made.plot()
+    panels = [panel for panel in figure.axes if panel.axison]
+    assert [panel.get_title() for panel in panels] == [t for t in made.frame["term"].unique() if t != "Intercept"]
+    drawn = {line.get_label(): line.get_ydata() for line in panels[0].lines}
+    part = made.frame[made.frame["term"] == panels[0].get_title()]
+    assert np.array_equal(drawn["reported"], part["std_error"])
+    assert np.array_equal(drawn["private only"], part["private_only"])
+    assert np.array_equal(drawn["public only"], np.repeat(part["public_only"].iloc[0], 2))
+
+
+@pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x"])
+def test_without_public_rows_there_is_no_public_line(formula):
+    (panel,) = plan(None, formula).plot().axes
+    assert {line.get_label() for line in panel.lines} == {"private only", "reported"}
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(HdpError, match=r"hdpstats\[plot\]"):
+        plan(None, "y ~ x").plot()
