@@ -28,6 +28,7 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
     for panel, term in zip(panels.flat, terms, strict=False):
         _draw(panel, frame[frame["term"] == term].sort_values("epsilon"))
         panel.set(title=term, xscale="log")
+        panel.xaxis.set_major_formatter("{x:g}")
     for panel in panels.flat[len(terms) :]:
         panel.set_axis_off()
     figure.supxlabel("epsilon (log scale)")
