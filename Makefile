@@ -27,6 +27,7 @@ setup: $(VENV)/.everything
 
 lint: setup
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check hdpstats tests benchmarks tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -251,9 +251,7 @@ def _grids(geometry: Geometry, *, scale: Fraction) -> tuple[tuple[Fraction, ...]
 def _noise(geometry: Geometry, *, rate: Fraction, grids: tuple[Fraction, ...]) -> CylinderNoise | BallNoise:
     radius = Fraction(geometry.radius)
     if geometry.intercept:
-        return CylinderNoise(
-            dimension=len(grids), rate=rate, radius=radius, grid_axis=grids[0], grid_ball=grids[-1]
-        )
+        return CylinderNoise(dimension=len(grids), rate=rate, radius=radius, grid_axis=grids[0], grid_ball=grids[-1])
     return BallNoise(dimension=len(grids), rate=round_down(rate * grids[0] / radius, 90))
 
 

@@ -33,9 +33,7 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
         panel.set_axis_off()
     figure.supxlabel("epsilon (log scale)")
     figure.supylabel("predicted standard error")
-    figure.legend(
-        *panels.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False
-    )
+    figure.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     made: Figure = figure
     return made
 

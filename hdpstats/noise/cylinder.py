@@ -48,9 +48,7 @@ class _Face:
         """Keep a proposal with probability exp(-(axis |t| + ball sqrt(v_square))), exactly."""
         axis = self.doubles[0] * abs(t)
         ball = self.doubles[1] * math.sqrt(v_square)
-        return bernoulli_exp_roots(
-            axis + ball, abs(axis) + abs(ball), ((self.axis, t * t), (self.ball, v_square))
-        )
+        return bernoulli_exp_roots(axis + ball, abs(axis) + abs(ball), ((self.axis, t * t), (self.ball, v_square)))
 
 
 def _face(axis: Fraction, ball: Fraction) -> _Face:

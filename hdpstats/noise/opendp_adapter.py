@@ -29,9 +29,7 @@ from hdpstats.noise.lattice import finite, positive_rational
 _SCALE_MARGIN = 1 + Fraction(1, 1 << 40)
 
 
-def laplace(
-    values: npt.ArrayLike, *, scale: Fraction, sensitivity: Fraction, epsilon: Fraction
-) -> FloatArray:
+def laplace(values: npt.ArrayLike, *, scale: Fraction, sensitivity: Fraction, epsilon: Fraction) -> FloatArray:
     """Return the values plus independent Laplace noise: pure epsilon-differential privacy.
 
     Parameters

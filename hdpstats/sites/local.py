@@ -116,9 +116,7 @@ class LocalSite(Site):
             raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
         return max(abs(column.lower), abs(column.upper))
 
-    def _compute(
-        self, query: ObjectiveQuery, design: Design, calibration: objective.Calibration
-    ) -> ObjectiveRelease:
+    def _compute(self, query: ObjectiveQuery, design: Design, calibration: objective.Calibration) -> ObjectiveRelease:
         extra = [name for name in (query.weights, query.offset) if name is not None]
         table = self._table.admit([*design.needs, *extra])
         rows = rows_of(table, design=design, geometry=query.geometry, weights=query.weights, offset=query.offset)

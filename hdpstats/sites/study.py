@@ -160,9 +160,7 @@ def _site(
     if budget is not None:
         if not isinstance(budget, Budget):
             raise ArgumentError("budget must be an hdp.Budget", argument="budget")
-        ledger = Ledger(
-            None, dataset="private", epsilon=budget.epsilon, delta=budget.delta, relation=relation.value
-        )
+        ledger = Ledger(None, dataset="private", epsilon=budget.epsilon, delta=budget.delta, relation=relation.value)
     if not isinstance(ledger, Ledger):
         raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
     if ledger.relation != relation.value:

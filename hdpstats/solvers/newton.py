@@ -65,7 +65,7 @@ def _descend(objective: Objective, start: FloatArray) -> FloatArray:
     theta, gradient = start, objective.gradient(start)
     value = objective.value(start)
     for _ in range(LARGEST_ITERATION):
-        step = _newton_step(objective.hessian(theta), gradient)
+        step = newton_step(objective.hessian(theta), gradient)
         decrease = float(gradient @ step)
         visible = decrease > SMALLEST_DECREASE * max(1.0, abs(value))
         length = _step_length(objective, theta, step, value, decrease) if visible else 1.0
@@ -79,7 +79,8 @@ def _descend(objective: Objective, start: FloatArray) -> FloatArray:
     return theta
 
 
-def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
+def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return ``H^-1 g`` from scaled eigenvalues, the smallest kept above rounding: never raises on finite input."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
     scaled = hessian * scale[:, None] * scale[None, :]
     eigenvalues, vectors = np.linalg.eigh(scaled)

@@ -22,6 +22,7 @@ from hdpstats.solvers.kernels import grid_sum, row_products
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
 
+
 def integer_bits(rows: int, summand: float) -> int:
     """Return ``k`` such that ``rows`` numbers of at most ``summand``, as multiples of 2^-k, add up below 2^62."""
     return 61 - math.ceil(math.log2(max(1, rows) * max(summand, 1.0)))

@@ -19,6 +19,7 @@ import mpmath
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.solvers.newton import newton_step
 from hdpstats.solvers.objective import Objective
 
 Gradient = Callable[[list[mpmath.mpf]], list[mpmath.mpf]]
@@ -92,7 +93,7 @@ def _step(
     point = np.array([float(value) for value in theta])
     unit = np.array([float(value / norm) for value in gradient])
     with np.errstate(all="ignore"):
-        direction = np.linalg.solve(objective.hessian(point), unit)
+        direction = newton_step(objective.hessian(point), unit)
     effect = float(norm) * float(np.max(np.abs(objective.X @ direction), initial=0.0))
     return [norm * float(d) for d in direction], math.log1p(effect) / effect if effect > 1e-12 else 1.0
 
@@ -104,7 +105,10 @@ def _norm(vector: list[mpmath.mpf]) -> mpmath.mpf:
 def _gradient(objective: Objective, linear: list[mpmath.mpf], theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
     total = [mpmath.mpf(0)] * len(theta)
     for x, y, weight, offset in zip(
-        objective.X.tolist(), objective.y.tolist(), objective.weights.tolist(), objective.offset.tolist(),
+        objective.X.tolist(),
+        objective.y.tolist(),
+        objective.weights.tolist(),
+        objective.offset.tolist(),
         strict=True,
     ):
         eta = sum((a * b for a, b in zip(x, theta, strict=True)), mpmath.mpf(offset))
