@@ -37,6 +37,10 @@ class Loss(ABC):
         """Return ``l(eta; y)`` elementwise."""
 
     @abstractmethod
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return the outcome's mean at linear predictors elementwise: what predictions report."""
+
+    @abstractmethod
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``dl/deta`` elementwise, with absolute error at most 8 units of 2^-53 for exact ``eta``."""
 

@@ -41,6 +41,10 @@ class Logistic(Loss):
         """Return ``log(1 + e^eta) - y eta``."""
         return np.logaddexp(0.0, eta) - y * eta
 
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return ``p``."""
+        return np.asarray(expit(eta), dtype=np.float64)
+
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``p - y``."""
         return np.asarray(expit(eta) - y, dtype=np.float64)

@@ -90,5 +90,6 @@ def _facts(model: Regression, method: str, *, records: int | None, public: int |
         public_rows=public,
         weights=model.weights,
         offset=model.offset,
+        loss=model.loss.name,
         exponentiated=model.exponentiated,
     )

@@ -3,7 +3,8 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, final
 
-from hdpstats._base.validation import integer, text
+from hdpstats._base.validation import choice, integer, text
+from hdpstats.losses import BY_NAME
 
 
 @final
@@ -27,6 +28,8 @@ class ModelFacts:
         The number of complete public rows used; None where none was.
     weights, offset : str or None
         The columns with case weights and offsets.
+    loss : str
+        The loss that was minimised, a name of `hdpstats.losses.BY_NAME`: gives predictions their mean.
     exponentiated : str
         What the exponential of a coefficient is: "odds ratio".
     """
@@ -39,6 +42,7 @@ class ModelFacts:
     public_rows: int | None
     weights: str | None
     offset: str | None
+    loss: str
     exponentiated: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +59,8 @@ class ModelFacts:
                 read[declared.name] = None
             elif declared.name in ("records", "public_rows"):
                 read[declared.name] = integer(value, name=declared.name, lower=0, upper=10**15)
+            elif declared.name == "loss":
+                read[declared.name] = choice(value, name="loss", options=BY_NAME)
             else:
                 read[declared.name] = text(value, name=declared.name)
         return cls(**read)

@@ -1,11 +1,8 @@
 """Predictions for public rows, by the delta method."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 import numpy as np
 import pandas as pd
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray
@@ -15,19 +12,15 @@ from hdpstats.data.schema import Schema
 from hdpstats.data.table import check_frame
 from hdpstats.design import compile_design
 from hdpstats.inference.estimate import Estimate
+from hdpstats.losses import BY_NAME
 from hdpstats.results.facts import ModelFacts
-
-_MEANS: Mapping[str, Callable[[FloatArray], FloatArray]] = MappingProxyType({"Logit": expit})
-"""From the linear predictor to the mean, by model."""
 
 
 def predict(
     *, facts: ModelFacts, schema: Schema, estimate: Estimate, frame: pd.DataFrame, ci: bool, alpha: float
 ) -> "pd.Series[float] | pd.DataFrame":
     """Return predicted means of public rows; see `hdpstats.results.Result.predict`."""
-    mean = _MEANS.get(facts.model)
-    if mean is None:
-        raise ArgumentError(f"predict knows no mean of the model {facts.model}", argument="frame")
+    mean = BY_NAME[facts.loss].mean
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
     _check_identified(estimate)
     X, offset, complete, index = _rows(facts, schema, frame)

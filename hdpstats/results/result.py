@@ -60,7 +60,8 @@ class Result:
     >>> from hdpstats.data.columns import Binary, Continuous
     >>> facts = ModelFacts(
     ...     model="Logit", formula="dead ~ age", response="dead", method="maximum likelihood on public rows",
-    ...     records=None, public_rows=686, weights=None, offset=None, exponentiated="odds ratio",
+    ...     records=None, public_rows=686, weights=None, offset=None, loss="logistic",
+    ...     exponentiated="odds ratio",
     ... )
     >>> estimate = Estimate(
     ...     label="maximum likelihood", terms=("Intercept", "age"), values=np.array([-3.0, 0.05]),

@@ -177,7 +177,7 @@ def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
 
     class Uncoupled(Loss):
         name, lipschitz, smoothness, coupled = "uncoupled", Fraction(1), Fraction(1, 4), False
-        value = score = curvature = exact_score = lambda self, eta, y: eta
+        value = score = curvature = exact_score = mean = lambda self, eta, y: eta
 
     monkeypatch.setitem(objective.BY_NAME, "uncoupled", Uncoupled())
     with pytest.raises(MechanismError, match=r"coupled score and curvature.*logistic"):

@@ -116,8 +116,6 @@ def test_arguments_are_checked(result):
         result.predict({"age": [1]})
     with pytest.raises(ArgumentError, match="alpha"):
         result.predict(make_frame(3), ci=True, alpha=2)
-    with pytest.raises(ArgumentError, match="Probit"):
-        replace(result, facts=replace(result.facts, model="Probit")).predict(make_frame(3))
 
 
 def test_coefficients_that_are_not_identified_are_named(silent_result):

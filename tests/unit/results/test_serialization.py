@@ -103,6 +103,7 @@ def broken(document, change):
         lambda d: d["guarantee"].update(epsilon="much"),
         lambda d: d["guarantee"].update(relation="none"),
         lambda d: d.update(guarantee=None),
+        lambda d: d["facts"].update(loss="hinge"),
     ],
 )
 def test_broken_text_is_an_argument_error(result, change):
