@@ -210,7 +210,7 @@ axes = result.plot_coefficients()
 # truth about 8 times in 10 for `hormon` and about 9 times or more in 10 for the others. Choose public rows that
 # resemble the private ones, and say in the report how well they do. Where epsilon and the number of records allow
 # it, `fit(epsilon=3, se_share=0.3)` spends a part of epsilon on the private curvature itself; the same intervals
-# then held the truth about 93 times in 100.
+# then held the truth about 9 times in 10 or more.
 #
 # ## Odds ratios and predictions
 
