@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -90,7 +91,6 @@ def test_no_private_value_is_in_the_file_of_the_ledger(fit, tmp_path):
 
 
 def test_no_private_value_is_in_a_plot(fit):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
     picture = io.StringIO()
     axes = fit[2].plot_coefficients()
     drawn = sum(len(line.get_xdata()) for line in axes.get_lines())

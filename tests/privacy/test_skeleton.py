@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import statsmodels.formula.api as smf
 
@@ -207,7 +209,6 @@ def test_one_cell_does_not_change_how_other_cells_of_arrays_are_read(corner, adm
 
 
 def test_a_file_with_cells_that_python_cannot_hold_is_read(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     ordinary_days, far_day = pa.array([1] * RECORDS, pa.int32()), pa.array([1] * (RECORDS - 1) + [10**8], pa.int32())
     letters, undecodable = [b"a"] * RECORDS, [b"a"] * (RECORDS - 1) + [b"\xff\xfe"]
     seen = []
