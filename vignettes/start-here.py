@@ -207,7 +207,7 @@ axes = result.plot_coefficients()
 # published table of baseline characteristics, for the same figures in Rotterdam; they are 52%, 11% and 73%. So
 # Rotterdam tells less about `hormon` than the plan assumes, and its interval is too short: in simulations with
 # the covariates of these two studies and the same coefficients in both, intervals of nominally 95% held the
-# truth about 8 times in 10 for `hormon` and about 9 times or more in 10 for the others. Choose public rows that
+# truth 7 to 8 times in 10 for `hormon` and about 9 times or more in 10 for the others. Choose public rows that
 # resemble the private ones, and say in the report how well they do. Where epsilon and the number of records allow
 # it, `fit(epsilon=3, se_share=0.3)` spends a part of epsilon on the private curvature itself; the same intervals
 # then held the truth about 9 times in 10 or more.
