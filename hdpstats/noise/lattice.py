@@ -126,11 +126,6 @@ def round_down(x: Fraction, bits: int) -> Fraction:
     return math.floor(x / unit) * unit
 
 
-def round_up(x: Fraction, bits: int) -> Fraction:
-    """Return a dyadic number in [x, x + 2^(1-bits) |x|]; see `round_down`. Sensitivities are rounded up."""
-    return -round_down(-x, bits)
-
-
 def sqrt_down(x: Fraction) -> Fraction:
     """Return a dyadic r with r <= sqrt(x) <= r (1 + 2^-63), equal where the root is a short dyadic number."""
     return _root(x)[0]

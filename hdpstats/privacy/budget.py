@@ -42,10 +42,6 @@ class Spend:
         """Sequential composition: epsilons and deltas add (Dwork et al. 2006)."""
         return Spend(self.epsilon + other.epsilon, self.delta + other.delta)
 
-    def fits_in(self, budget: "Budget") -> bool:
-        """Whether the amount is within a total."""
-        return self.epsilon <= budget.epsilon and self.delta <= budget.delta
-
     def __str__(self) -> str:
         return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}"
 

@@ -65,17 +65,16 @@ def test_power_of_two_below(x: Fraction) -> None:
 
 @given(positive, st.integers(1, 90))
 def test_rounding_is_directed_and_close(x: Fraction, bits: int) -> None:
-    low, high = lattice.round_down(x, bits), lattice.round_up(x, bits)
-    assert 0 < low <= x <= high
+    low = lattice.round_down(x, bits)
+    assert 0 < low <= x
     assert x - low <= x / 2 ** (bits - 1)
-    assert high - x <= x / 2 ** (bits - 1)
     assert low.denominator.bit_count() == 1
     assert lattice.round_down(low, bits + 1) == low
 
 
 def test_rounding_keeps_signs() -> None:
-    assert lattice.round_down(Fraction(0), 5) == lattice.round_up(Fraction(0), 5) == 0
-    assert lattice.round_down(Fraction(-1, 3), 10) < Fraction(-1, 3) < lattice.round_up(Fraction(-1, 3), 10)
+    assert lattice.round_down(Fraction(0), 5) == 0
+    assert lattice.round_down(Fraction(-1, 3), 10) < Fraction(-1, 3)
 
 
 @given(positive)
