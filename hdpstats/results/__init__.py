@@ -3,7 +3,7 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
-from hdpstats.results.facts import ModelFacts
+from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.result import Result
 
-__all__ = ["ModelFacts", "Result"]
+__all__ = ["HazardFacts", "ModelFacts", "Result"]

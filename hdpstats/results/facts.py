@@ -1,10 +1,114 @@
 """What is publicly known about a fitted model."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, final
+from typing import Any, Final, final
 
-from hdpstats._base.validation import choice, integer, text
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice, integer, real, text
 from hdpstats.losses import BY_NAME
+from hdpstats.queries.timegrid import TimeGrid
+
+LINKS: Final = ("logit", "cloglog", "probit")
+_OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HazardFacts:
+    r"""Public facts about a discrete-time hazard model.
+
+    The hazard of cause ``k`` in interval ``s`` is :math:`p_{ks} = g^{-1}(A_s'\alpha_k + x'\beta_k)`. The terms of an
+    estimate are, for each cause, ``baseline_names`` and then the covariates; with several causes each name is prefixed
+    by the cause and a colon.
+
+    Attributes
+    ----------
+    link : str
+        ``g``: "logit", "cloglog" or "probit".
+    grid : TimeGrid
+        The q intervals.
+    unit_of_time : str or None
+        The unit of the durations, for tables and axes.
+    start : str or None
+        The column with entry times; None where everybody enters at 0.
+    stop, event : str
+        The columns with the end of follow-up and with what happened then.
+    causes : tuple of str
+        The kinds of event; one where risks do not compete.
+    baseline : tuple of tuples of float, (q, e)
+        ``A``: the features of each interval in the coordinates of the coefficients.
+    baseline_names : tuple of str
+        The names of the e features.
+    cap : str or None
+        How one person's part in a private fit is limited, a sentence for the summary.
+    typical : tuple of float or None
+        The covariates' values (columns of the design without its intercept) at which curves are drawn when nobody says
+        otherwise, such as the means of public rows; None stands for zeros.
+
+    Raises
+    ------
+    ArgumentError
+        If the baseline has another shape than (intervals, names), or no cause is named.
+    """
+
+    link: str
+    grid: TimeGrid
+    unit_of_time: str | None
+    start: str | None
+    stop: str
+    event: str
+    causes: tuple[str, ...]
+    baseline: tuple[tuple[float, ...], ...]
+    baseline_names: tuple[str, ...]
+    cap: str | None
+    typical: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a baseline without a row per interval and a column per name."""
+        choice(self.link, name="link", options=LINKS)
+        width = len(self.baseline_names)
+        if len(self.baseline) != self.grid.intervals or any(len(row) != width for row in self.baseline):
+            raise ArgumentError("baseline must have a row per interval and a column per name", argument="baseline")
+        if not self.causes:
+            raise ArgumentError("causes must name one or more kinds of event", argument="causes")
+
+    @property
+    def features(self) -> FloatArray:
+        """``A``, shape (q, e)."""
+        return np.array(self.baseline, dtype=np.float64).reshape(self.grid.intervals, len(self.baseline_names))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as JSON values."""
+        return asdict(self) | {"grid": self.grid.to_list()}
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> "HazardFacts":
+        """Read what `to_dict` wrote."""
+        optional = {
+            name: None if entries[name] is None else text(entries[name], name=name)
+            for name in ("unit_of_time", "start", "cap")
+        }
+        typical = entries["typical"]
+        return cls(
+            link=text(entries["link"], name="link"),
+            grid=TimeGrid.from_list(entries["grid"]),
+            unit_of_time=optional["unit_of_time"],
+            start=optional["start"],
+            stop=text(entries["stop"], name="stop"),
+            event=text(entries["event"], name="event"),
+            causes=tuple(text(cause, name="causes") for cause in entries["causes"]),
+            baseline=tuple(_numbers(row, name="baseline") for row in entries["baseline"]),
+            baseline_names=tuple(text(name, name="baseline_names") for name in entries["baseline_names"]),
+            cap=optional["cap"],
+            typical=None if typical is None else _numbers(typical, name="typical"),
+        )
+
+
+def _numbers(values: Any, *, name: str) -> tuple[float, ...]:
+    return tuple(real(value, name=name) for value in values)
 
 
 @final
@@ -19,7 +123,7 @@ class ModelFacts:
     formula : str
         The formula.
     response : str
-        The outcome's column.
+        The outcome: its column, or "Surv(time, event)".
     method : str
         How it was fitted, in words.
     records : int or None
@@ -28,10 +132,18 @@ class ModelFacts:
         The number of complete public rows used; None where none was.
     weights, offset : str or None
         The columns with case weights and offsets.
-    loss : str
-        The loss that was minimised, a name of `hdpstats.losses.BY_NAME`: gives predictions their mean.
+    loss : str or None
+        The loss that was minimised, a name of `hdpstats.losses.BY_NAME`: gives predictions their mean. None for a
+        hazard model, whose link does.
     exponentiated : str
-        What the exponential of a coefficient is: "odds ratio".
+        What the exponential of a coefficient is: "odds ratio", "hazard ratio", or "exponential" where it has no name.
+    hazard : HazardFacts or None
+        The time axis of a hazard model.
+
+    Raises
+    ------
+    ArgumentError
+        If neither a loss nor a hazard is given, or both.
     """
 
     model: str
@@ -42,25 +154,34 @@ class ModelFacts:
     public_rows: int | None
     weights: str | None
     offset: str | None
-    loss: str
+    loss: str | None
     exponentiated: str
+    hazard: HazardFacts | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what gives predictions no mean, or two."""
+        if (self.loss is None) == (self.hazard is None):
+            raise ArgumentError("a model has a loss or, if it is one of hazards, their facts", argument="loss")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as JSON values."""
-        return asdict(self)
+        return asdict(self) | {"hazard": None if self.hazard is None else self.hazard.to_dict()}
 
     @classmethod
     def from_dict(cls, entries: dict[str, Any]) -> "ModelFacts":
         """Read what `to_dict` wrote."""
         read: dict[str, Any] = {}
         for declared in fields(cls):
-            value = entries[declared.name]
-            if value is None and declared.name in ("records", "public_rows", "weights", "offset"):
-                read[declared.name] = None
-            elif declared.name in ("records", "public_rows"):
-                read[declared.name] = integer(value, name=declared.name, lower=0, upper=10**15)
-            elif declared.name == "loss":
-                read[declared.name] = choice(value, name="loss", options=BY_NAME)
+            name = declared.name
+            value = entries[name]
+            if name == "hazard":
+                read[name] = None if value is None else HazardFacts.from_dict(value)
+            elif value is None and name in _OPTIONAL:
+                read[name] = None
+            elif name in ("records", "public_rows"):
+                read[name] = integer(value, name=name, lower=0, upper=10**15)
+            elif name == "loss":
+                read[name] = choice(value, name=name, options=BY_NAME)
             else:
-                read[declared.name] = text(value, name=declared.name)
+                read[name] = text(value, name=name)
         return cls(**read)

@@ -20,6 +20,12 @@ def predict(
     *, facts: ModelFacts, schema: Schema, estimate: Estimate, frame: pd.DataFrame, ci: bool, alpha: float
 ) -> "pd.Series[float] | pd.DataFrame":
     """Return predicted means of public rows; see `hdpstats.results.Result.predict`."""
+    if facts.loss is None:
+        raise ArgumentError(
+            "a hazard model predicts a curve, not one mean; ask predict_survival(frame, times), predict_hazard(frame) "
+            "or predict_median(frame)",
+            argument="frame",
+        )
     mean = BY_NAME[facts.loss].mean
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
     _check_identified(estimate)

@@ -20,7 +20,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
 from hdpstats.results.facts import ModelFacts
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _ESTIMATES: Final = ("estimate", "public_only", "private_only", "pooled")
 
 

@@ -60,7 +60,7 @@ def test_the_text_is_strict_json(silent_result):
         raise AssertionError(constant)
 
     document = json.loads(silent_result.to_json(), parse_constant=refuse)
-    assert document["format"] == 1
+    assert document["format"] == 2
     assert document["estimate"]["values"][3] is None
 
 
@@ -74,8 +74,8 @@ def test_any_number_comes_back(values, square):
 
 
 def test_another_format_is_refused(result):
-    text = result.to_json().replace('"format":1', '"format":2', 1)
-    with pytest.raises(ArgumentError, match="format 1, not 2"):
+    text = result.to_json().replace('"format":2', '"format":1', 1)
+    with pytest.raises(ArgumentError, match="format 2, not 1"):
         Result.from_json(text)
 
 
