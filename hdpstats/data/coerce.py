@@ -204,3 +204,25 @@ def codes(cells: "pd.Series[Any]", *, levels: Sequence[str], other: str) -> IntA
     read, positions = _texts(cells)
     found = [fallback if level is None else position.get(level, fallback) for level in read]
     return np.array(found, dtype=np.int64)[positions]
+
+
+def dense(persons: IntArray) -> IntArray:
+    """Return persons numbered from 0 without gaps, in the order of their numbers; less than 0 (nobody) is -1."""
+    found, inverse = np.unique(np.maximum(persons, -1), return_inverse=True)
+    return np.asarray(inverse - int(found.size > 0 and found[0] == -1), dtype=np.int64)
+
+
+def persons(cells: "pd.Series[Any]") -> IntArray:
+    """Return for each cell the number of the person that it names, from 0, and -1 where it names nobody.
+
+    Two cells name the same person where their texts are the same (see `text`): 1, 1.0 and "1" are one, "1 " is
+    another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers beyond 64 bits) name
+    nobody. Which cells name the same person is a matter of these cells alone; the numbers themselves mean nothing.
+
+    >>> persons(pd.Series([7, "7", None, "b", " "], dtype=object))
+    array([ 0,  0, -1,  1, -1])
+    """
+    read, positions = _texts(cells)
+    known: dict[str, int] = {}
+    found = [-1 if name is None or not name.strip() else known.setdefault(name, len(known)) for name in read]
+    return dense(np.array(found, dtype=np.int64)[positions])

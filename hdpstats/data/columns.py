@@ -18,7 +18,7 @@ import pandas as pd
 
 from hdpstats._base.canonical import Json
 from hdpstats._base.errors import SchemaError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import integer, real, text
 from hdpstats.data import coerce
 
@@ -182,10 +182,16 @@ class Binary(NumericColumn):
 class Duration(NumericColumn):
     """A time since the start of follow-up, between 0 and the declared horizon.
 
+    What a private cell becomes: a number in [0, horizon] itself; a negative one 0; a longer one (infinity too) the
+    horizon, and `beyond` is true there, so that a survival model takes it as censored at the horizon whatever the
+    event; NaN, None, dates and text that is no number ``missing``, which is a time like any other: with an event, the
+    event counts at ``missing``. Survival models take a time of 0 as one in the first interval, and a row that stops
+    no later than it starts as no follow-up at all.
+
     Parameters
     ----------
     horizon : number
-        The longest follow-up that is analysed, positive; longer times are clipped to it.
+        The longest follow-up that is analysed, positive. Public rows may go beyond it; they are cut there as well.
     unit : str, optional
         The unit of time, for tables and axes.
     missing : number, optional
@@ -212,6 +218,10 @@ class Duration(NumericColumn):
     def admit(self, cells: "pd.Series[Any]") -> FloatArray:
         """Return the times clipped to [0, horizon]; what is no number takes ``missing``."""
         return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
+
+    def beyond(self, cells: "pd.Series[Any]") -> BoolArray:
+        """Return where a cell holds a number beyond the horizon; each cell on its own, without raising or warning."""
+        return np.asarray(coerce.numbers(cells) > self.horizon)
 
 
 @final

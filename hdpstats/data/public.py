@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, final
@@ -13,9 +14,9 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.data import coerce
-from hdpstats.data.columns import Binary, Categorical, NumericColumn
+from hdpstats.data.columns import Binary, Categorical, Duration, NumericColumn
 from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable, check_frame, check_names, check_unique, locate
+from hdpstats.data.table import AdmittedTable, check_frame, check_names, check_unique, locate, select_unit
 
 _MISSING = -1
 _LONGEST_SHOWN = 60
@@ -67,7 +68,18 @@ def _check_present(frame: pd.DataFrame, places: Mapping[str, list[int]], require
     raise SchemaError(f"the public rows lack columns: {', '.join(shown)}", columns=tuple(missing))
 
 
-def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None]]) -> str:
+def _read_persons(plain: pd.DataFrame, unit: str | None) -> IntArray | None:
+    """Return whose row each is, or None where the rows do not say: then each is a person of its own."""
+    if unit is None or not locate(plain, [unit])[unit]:
+        return None
+    cells = select_unit(plain, unit, whose="public")
+    persons = coerce.persons(cells)
+    reason = f"names no person; correct it, or leave the column {unit!r} out"
+    _refuse_first(cells, persons < 0, unit, reason)
+    return persons
+
+
+def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None]], persons: IntArray | None) -> str:
     digest = hashlib.sha256()
     for name in sorted([*numbers, *texts]):
         if name in numbers:
@@ -76,7 +88,15 @@ def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None
             kind, content = "texts", canonical.dumps(texts[name]).encode()
         digest.update(canonical.dumps([name, kind, len(content)]).encode())
         digest.update(content)
+    if persons is not None:
+        digest.update(b"persons" + _by_appearance(persons).astype("<i8").tobytes())
     return digest.hexdigest()
+
+
+def _by_appearance(persons: IntArray) -> IntArray:
+    """Return persons numbered in the order of their first rows, so that a hash knows who is who and no name."""
+    _, first, inverse = np.unique(persons, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
 
 
 @final
@@ -87,25 +107,34 @@ class PublicTable:
     since these rows may be spoken of. Made by `from_frame`.
     """
 
-    __slots__ = ("_codes", "_numbers", "_rows", "_schema", "_sha256")
+    __slots__ = ("_codes", "_numbers", "_persons", "_rows", "_schema", "_sha256")
 
     def __init__(
         self,
         *,
         numbers: Mapping[str, FloatArray],
         codes: Mapping[str, IntArray],
+        persons: IntArray | None,
         sha256: str,
         schema: Schema,
         rows: int,
     ) -> None:
         self._numbers = dict(numbers)
         self._codes = dict(codes)
+        self._persons = persons
         self._sha256 = sha256
         self._schema = schema
         self._rows = rows
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, schema: Schema, required: Iterable[str] | None = None) -> "PublicTable":
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        schema: Schema,
+        required: Iterable[str] | None = None,
+        *,
+        unit: str | None = None,
+    ) -> "PublicTable":
         """Check and copy public rows.
 
         Parameters
@@ -116,6 +145,8 @@ class PublicTable:
             The declared columns.
         required : iterable of str, optional
             The declared columns that the frame must have; all of them by default.
+        unit : str, optional
+            The column that names the person. Where the frame does not have it, each row is a person.
 
         Raises
         ------
@@ -123,7 +154,8 @@ class PublicTable:
             If ``frame`` is no DataFrame.
         SchemaError
             If a required column is absent, a declared one is present several times, a level is not declared,
-            a numeric column holds something else than finite numbers, or a binary one than 0 and 1.
+            a numeric column holds something else than finite numbers, or a binary one than 0 and 1, or a row
+            names no person.
 
         Examples
         --------
@@ -147,7 +179,9 @@ class PublicTable:
             elif cells is not None and isinstance(column, Categorical):
                 texts[name] = _read_texts(cells, column, name)
                 codes[name] = _codes(texts[name], column)
-        return cls(numbers=numbers, codes=codes, sha256=_hash(numbers, texts), schema=schema, rows=len(plain))
+        persons = _read_persons(plain, unit)
+        sha256 = _hash(numbers, texts, persons)
+        return cls(numbers=numbers, codes=codes, persons=persons, sha256=sha256, schema=schema, rows=len(plain))
 
     @property
     def schema(self) -> Schema:
@@ -169,7 +203,8 @@ class PublicTable:
         """SHA-256 of the declared columns, 64 hex digits.
 
         The same values in the same order of rows have the same hash, whatever the types of the columns
-        (1 and 1.0, text and pandas categorical), their order, the index and the undeclared columns.
+        (1 and 1.0, text and pandas categorical), their order, the index and the undeclared columns. Where rows
+        name persons, which rows are whose is part of it, and the names are not.
         """
         return self._sha256
 
@@ -184,7 +219,18 @@ class PublicTable:
             keep &= ~np.isnan(self._numbers[name]) if name in self._numbers else self._codes[name] != _MISSING
         numeric = {name: self._numbers[name][keep] for name in listed if name in self._numbers}
         codes = {name: self._codes[name][keep] for name in listed if name in self._codes}
-        return AdmittedTable(numeric=MappingProxyType(numeric), codes=MappingProxyType(codes), rows=int(keep.sum()))
+        beyond: dict[str, BoolArray] = {}
+        for name in numeric:
+            column = self._schema[name]
+            if isinstance(column, Duration):
+                beyond[name] = numeric[name] > column.horizon
+        return AdmittedTable(
+            numeric=MappingProxyType(numeric),
+            codes=MappingProxyType(codes),
+            rows=int(keep.sum()),
+            beyond=MappingProxyType(beyond),
+            persons=None if self._persons is None else coerce.dense(self._persons[keep]),
+        )
 
     def admitted(self, names: Iterable[str]) -> AdmittedTable:
         """Return the same rows as `raw`, with numbers clipped to the bounds of the schema."""
@@ -194,7 +240,7 @@ class PublicTable:
             column = self._schema[name]
             if isinstance(column, NumericColumn):
                 numeric[name] = column.admit(pd.Series(values))
-        return AdmittedTable(numeric=MappingProxyType(numeric), codes=rows.codes, rows=rows.rows)
+        return replace(rows, numeric=MappingProxyType(numeric))
 
     def __repr__(self) -> str:
         return f"<public table: {len(self.names)} declared columns, {self._rows} rows>"

@@ -1,15 +1,16 @@
 """The private rows: held, admitted through the schema, and shown to nobody."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsIndex, final
 
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
-from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.data.columns import Categorical, NumericColumn
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.data import coerce
+from hdpstats.data.columns import Categorical, Duration, NumericColumn
 from hdpstats.data.schema import Schema
 
 
@@ -26,11 +27,18 @@ class AdmittedTable:
         One code per row for every categorical column, 0 for the reference level.
     rows : int
         The number of rows.
+    beyond : mapping of str to bool array
+        For every duration, where the cell was beyond the horizon: there the number is the horizon, and what happened
+        then was not observed.
+    persons : int64 array, optional
+        Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
     """
 
     numeric: Mapping[str, FloatArray]
     codes: Mapping[str, IntArray]
     rows: int
+    beyond: Mapping[str, BoolArray] = field(default_factory=dict)
+    persons: IntArray | None = None
 
     def __repr__(self) -> str:
         return f"<admitted table: {len(self.numeric)} numeric and {len(self.codes)} categorical columns>"
@@ -74,9 +82,12 @@ def check_unique(places: Mapping[str, list[int]]) -> None:
         )
 
 
-def _select(frame: object, schema: Schema) -> tuple[dict[str, "pd.Series[Any]"], int]:
-    """Return the declared columns of a private frame and its number of rows, looking at labels only."""
-    plain = check_frame(frame, name="private")
+def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
+    return pd.Series(cells.array, dtype=cells.dtype, copy=True)
+
+
+def _select(plain: pd.DataFrame, schema: Schema) -> dict[str, "pd.Series[Any]"]:
+    """Return copies of the declared columns of a private frame, looking at labels only."""
     places = locate(plain, schema)
     missing = [name for name, found in places.items() if not found]
     if missing:
@@ -89,19 +100,39 @@ def _select(frame: object, schema: Schema) -> tuple[dict[str, "pd.Series[Any]"],
             columns=tuple(missing),
         )
     check_unique(places)
-    return {name: plain.iloc[:, place] for name, (place,) in places.items()}, len(plain)
+    return {name: _copy(plain.iloc[:, place]) for name, (place,) in places.items()}
 
 
-def _admit(cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int) -> AdmittedTable:
+def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any]":
+    """Return a copy of the column that names the person, which the schema need not declare."""
+    places = locate(plain, [unit])
+    check_unique(places)
+    if not places[unit]:
+        raise SchemaError(f"the {whose} rows lack the column {unit!r} that names the person (unit=)", columns=(unit,))
+    return _copy(plain.iloc[:, places[unit][0]])
+
+
+def _admit(
+    cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int, unit: "pd.Series[Any] | None"
+) -> AdmittedTable:
     numeric: dict[str, FloatArray] = {}
     codes: dict[str, IntArray] = {}
+    beyond: dict[str, BoolArray] = {}
     for name, series in cells.items():
         column = schema[name]
         if isinstance(column, NumericColumn):
             numeric[name] = column.admit(series)
         elif isinstance(column, Categorical):
             codes[name] = column.admit(series)
-    return AdmittedTable(numeric=MappingProxyType(numeric), codes=MappingProxyType(codes), rows=rows)
+        if isinstance(column, Duration):
+            beyond[name] = column.beyond(series)
+    return AdmittedTable(
+        numeric=MappingProxyType(numeric),
+        codes=MappingProxyType(codes),
+        rows=rows,
+        beyond=MappingProxyType(beyond),
+        persons=None if unit is None else coerce.persons(unit),
+    )
 
 
 @final
@@ -112,30 +143,35 @@ class PrivateTable:
     leaves it is what `admit` returns, to a mechanism.
     """
 
-    __slots__ = ("_cells", "_rows", "_schema")
+    __slots__ = ("_cells", "_rows", "_schema", "_unit")
 
-    def __init__(self, *, cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int) -> None:
+    def __init__(
+        self, *, cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int, unit: "pd.Series[Any] | None"
+    ) -> None:
         self._cells = dict(cells)
         self._schema = schema
         self._rows = rows
+        self._unit = unit
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, schema: Schema) -> "PrivateTable":
+    def from_frame(cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> "PrivateTable":
         """Register private rows. Looks at the labels of columns only, never at cells or their types.
 
         Parameters
         ----------
         frame : DataFrame
-            One row per record. Columns that the schema does not declare are left out.
+            One row per person, or with ``unit`` several. Columns that the schema does not declare are left out.
         schema : Schema
             The declared columns, each of which the frame must have exactly once.
+        unit : str, optional
+            The column that names the person, read by `hdpstats.data.coerce.persons`. The schema need not declare it.
 
         Raises
         ------
         ArgumentError
             If ``frame`` is no DataFrame.
         SchemaError
-            If a declared column is absent or present several times.
+            If a declared column or that of the unit is absent or present several times.
 
         Examples
         --------
@@ -147,9 +183,10 @@ class PrivateTable:
         >>> table.admit(["age"]).numeric["age"]
         array([35., 90., 55.])
         """
-        cells, rows = _select(frame, schema)
-        copies = {name: pd.Series(series.array, dtype=series.dtype, copy=True) for name, series in cells.items()}
-        return cls(cells=copies, schema=schema, rows=rows)
+        plain = check_frame(frame, name="private")
+        cells = _select(plain, schema)
+        named = None if unit is None else select_unit(plain, unit, whose="private")
+        return cls(cells=cells, schema=schema, rows=len(plain), unit=named)
 
     @property
     def schema(self) -> Schema:
@@ -158,13 +195,13 @@ class PrivateTable:
 
     @property
     def rows(self) -> int:
-        """The number of records, valid or not. Public under ``replace_one`` only."""
+        """The number of rows, valid or not. Public under ``replace_one`` and without a unit only."""
         return self._rows
 
     def admit(self, names: Iterable[str]) -> AdmittedTable:
         """Map the named columns through the schema. Undeclared names are a `SchemaError`."""
         listed = check_names(self._schema, names)
-        return _admit({name: self._cells[name] for name in listed}, self._schema, self._rows)
+        return _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._unit)
 
     def __repr__(self) -> str:
         return f"<private table: {len(self._cells)} declared columns>"
