@@ -2,12 +2,14 @@
 
 ``lexer``, ``grammar``, ``wilkinson`` and ``parser`` read a formula, and ``refusals`` says why one cannot be read;
 ``operations``, ``intervals`` and ``expressions`` know what its transforms do to values and to bounds; ``coding`` turns
-categories into columns; ``compiler`` makes the `Design`, which computes the matrix. ``geometry`` whitens and weights
-the rows of a matrix; ``reference`` makes rows from the schema alone, for plans without public rows.
+categories into columns; ``compiler`` makes the `Design`, which computes the matrix. ``survival`` adds the times and
+the event of a survival formula, ``baseline`` the intervals of follow-up and their features. ``geometry`` whitens and
+weights the rows of a matrix; ``reference`` makes rows from the schema alone, for plans without public rows.
 """
 
 from hdpstats.design.compiler import compile_design
 from hdpstats.design.design import Design
 from hdpstats.design.parser import ParsedFormula, parse
+from hdpstats.design.survival import SurvivalDesign, compile_survival
 
-__all__ = ["Design", "ParsedFormula", "compile_design", "parse"]
+__all__ = ["Design", "ParsedFormula", "SurvivalDesign", "compile_design", "compile_survival", "parse"]

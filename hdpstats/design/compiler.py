@@ -18,7 +18,7 @@ from hdpstats.design.coding import coded_levels, dummy_coded
 from hdpstats.design.design import Design, DesignColumn, Level
 from hdpstats.design.expressions import Column, Expression, Factor, Operation, bounds_of, columns_of
 from hdpstats.design.intervals import LARGEST, Interval, multiply
-from hdpstats.design.parser import ParsedFormula, parse
+from hdpstats.design.parser import ParsedFormula, parse, plain_outcome
 from hdpstats.design.refusals import refusal
 
 MOST_COLUMNS = 500
@@ -59,7 +59,13 @@ def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
     (0.0, 6.324555320336759)
     """
     parsed = formula if isinstance(formula, ParsedFormula) else parse(formula)
+    plain_outcome(parsed.left)
     _check_response(parsed.response, schema)
+    return compile_terms(parsed, schema)
+
+
+def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
+    """Return the design of a formula's right side, whatever its outcome; errors are those of `compile_design`."""
     readings = {factor: _reading(factor, schema) for term in parsed.terms for factor in term.factors}
     coded = dummy_coded(
         [term.factors for term in parsed.terms],
@@ -101,7 +107,8 @@ def _assemble(
     )
 
 
-def _declared(name: str, schema: Schema) -> SchemaColumn:
+def declared(name: str, schema: Schema) -> SchemaColumn:
+    """Return the declaration of a column that a formula names."""
     if name in schema:
         return schema[name]
     close = get_close_matches(name, list(schema), n=1)
@@ -111,7 +118,7 @@ def _declared(name: str, schema: Schema) -> SchemaColumn:
 
 
 def _check_response(name: str, schema: Schema) -> None:
-    column = _declared(name, schema)
+    column = declared(name, schema)
     if isinstance(column, Categorical | Weight | Offset):
         reason = f"a {column.kind} column cannot be the outcome"
         raise refusal(name, reason, "choose a binary, continuous or duration column")
@@ -121,7 +128,7 @@ def _reading(factor: Factor, schema: Schema) -> _Reading:
     """Return the levels of a factor that is a category, the expression of one that is a number."""
     if isinstance(factor, Operation):
         return factor
-    column = _declared(factor.name, schema)
+    column = declared(factor.name, schema)
     if isinstance(column, Categorical):
         return column.levels
     if isinstance(factor, Column):
@@ -141,7 +148,7 @@ def _boxes(readings: Iterable[_Reading], schema: Schema) -> Iterator[tuple[str, 
 
 
 def _box(name: str, source: str, schema: Schema) -> Interval:
-    column = _declared(name, schema)
+    column = declared(name, schema)
     if isinstance(column, Weight):
         raise refusal(source, f"{name} is declared as a weight", f'give the model weights="{name}"')
     if isinstance(column, Offset):

@@ -5,7 +5,7 @@ is handed a text of placeholders, ``1 + v0 * v1``, never the user's. Its ``Formu
 left-hand side while parsing. What the placeholders stand for is read by `hdpstats.design.grammar`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -114,6 +114,32 @@ def parse(text: object) -> ParsedFormula:
     >>> [term.source for term in formula.terms], formula.response, formula.intercept
     (['a', 'b', 'a:b'], 'y', False)
     """
+    return _parse(text, plain_outcome)
+
+
+def parse_survival(text: object) -> ParsedFormula:
+    """Read a formula such as ``"Surv(time, event) ~ age"`` or ``"Surv(start, stop, event) ~ age"``.
+
+    The right side is read as by `parse`.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, or takes the intercept away: the baseline hazard is the intercept.
+
+    Examples
+    --------
+    >>> formula = parse_survival("Surv( start,stop, event) ~ a*b")
+    >>> formula.left.columns, formula.canonical
+    (('start', 'stop', 'event'), 'Surv(start, stop, event) ~ 1 + a + b + a:b')
+    """
+    parsed = _parse(text, survival_outcome)
+    if not parsed.intercept:
+        raise refusal("~ 0", "the baseline hazard is the intercept of this model", "leave out 0 and - 1")
+    return parsed
+
+
+def _parse(text: object, outcome: Callable[[LeftSide], LeftSide]) -> ParsedFormula:
     if type(text) is not str:
         raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
     tokens = tokenize(text)
@@ -121,7 +147,7 @@ def parse(text: object) -> ParsedFormula:
     if len(tildes) != 1:
         reason = f"it must stand once in a formula, not {len(tildes)} times"
         raise refusal("~", reason, 'write it between outcome and terms: "y ~ x"')
-    left = plain_outcome(read_left_side(tokens[: tildes[0]]))
+    left = outcome(read_left_side(tokens[: tildes[0]]))
     terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
     _check_outcome_is_apart(left, terms)
     if not terms and not intercept:
@@ -141,13 +167,23 @@ def read_left_side(tokens: Sequence[Token]) -> LeftSide:
     arguments = ["name", *[",", "name"] * (len(names) - 2)]
     if len(names) > 1 and kinds == ["name", "(", *arguments, ")"]:
         return LeftSide(source=source, function=names[0], columns=names[1:])
-    raise _no_plain_outcome(source)
+    remedy = "write y ~ x, or Surv(time, event) ~ x in a survival model, with bare names of columns"
+    raise refusal(source, "the left side is neither a column nor a function of columns", remedy)
 
 
 def plain_outcome(left: LeftSide) -> LeftSide:
     """Return the left side if it is a bare column."""
     if left.function:
         raise _no_plain_outcome(left.source)
+    return left
+
+
+def survival_outcome(left: LeftSide) -> LeftSide:
+    """Return the left side if it is ``Surv(time, event)`` or ``Surv(start, stop, event)`` with different columns."""
+    if left.function != "Surv" or len(left.columns) not in (2, 3):
+        raise _no_survival_outcome(left.source)
+    if len(set(left.columns)) < len(left.columns):
+        raise refusal(left.source, "it names a column twice", "give times and event columns of their own")
     return left
 
 
@@ -175,6 +211,11 @@ def _expand(algebra: str) -> Formula:
 def _no_plain_outcome(source: str) -> FormulaError:
     remedy = "write the bare name of a column of the schema on the left of ~"
     return refusal(source, "this model needs a plain outcome column", remedy)
+
+
+def _no_survival_outcome(source: str) -> FormulaError:
+    remedy = "write Surv(time, event) or Surv(start, stop, event) with bare names of columns"
+    return refusal(source, "this is no time with its event", remedy)
 
 
 def _check_outcome_is_apart(left: LeftSide, terms: Sequence[Term]) -> None:
