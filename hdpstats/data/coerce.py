@@ -206,18 +206,21 @@ def codes(cells: "pd.Series[Any]", *, levels: Sequence[str], other: str) -> IntA
     return np.array(found, dtype=np.int64)[positions]
 
 
-def dense(persons: IntArray) -> IntArray:
-    """Return persons numbered from 0 without gaps, in the order of their numbers; less than 0 (nobody) is -1."""
-    found, inverse = np.unique(np.maximum(persons, -1), return_inverse=True)
-    return np.asarray(inverse - int(found.size > 0 and found[0] == -1), dtype=np.int64)
+def by_appearance(persons: IntArray) -> IntArray:
+    """Return persons numbered from 0 in the order of their first rows; less than 0 (nobody) is -1."""
+    found, first, inverse = np.unique(np.maximum(persons, -1), return_index=True, return_inverse=True)
+    first[found == -1] = -1
+    rank = np.empty(len(found), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(found))
+    return rank[inverse] - int(found.size > 0 and found[0] == -1)
 
 
 def persons(cells: "pd.Series[Any]") -> IntArray:
-    """Return for each cell the number of the person that it names, from 0, and -1 where it names nobody.
+    """Return for each cell the number of the person that it names, and -1 where it names nobody.
 
     Two cells name the same person where their texts are the same (see `text`): 1, 1.0 and "1" are one, "1 " is
     another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers beyond 64 bits) name
-    nobody. Which cells name the same person is a matter of these cells alone; the numbers themselves mean nothing.
+    nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of the column.
 
     >>> persons(pd.Series([7, "7", None, "b", " "], dtype=object))
     array([ 0,  0, -1,  1, -1])
@@ -225,4 +228,4 @@ def persons(cells: "pd.Series[Any]") -> IntArray:
     read, positions = _texts(cells)
     known: dict[str, int] = {}
     found = [-1 if name is None or not name.strip() else known.setdefault(name, len(known)) for name in read]
-    return dense(np.array(found, dtype=np.int64)[positions])
+    return by_appearance(np.array(found, dtype=np.int64)[positions])

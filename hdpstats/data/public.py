@@ -89,14 +89,8 @@ def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None
         digest.update(canonical.dumps([name, kind, len(content)]).encode())
         digest.update(content)
     if persons is not None:
-        digest.update(b"persons" + _by_appearance(persons).astype("<i8").tobytes())
+        digest.update(b"persons" + persons.astype("<i8").tobytes())
     return digest.hexdigest()
-
-
-def _by_appearance(persons: IntArray) -> IntArray:
-    """Return persons numbered in the order of their first rows, so that a hash knows who is who and no name."""
-    _, first, inverse = np.unique(persons, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
 
 
 @final
@@ -229,7 +223,7 @@ class PublicTable:
             codes=MappingProxyType(codes),
             rows=int(keep.sum()),
             beyond=MappingProxyType(beyond),
-            persons=None if self._persons is None else coerce.dense(self._persons[keep]),
+            persons=None if self._persons is None else coerce.by_appearance(self._persons[keep]),
         )
 
     def admitted(self, names: Iterable[str]) -> AdmittedTable:

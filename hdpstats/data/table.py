@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsIndex, final
 
+import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
@@ -112,9 +113,7 @@ def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any
     return _copy(plain.iloc[:, places[unit][0]])
 
 
-def _admit(
-    cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int, unit: "pd.Series[Any] | None"
-) -> AdmittedTable:
+def _admit(cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int, persons: IntArray | None) -> AdmittedTable:
     numeric: dict[str, FloatArray] = {}
     codes: dict[str, IntArray] = {}
     beyond: dict[str, BoolArray] = {}
@@ -131,7 +130,7 @@ def _admit(
         codes=MappingProxyType(codes),
         rows=rows,
         beyond=MappingProxyType(beyond),
-        persons=None if unit is None else coerce.persons(unit),
+        persons=persons,
     )
 
 
@@ -143,18 +142,27 @@ class PrivateTable:
     leaves it is what `admit` returns, to a mechanism.
     """
 
-    __slots__ = ("_cells", "_rows", "_schema", "_unit")
+    __slots__ = ("_cells", "_most_people", "_rows", "_schema", "_unit")
 
     def __init__(
-        self, *, cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int, unit: "pd.Series[Any] | None"
+        self,
+        *,
+        cells: Mapping[str, "pd.Series[Any]"],
+        schema: Schema,
+        rows: int,
+        unit: "pd.Series[Any] | None",
+        most_people: int | None,
     ) -> None:
         self._cells = dict(cells)
         self._schema = schema
         self._rows = rows
         self._unit = unit
+        self._most_people = most_people
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> "PrivateTable":
+    def from_frame(
+        cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None, most_people: int | None = None
+    ) -> "PrivateTable":
         """Register private rows. Looks at the labels of columns only, never at cells or their types.
 
         Parameters
@@ -165,6 +173,8 @@ class PrivateTable:
             The declared columns, each of which the frame must have exactly once.
         unit : str, optional
             The column that names the person, read by `hdpstats.data.coerce.persons`. The schema need not declare it.
+        most_people : int, optional
+            A declared maximum: of more people, the first so many in the order of their first rows are kept.
 
         Raises
         ------
@@ -172,6 +182,15 @@ class PrivateTable:
             If ``frame`` is no DataFrame.
         SchemaError
             If a declared column or that of the unit is absent or present several times.
+
+        Notes
+        -----
+        Let T be the first N people in the order of their first rows. An exchange of one person for another (who may
+        stand elsewhere) leaves the order of the others, so it exchanges at most one person of T for another: where A
+        leaves, the next in the line moves up, and where B comes, the last one moves out, who is the one that moved up
+        or B. So the cut keeps a guarantee under ``replace_one`` as it is. One person more changes T not at all up to N
+        people, and beyond by one who comes and one who goes: the guarantee under ``add_or_remove_one`` is for data of
+        at most N people, and costs twice as much beyond.
 
         Examples
         --------
@@ -184,9 +203,11 @@ class PrivateTable:
         array([35., 90., 55.])
         """
         plain = check_frame(frame, name="private")
+        if unit is None:
+            plain = plain.iloc[:most_people]
         cells = _select(plain, schema)
         named = None if unit is None else select_unit(plain, unit, whose="private")
-        return cls(cells=cells, schema=schema, rows=len(plain), unit=named)
+        return cls(cells=cells, schema=schema, rows=len(plain), unit=named, most_people=most_people)
 
     @property
     def schema(self) -> Schema:
@@ -201,7 +222,13 @@ class PrivateTable:
     def admit(self, names: Iterable[str]) -> AdmittedTable:
         """Map the named columns through the schema. Undeclared names are a `SchemaError`."""
         listed = check_names(self._schema, names)
-        return _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._unit)
+        return _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._persons())
+
+    def _persons(self) -> IntArray | None:
+        if self._unit is None:
+            return None
+        persons = coerce.persons(self._unit)
+        return persons if self._most_people is None else np.where(persons < self._most_people, persons, -1)
 
     def __repr__(self) -> str:
         return f"<private table: {len(self._cells)} declared columns>"

@@ -16,9 +16,11 @@ from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.rows import rows_of
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.relation import Relation
 from hdpstats.queries import LedgerEntry, ObjectiveQuery, ObjectiveRelease, Query, release_from_json
 from hdpstats.sites.firewall import behind_the_wall
 from hdpstats.sites.site import Site
+from hdpstats.sites.terms import Terms
 
 
 @final
@@ -28,11 +30,19 @@ class LocalSite(Site):
     Parameters
     ----------
     frame
-        One row per person. Copied; columns that the schema does not declare are left out.
+        One row per person, or with ``unit`` several. Copied; columns that the schema does not declare are left out.
     schema
         What the custodian declares about the columns.
     ledger
-        The account that every release is charged to.
+        The account that every release is charged to; its relation is the site's.
+    unit
+        The column that names the person. Rows that name nobody contribute nothing.
+    max_rows_per_unit
+        With ``unit``: the most rows of one person that a model uses.
+    n_max
+        With ``unit`` or under ``add_or_remove_one``: the declared maximum of people. It stands for their number, which
+        is never read, wherever a constant is fixed. Of more people the first n_max are kept (see
+        `hdpstats.data.table.PrivateTable.from_frame`), so leave room.
 
     Notes
     -----
@@ -40,12 +50,24 @@ class LocalSite(Site):
     against everybody who sees only them. Against the analyst himself the rows belong in another process.
     """
 
-    def __init__(self, frame: pd.DataFrame, *, schema: Schema, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        schema: Schema,
+        ledger: Ledger,
+        unit: str | None = None,
+        max_rows_per_unit: int | None = None,
+        n_max: int | None = None,
+    ) -> None:
         if not isinstance(schema, Schema):
             raise ArgumentError("schema must be an hdp.Schema", argument="schema")
         if not isinstance(ledger, Ledger):
             raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
-        self._table = PrivateTable.from_frame(frame, schema)
+        self._terms = Terms.declared(
+            relation=ledger.relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max
+        )
+        self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit, most_people=self._terms.n_max)
         self._ledger = ledger
 
     @property
@@ -55,8 +77,13 @@ class LocalSite(Site):
 
     @property
     def records(self) -> int:
-        """The number of private records."""
-        return self._table.rows
+        """The public number of people: that of the rows under ``replace_one`` without a unit, else ``n_max``."""
+        return self._table.rows if self._terms.n_max is None else self._terms.n_max
+
+    @property
+    def terms(self) -> Terms:
+        """Who is protected, under the ledger's relation."""
+        return self._terms
 
     @property
     def ledger(self) -> Ledger:
@@ -85,6 +112,8 @@ class LocalSite(Site):
 
     def _prepare(self, query: ObjectiveQuery) -> tuple[Design, objective.Calibration]:
         """Check everything that can be checked without a row, and fix every constant."""
+        if self.unit is not None or self.relation is not Relation.REPLACE_ONE:
+            raise MechanismError("objective perturbation is proved here for replace_one and one row per person only")
         if query.schema_sha256 != self.schema.sha256:
             raise SiteError("the query was written for another schema than this site's; ask the custodian for it")
         design = compile_design(query.formula, self.schema)
@@ -132,4 +161,4 @@ class LocalSite(Site):
         return replace(release, entry=entry)
 
     def __repr__(self) -> str:
-        return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns>"
+        return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns; {self._terms}>"

@@ -1,9 +1,12 @@
 """What every site is, wherever it stands: in this process, in another, across the Internet."""
 
 from abc import ABC, abstractmethod
+from typing import final
 
 from hdpstats.data.schema import Schema
+from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Query, Release
+from hdpstats.sites.terms import Terms
 
 
 class Site(ABC):
@@ -20,7 +23,30 @@ class Site(ABC):
     @property
     @abstractmethod
     def records(self) -> int:
-        """The number of private records: public under ``replace_one``."""
+        """The public number of people: that of the rows under ``replace_one`` without a unit, else as declared."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> Terms:
+        """Who is protected, and what is declared about the number of people and of their rows: public."""
+
+    @final
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours."""
+        return self.terms.relation
+
+    @final
+    @property
+    def unit(self) -> str | None:
+        """The column that names the person, None where every row is a person."""
+        return self.terms.unit
+
+    @final
+    @property
+    def most_rows(self) -> int:
+        """The most rows of one person that a model uses; 1 without a unit."""
+        return self.terms.most_rows
 
     @abstractmethod
     def answer(self, query: Query) -> Release:

@@ -16,6 +16,7 @@ from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.site import Site
+from hdpstats.sites.terms import Terms
 
 Private = pd.DataFrame | str | PathLike[str] | Site | None
 
@@ -27,8 +28,8 @@ class Study:
     Parameters
     ----------
     private
-        The private records, one row per person: a DataFrame, the path of a Parquet file, or a `Site`. None allows
-        `fit_public` and `plan` only.
+        The private records, one row per person (or several, see ``unit``): a DataFrame, the path of a Parquet file, or
+        a `Site`. None allows `fit_public` and `plan` only.
     public
         Records that anybody may see, with the schema's columns (the outcome may be missing: then they give the geometry
         only). They must not contain private persons.
@@ -40,8 +41,17 @@ class Study:
         Instead of a ledger: a total for an account that lasts as long as this process.
     relation
         ``"replace_one"``: one person's record may be any other, the number of records is public.
+        ``"add_or_remove_one"``: one person may be there or not, the number is never read; it needs ``n_max``.
     unit
-        The protected unit is a person, and a person has one row; other units are not offered.
+        The column that names the person, where a person has several rows; all rows of a person are protected together.
+        The schema need not declare it. Cells are read as text (1, 1.0 and "1" are one person); private rows that name
+        nobody contribute nothing; public rows may lack the column: then each is a person.
+    max_rows_per_unit
+        With ``unit``: the most rows of one person that a model uses, the earliest ones. A public choice.
+    n_max
+        With ``unit`` or under ``add_or_remove_one``: the declared maximum of people, which stands for their number
+        wherever a constant is fixed. Of more people the first n_max are kept, and under ``add_or_remove_one`` the
+        guarantee then doubles: leave room.
 
     Raises
     ------
@@ -55,7 +65,7 @@ class Study:
     >>> schema = Schema(age=Continuous(20, 90), event=Binary())
     >>> private = pd.DataFrame({"age": [35, 61], "event": [0, 1]})
     >>> Study(private=private, schema=schema, budget=Budget(epsilon=1))
-    <study: private records at 1 site, no public rows, 2 declared columns>
+    <study: private records at 1 site, no public rows, 2 declared columns; replace_one, one row per person>
     """
 
     def __init__(
@@ -68,18 +78,17 @@ class Study:
         budget: Budget | None = None,
         relation: str = "replace_one",
         unit: str | None = None,
+        max_rows_per_unit: int | None = None,
+        n_max: int | None = None,
     ) -> None:
-        self._relation = _relation(relation)
-        if unit is not None:
-            raise ArgumentError(
-                "unit must be None: a person has one row here; aggregate repeated rows to one per person first",
-                argument="unit",
-            )
+        self._terms = _terms(private, relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max)
         if public is not None and public is private:
             raise ArgumentError("public must be other records than private, not the same object", argument="public")
         self._schema = _schema(schema, private)
-        self._site = _site(private, schema=self._schema, ledger=ledger, budget=budget, relation=self._relation)
-        self._public = None if public is None else PublicTable.from_frame(public, self._schema, required=())
+        self._site = _site(private, schema=self._schema, ledger=ledger, budget=budget, terms=self._terms)
+        self._public = (
+            None if public is None else PublicTable.from_frame(public, self._schema, required=(), unit=self._terms.unit)
+        )
 
     @property
     def schema(self) -> Schema:
@@ -99,7 +108,22 @@ class Study:
     @property
     def relation(self) -> Relation:
         """The neighbouring relation."""
-        return self._relation
+        return self._terms.relation
+
+    @property
+    def unit(self) -> str | None:
+        """The column that names the person, None where every row is a person."""
+        return self._terms.unit
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of one person that a model uses; 1 without a unit."""
+        return self._terms.most_rows
+
+    @property
+    def records(self) -> int | None:
+        """The public number of people: the site's, else the declared one; None where neither is known."""
+        return self._terms.n_max if self._site is None else self._site.records
 
     @property
     def ledger(self) -> Ledger:
@@ -111,21 +135,23 @@ class Study:
     def __repr__(self) -> str:
         private = "no private records" if self._site is None else "private records at 1 site"
         public = "no public rows" if self._public is None else f"{self._public.rows} public rows"
-        return f"<study: {private}, {public}, {len(self._schema)} declared columns>"
+        return f"<study: {private}, {public}, {len(self._schema)} declared columns; {self._terms}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>{self._schema._repr_html_()}"
 
 
-def _relation(relation: object) -> Relation:
-    named = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
-    if named is not Relation.REPLACE_ONE:
-        raise ArgumentError(
-            "relation must be 'replace_one': 'add_or_remove_one' hides the number of records, which the calibration "
-            "here reads; it needs a declared maximum and a paid noisy count",
-            argument="relation",
-        )
-    return named
+def _terms(private: Private, *, relation: object, unit: object, max_rows_per_unit: object, n_max: object) -> Terms:
+    if not isinstance(private, Site):
+        return Terms.declared(relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max)
+    if (unit, max_rows_per_unit, n_max) != (None, None, None):
+        message = "unit, max_rows_per_unit and n_max belong to private rows; a site brings its own"
+        raise ArgumentError(message, argument="unit")
+    default = Relation.REPLACE_ONE.value
+    if choice(relation, name="relation", options=[each.value for each in Relation]) not in (default, private.relation):
+        message = f"relation must be the site's own, {private.relation.value!r}, not {relation!r}; leave it out"
+        raise ArgumentError(message, argument="relation")
+    return private.terms
 
 
 def _schema(schema: Schema | None, private: Private) -> Schema:
@@ -142,7 +168,7 @@ def _schema(schema: Schema | None, private: Private) -> Schema:
 
 
 def _site(
-    private: Private, *, schema: Schema, ledger: Ledger | None, budget: Budget | None, relation: Relation
+    private: Private, *, schema: Schema, ledger: Ledger | None, budget: Budget | None, terms: Terms
 ) -> Site | None:
     if private is None or isinstance(private, Site):
         if ledger is not None or budget is not None:
@@ -160,14 +186,19 @@ def _site(
     if budget is not None:
         if not isinstance(budget, Budget):
             raise ArgumentError("budget must be an hdp.Budget", argument="budget")
-        ledger = Ledger(None, dataset="private", epsilon=budget.epsilon, delta=budget.delta, relation=relation.value)
+        ledger = Ledger(
+            None, dataset="private", epsilon=budget.epsilon, delta=budget.delta, relation=terms.relation.value
+        )
     if not isinstance(ledger, Ledger):
         raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
-    if ledger.relation != relation.value:
+    if ledger.relation != terms.relation.value:
         raise ArgumentError(
-            f"relation must be the ledger's own, {ledger.relation!r}, not {relation.value!r}", argument="relation"
+            f"relation must be the ledger's own, {ledger.relation!r}, not {terms.relation.value!r}", argument="relation"
         )
-    return LocalSite(frame, schema=schema, ledger=ledger)
+    most_rows = None if terms.unit is None else terms.most_rows
+    return LocalSite(
+        frame, schema=schema, ledger=ledger, unit=terms.unit, max_rows_per_unit=most_rows, n_max=terms.n_max
+    )
 
 
 def _frame(private: pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:

@@ -115,7 +115,7 @@ def test_a_site_checks_what_it_is_made_of(ledger, argument):
 
 
 def test_a_site_shows_no_number_of_records(site):
-    assert repr(site) == "<local site: data set 'trial', 6 declared columns>"
+    assert repr(site) == "<local site: data set 'trial', 6 declared columns; replace_one, one row per person>"
 
 
 def test_another_version_of_the_data_is_another_release_on_the_same_account(tmp_path, query):
