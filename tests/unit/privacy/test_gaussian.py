@@ -36,7 +36,10 @@ def quadrature(epsilon, mu):
         def excess(x):
             return (mpmath.exp(-((x - mu) ** 2) / 2) - mpmath.exp(epsilon - x * x / 2)) / mpmath.sqrt(2 * mpmath.pi)
 
-        return mpmath.quad(excess, [a, *(a + mpmath.mpf(2) ** k / (16 + 16 * a) for k in range(14))])
+        size = excess(a + 1 / (1 + a))  # quad stops at an absolute error
+        return size * mpmath.quad(
+            lambda x: excess(x) / size, [a, *(a + mpmath.mpf(2) ** k / (16 + 16 * a) for k in range(14))]
+        )
 
 
 def as_mpf(value):
