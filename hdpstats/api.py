@@ -2,6 +2,7 @@
 
 from hdpstats import __version__
 from hdpstats import audit as audit
+from hdpstats import simulate as simulate
 from hdpstats._base.errors import (
     ArgumentError,
     BudgetError,
@@ -52,4 +53,5 @@ __all__ = [
     "audit",
     "datasets",
     "mechanisms",
+    "simulate",
 ]

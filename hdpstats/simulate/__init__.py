@@ -1,0 +1,9 @@
+"""Seeded simulations: trials with a known truth, and published algorithms reproduced. Nothing here is private.
+
+For public or synthetic data only: numpy generators from a seed, exact fits, no ledger.
+"""
+
+from hdpstats.simulate import nguyen_hui as nguyen_hui
+from hdpstats.simulate.trials import DiscreteTrial, discrete_trial, eight_interval_trial, unit_ball_trial
+
+__all__ = ["DiscreteTrial", "discrete_trial", "eight_interval_trial", "nguyen_hui", "unit_ball_trial"]
