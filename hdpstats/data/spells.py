@@ -120,23 +120,23 @@ def spells(
     end = np.clip(stop, 0.0, grid.horizon)
     late = beyond | (stop > grid.horizon)
     cause = np.where((event > 0) & ~late, event, 0).astype(np.int64)
-    leaves = grid.interval_of(end)
+    enters, leaves = grid.interval_of(begin), grid.interval_of(end)
     if start is None:
         leaves = np.maximum(leaves, 1)
-    valid = (end > begin) if start is not None else np.ones(rows, dtype=np.bool_)
-    if person is None:
-        order, people = np.flatnonzero(valid), rows
-        whose = order
-    else:
-        order = np.lexsort((cause, end, begin, person))
-        order, people = order[(valid & (person >= 0))[order]], int(person.max(initial=-1)) + 1
-        whose = person[order]
+    if person is None:  # each row is a person: steps 2 to 4 compare nothing
+        kept = np.flatnonzero(enters < leaves)
+        return Spells(row=kept, person=kept, entry=enters[kept], exit=leaves[kept], cause=cause[kept], people=rows)
+    order = np.lexsort((cause, end, begin, person))
+    forward = (end > begin) if start is not None else np.ones(rows, dtype=np.bool_)
+    order = order[(forward & (person >= 0))[order]]
+    people = int(person.max(initial=-1)) + 1
+    whose = person[order]
     entry, exit_, cause = _at_risk(
-        whose=whose, enters=grid.interval_of(begin[order]), leaves=leaves[order], cause=cause[order], people=people
+        whose=whose, enters=enters[order], leaves=leaves[order], cause=cause[order], people=people
     )
-    kept = _first(entry < exit_, whose=whose, most=most_rows)
+    first = _first(entry < exit_, whose=whose, most=most_rows)
     return Spells(
-        row=order[kept], person=whose[kept], entry=entry[kept], exit=exit_[kept], cause=cause[kept], people=people
+        row=order[first], person=whose[first], entry=entry[first], exit=exit_[first], cause=cause[first], people=people
     )
 
 
