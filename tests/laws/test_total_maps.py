@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hdpstats.data import coerce
 from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, NumericColumn, Offset, Weight
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
@@ -157,3 +158,70 @@ def test_missing_cells_take_the_declared_value(name):
     admitted = column.admit(objects([None, math.nan, pd.NA, pd.NaT]))
     expected = column.missing if isinstance(column, NumericColumn) else column.levels.index(column.other)
     assert admitted.tolist() == [expected] * 4
+
+
+def partition(cells):
+    """Return which cells name the same person: for each the place of the first such cell, -1 where it is nobody."""
+    with np.errstate(all="raise"):
+        found = coerce.persons(cells).tolist()
+    assert sorted(set(found) - {-1}) == list(range(len(set(found) - {-1})))
+    assert all(number <= max(found[:place], default=-1) + 1 for place, number in enumerate(found)), "by appearance"
+    return [-1 if number < 0 else found.index(number) for number in found]
+
+
+@given(cells=TYPED, odd=CELLS)
+@settings(max_examples=300, deadline=None)
+def test_a_cell_changes_nobody_elses_name(cells, odd):
+    before = partition(cells)
+    after = partition(objects([*cells.astype(object).tolist(), odd]))
+    assert after[:-1] == before
+    assert after[-1] in {-1, len(before), *before}
+
+
+@given(cells=st.lists(CELLS, max_size=8))
+@settings(max_examples=300, deadline=None)
+def test_whether_a_time_was_beyond_the_horizon_is_a_matter_of_its_own_cell(cells):
+    column = SCHEMA["time"]
+    with np.errstate(all="raise"):
+        beyond = column.beyond(objects(cells))
+        alone = [bool(column.beyond(objects([cell]))[0]) for cell in cells]
+    assert beyond.tolist() == alone
+    assert bool((column.admit(objects(cells))[beyond] == 30.0).all())
+
+
+ROWS_OF_PEOPLE = st.lists(st.sampled_from("abcdefgh"), max_size=14)
+
+
+def kept(names, *, most, unit):
+    """Return the people that a table of at most ``most`` people keeps: by name, or by row where each is a person."""
+    frame = pd.DataFrame({"id": names, "age": np.arange(len(names)) % 70 + 20.0}, index=range(len(names)))
+    table = PrivateTable.from_frame(frame, Schema(age=SCHEMA["age"]), unit=unit, most_people=most).admit(["age"])
+    if table.persons is None:
+        return set(names[: table.rows])
+    return {name for name, person in zip(names, table.persons, strict=True) if person >= 0}
+
+
+@given(names=ROWS_OF_PEOPLE, most=st.integers(1, 6), data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_cut_to_the_most_people_exchanges_one_person_where_one_is_exchanged(names, most, data):
+    gone = data.draw(st.sampled_from(names)) if names else None
+    rest = [name for name in names if name != gone]
+    new = rest.copy()
+    for _ in range(data.draw(st.integers(0, 3))):
+        new.insert(data.draw(st.integers(0, len(new))), data.draw(st.sampled_from(["z", "z", None, math.nan])))
+    before, after = kept(names, most=most, unit="id"), kept(new, most=most, unit="id")
+    assert len(after) <= most
+    assert len(before - after) <= 1
+    assert len(after - before) <= 1
+    if len(set(names)) <= most:
+        assert before == set(names)
+
+
+@given(rows=st.integers(0, 9), most=st.integers(1, 6), place=st.integers(0, 9))
+def test_a_cut_to_the_most_rows_exchanges_one_row_at_most(rows, most, place):
+    names = [f"row {number}" for number in range(rows)]
+    more = [*names[:place], "new", *names[place:]]
+    before, after = kept(names, most=most, unit=None), kept(more, most=most, unit=None)
+    assert len(after) == min(rows + 1, most)
+    assert len(before - after) <= (1 if rows >= most else 0)
+    assert after - before <= {"new"}

@@ -238,3 +238,61 @@ def test_admit_of_each_kind():
     assert Weight(5).admit(cells).tolist() == [1, 0, 1, 0.5, 5, 0, 1, 1, 5, 0]
     assert Offset(-2, 2).admit(cells).tolist() == [1, 0, 1, 0.5, 2, -2, 0, 0, 2, -2]
     assert Categorical(["0", "1", "x"], other="1").admit(cells).tolist() == [1, 0, 1, 1, 1, 1, 1, 2, 1, 1]
+
+
+HOSTILE_TIMES = [
+    (-3, 0.0, False),
+    (-math.inf, 0.0, False),
+    (-0.0, 0.0, False),
+    (0, 0.0, False),
+    (5e-324, 5e-324, False),
+    (Decimal("2.5"), 2.5, False),
+    ("2.5", 2.5, False),
+    (" 5 ", 5.0, False),
+    (5, 5.0, False),
+    (math.nextafter(5.0, 6.0), 5.0, True),
+    ("5.1", 5.0, True),
+    ("1e400", 5.0, True),
+    (Decimal("1e999999"), 5.0, True),
+    (10**400, 5.0, True),
+    (math.inf, 5.0, True),
+    (math.nan, 4.0, False),
+    (None, 4.0, False),
+    (pd.NaT, 4.0, False),
+    ("", 4.0, False),
+    ("soon", 4.0, False),
+    (pd.Timestamp("2020-01-01"), 4.0, False),
+    (pd.Timedelta(days=9), 4.0, False),
+    (np.datetime64("2020"), 4.0, False),
+    (1j, 4.0, False),
+    ([9.0], 4.0, False),
+    (True, 1.0, False),
+]
+
+
+def test_times_of_every_sort_are_a_time_up_to_the_horizon_and_whether_it_was_beyond():
+    column = Duration(5, missing=4)
+    cells = pd.Series([cell for cell, _, _ in HOSTILE_TIMES], dtype=object)
+    assert column.admit(cells).tolist() == [admitted for _, admitted, _ in HOSTILE_TIMES]
+    assert column.beyond(cells).tolist() == [beyond for _, _, beyond in HOSTILE_TIMES]
+    for cell, _, beyond in HOSTILE_TIMES:
+        alone = np.empty(1, dtype=object)
+        alone[0] = cell
+        assert column.beyond(pd.Series(alone, dtype=object)).tolist() == [beyond]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (pd.Series([4, 5, 6]), [False, False, True]),
+        (pd.Series([4, None, 6], dtype="Int64"), [False, False, True]),
+        (pd.Series([4.0, None, 6.0]).astype("float64[pyarrow]"), [False, False, True]),
+        (pd.Series([4.0, math.nan, math.inf]), [False, False, True]),
+        (pd.Series(["4", "6", None], dtype="string"), [False, True, False]),
+        (pd.Series(pd.to_timedelta([1, 9], unit="D")), [False, False]),
+        (pd.Series([], dtype=float), []),
+    ],
+)
+def test_beyond_is_read_from_typed_columns_too(cells, expected):
+    found = Duration(5).beyond(cells)
+    assert (found.dtype, found.tolist()) == (np.bool_, expected)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError, SchemaError
-from hdpstats.data.columns import Binary, Categorical, Continuous
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 
@@ -153,3 +153,49 @@ def test_the_hash_holds_the_names_of_the_columns():
         pd.DataFrame({"a": [1, 2, 3, 4]}),
     ]
     assert len({PublicTable.from_frame(public, schema, required=[]).sha256 for public in frames}) == len(frames)
+
+
+LONG = Schema(time=Duration(10), event=Binary())
+
+
+def long_form(**changes):
+    columns = {"id": [7, 3, 7, 5], "time": [5.0, math.nan, 12.0, 10.0], "event": [0, 1, 1, 1]}
+    return pd.DataFrame({**columns, **changes})
+
+
+def test_public_times_are_kept_and_marked_beyond_the_horizon():
+    public = PublicTable.from_frame(long_form(), LONG)
+    for rows, times in ((public.raw(LONG), [5.0, 12.0, 10.0]), (public.admitted(LONG), [5.0, 10.0, 10.0])):
+        assert rows.numeric["time"].tolist() == times
+        assert {name: cells.tolist() for name, cells in rows.beyond.items()} == {"time": [False, True, False]}
+        assert rows.persons is None
+    assert dict(public.raw(["event"]).beyond) == {}
+
+
+def test_public_people_are_numbered_in_the_rows_that_are_left():
+    public = PublicTable.from_frame(long_form(), LONG, unit="id")
+    assert public.raw(["event"]).persons.tolist() == [0, 1, 0, 2]
+    assert public.raw(LONG).persons.tolist() == public.admitted(LONG).persons.tolist() == [0, 0, 1]
+    without = PublicTable.from_frame(long_form().drop(columns="id"), LONG, unit="id")
+    assert without.raw(LONG).persons is None
+
+
+@pytest.mark.parametrize("nobody", [None, math.nan, " ", pd.Timestamp("2020-01-01"), 10**400])
+def test_public_rows_that_name_nobody_are_an_error(nobody):
+    cells = pd.Series([7, nobody, 7, 5], dtype=object)
+    with pytest.raises(SchemaError, match=r"public column 'id', row 1: .* names no person; .* leave the column 'id'"):
+        PublicTable.from_frame(long_form(id=cells), LONG, unit="id")
+    assert PublicTable.from_frame(long_form(id=cells), LONG).rows == 4
+    twice = pd.concat([long_form(), long_form()[["id"]]], axis=1)
+    with pytest.raises(SchemaError, match="several columns are called 'id'"):
+        PublicTable.from_frame(twice, LONG, unit="id")
+
+
+def test_the_hash_knows_who_is_who_and_no_name():
+    def sha256(cells, unit="id"):
+        return PublicTable.from_frame(long_form(id=cells), LONG, unit=unit).sha256
+
+    assert sha256([7, 3, 7, 5]) == sha256(["x", "b", "x", "a"]) == sha256([1.0, 2.0, 1.0, 0.0])
+    found = {sha256([7, 3, 7, 5]), sha256([7, 3, 5, 7]), sha256([7, 3, 1, 5]), sha256([7, 3, 7, 5], None)}
+    assert len(found) == 4
+    assert sha256([7, 3, 7, 5], None) == PublicTable.from_frame(long_form().drop(columns="id"), LONG, unit="id").sha256

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError, SchemaError
-from hdpstats.data.columns import Binary, Categorical, Continuous
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
 
@@ -201,3 +201,68 @@ def test_one_cell_cannot_be_told_from_the_outside():
         assert table.rows == 3
         for name, values in found.items():
             assert [values[0], values[2]] == [EXPECTED[name][0], EXPECTED[name][2]]
+
+
+TIMES = Schema(time=Duration(10), entry=Duration(20, missing=0), event=Binary())
+
+
+def long_form():
+    return pd.DataFrame(
+        {
+            "patient": ["b", "a", None, "a", "c"],
+            "time": [5.0, 11.0, 12.0, math.inf, math.nan],
+            "entry": [11.0, 21.0, math.nan, -1.0, 0.0],
+            "event": [1, 1, 0, 2, 1],
+        }
+    )
+
+
+def test_a_table_says_what_was_beyond_the_horizon():
+    rows = PrivateTable.from_frame(long_form(), TIMES).admit(["time", "event"])
+    assert rows.numeric["time"].tolist() == [5.0, 10.0, 10.0, 10.0, 10.0]
+    assert {name: cells.tolist() for name, cells in rows.beyond.items()} == {"time": [False, True, True, True, False]}
+    with pytest.raises(TypeError):
+        rows.beyond["time"] = rows.beyond["time"]
+    both = PrivateTable.from_frame(long_form(), TIMES).admit(TIMES).beyond
+    assert both["entry"].tolist() == [False, True, False, False, False]
+
+
+def test_a_table_says_whose_rows_are_whose():
+    assert PrivateTable.from_frame(long_form(), TIMES).admit(TIMES).persons is None
+    table = PrivateTable.from_frame(long_form(), TIMES, unit="patient")
+    assert table.admit([]).persons.tolist() == [0, 1, -1, 1, 2]
+    assert repr(table) == "<private table: 3 declared columns>"
+    declared = Schema({**TIMES, "patient": Categorical(["a", "b"])})
+    rows = PrivateTable.from_frame(long_form(), declared, unit="patient").admit(declared)
+    assert rows.persons.tolist() == [0, 1, -1, 1, 2]
+    assert rows.codes["patient"].tolist() == [1, 0, 0, 0, 0]
+
+
+def test_a_table_keeps_its_own_copy_of_who_is_who():
+    changing = long_form()
+    table = PrivateTable.from_frame(changing, TIMES, unit="patient")
+    changing["patient"] = "z"
+    changing.loc[:, "patient"] = "y"
+    assert table.admit([]).persons.tolist() == [0, 1, -1, 1, 2]
+
+
+def test_the_column_that_names_the_person_is_there_once():
+    with pytest.raises(SchemaError, match=r"private rows lack the column 'id' that names the person"):
+        PrivateTable.from_frame(long_form(), TIMES, unit="id")
+    twice = pd.concat([long_form(), long_form()[["patient"]]], axis=1)
+    with pytest.raises(SchemaError, match="several columns are called 'patient'"):
+        PrivateTable.from_frame(twice, TIMES, unit="patient")
+    assert PrivateTable.from_frame(twice, TIMES).rows == 5
+
+
+def test_the_first_people_are_kept_of_too_many():
+    cut = [PrivateTable.from_frame(long_form(), TIMES, unit="patient", most_people=most) for most in (1, 2, 3, 9)]
+    assert [table.admit([]).persons.tolist() for table in cut] == [
+        [0, -1, -1, -1, -1],
+        [0, 1, -1, 1, -1],
+        [0, 1, -1, 1, 2],
+        [0, 1, -1, 1, 2],
+    ]
+    alone = PrivateTable.from_frame(long_form(), TIMES, most_people=2).admit(["time"])
+    assert (alone.rows, alone.numeric["time"].tolist()) == (2, [5.0, 10.0])
+    assert PrivateTable.from_frame(long_form(), TIMES, most_people=9).admit([]).rows == 5
