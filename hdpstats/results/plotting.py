@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError
-from hdpstats.display.plots import COLOURS, pyplot
+from hdpstats.display.plots import COLOURS, GREY, axes_of
 from hdpstats.inference.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -16,18 +15,18 @@ _MARKERS: Final = ("o", "s", "^", "D")
 
 
 def plot_coefficients(
-    estimates: Sequence[Estimate], *, label: str, exponentiate: bool, ax: "Axes | None" = None
+    estimates: Sequence[Estimate], places: Sequence[int], *, label: str, exponentiate: bool, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw 95 % intervals of the coefficients, one colour per estimate, the first estimate on top.
+    """Draw 95 % intervals of the coefficients at some places, one colour per estimate, the first estimate on top.
 
     The intercept is left out where there are other coefficients: it is on another scale.
     """
     terms = estimates[0].terms
-    shown = [place for place, term in enumerate(terms) if term != "Intercept"] or list(range(len(terms)))
-    axes = _axes(ax, lines=len(shown) * len(estimates))
+    shown = [place for place in places if terms[place] != "Intercept"] or list(range(len(terms)))
+    axes = axes_of(ax, width=7.0, height=1.2 + 0.28 * max(len(shown) * len(estimates), 3))
     scale = np.exp if exponentiate else np.asarray
     step = 0.6 / len(estimates)
-    styles = zip(COLOURS, _MARKERS, strict=True)
+    styles = zip(COLOURS, _MARKERS, strict=False)
     for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, styles, strict=False)):
         limits = estimate.conf_int(0.05).to_numpy()[shown]
         value = scale(estimate.values[shown])
@@ -36,7 +35,7 @@ def plot_coefficients(
         axes.errorbar(
             value, height, xerr=reach, fmt=marker, color=colour, markersize=5, capsize=2, label=estimate.label
         )
-    axes.axvline(1.0 if exponentiate else 0.0, color="#767676", linewidth=0.8, zorder=0)
+    axes.axvline(1.0 if exponentiate else 0.0, color=GREY, linewidth=0.8, zorder=0)
     if exponentiate:
         _ratio_axis(axes)
     axes.set_yticks(range(len(shown)), [terms[place] for place in shown])
@@ -45,20 +44,6 @@ def plot_coefficients(
     if len(estimates) > 1:
         axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(estimates))
     return axes
-
-
-def _axes(ax: "Axes | None", *, lines: int) -> "Axes":
-    """Return the given axes, or those of a new figure with room for a number of lines."""
-    module = pyplot()
-    from matplotlib.axes import Axes
-
-    if ax is None:
-        size = (7.0, 1.2 + 0.28 * max(lines, 3))
-        fresh: Axes = module.figure(figsize=size, layout="constrained", facecolor="white").add_subplot()
-        return fresh
-    if not isinstance(ax, Axes):
-        raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
-    return ax
 
 
 def _ratio_axis(axes: "Axes") -> None:

@@ -1,5 +1,6 @@
 """The result of a fit: one class for every model."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,9 +13,19 @@ from hdpstats._base.validation import real
 from hdpstats.data.schema import Schema
 from hdpstats.display import EscapedSummary, details, element
 from hdpstats.inference.estimate import Estimate
+from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import LedgerEntry, Query, Release
-from hdpstats.results import disclosure, plotting, prediction, refused, serialization, tables
+from hdpstats.results import (
+    disclosure,
+    plotting,
+    prediction,
+    refused,
+    serialization,
+    survival,
+    survival_plots,
+    tables,
+)
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.summary import NO_PRIVATE_RECORD, summarise
 
@@ -46,6 +57,8 @@ class Result:
         What the site answered.
     guarantee : Guarantee or None
         What the release promises to every person in the private records.
+    public_check : PublicCheck or None
+        How a hazard model does on the public rows: concordance, Brier scores, calibration.
 
     Raises
     ------
@@ -88,6 +101,7 @@ class Result:
     query: Query | None
     release: Release | None
     guarantee: Guarantee | None
+    public_check: PublicCheck | None = None
 
     def __post_init__(self) -> None:
         """Refuse a release without a guarantee and a guarantee without a release."""
@@ -150,6 +164,7 @@ class Result:
             parts=self._parts(),
             release=self.release,
             guarantee=self.guarantee,
+            check=self.public_check,
             alpha=real(alpha, name="alpha", lower=0.001, upper=0.999),
         )
 
@@ -169,7 +184,8 @@ class Result:
         """Return odds ratios by term: estimate, conf_low, conf_high, std_error.
 
         The limits are the exponentials of the coefficient's limits; the standard error is the delta method's. The
-        exponential of the intercept is the odds where every covariate is 0.
+        exponential of the intercept is the odds where every covariate is 0. In a hazard model the odds are those of an
+        event in an interval, and the baseline is left out.
 
         Raises
         ------
@@ -178,8 +194,19 @@ class Result:
         """
         return tables.ratios(self.facts, self.estimate, kind="odds ratio", alpha=alpha)
 
+    def hazard_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return hazard ratios of the covariates: estimate, conf_low, conf_high, std_error.
+
+        With the complementary log-log link they are ratios of the hazards in continuous time, as in Cox's model,
+        whatever the intervals (Prentice and Gloeckler 1978). ArgumentError for any other link.
+        """
+        return tables.ratios(self.facts, self.estimate, kind="hazard ratio", alpha=alpha)
+
     def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
         """Predict the mean of the outcome (a probability for a binary one) of public rows.
+
+        A hazard model has no such mean, and software differs in what ``predict`` gives for one (a linear predictor in
+        R, a relative hazard in statsmodels): ask `predict_survival`, `predict_hazard` or `predict_median`.
 
         Parameters
         ----------
@@ -203,14 +230,89 @@ class Result:
         SchemaError
             If a column is absent, a level is not declared or a transform is not defined for a value.
         ArgumentError
-            If ``frame`` is no DataFrame or a coefficient is not identified.
+            If ``frame`` is no DataFrame, a coefficient is not identified, or this is a hazard model.
         """
         return prediction.predict(
             facts=self.facts, schema=self.schema, estimate=self.estimate, frame=frame, ci=ci, alpha=alpha
         )
 
+    def baseline_hazard(self, alpha: float = 0.05, at: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return the probability of the event in each interval for those who reach it, where every covariate is 0.
+
+        ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
+        conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
+        """
+        return survival.baseline_hazard(self._fitted(), at, alpha=alpha)
+
+    def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
+
+        Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
+        conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
+        """
+        return survival.predict_hazard(self._fitted(), frame, ci=ci, alpha=alpha)
+
+    def predict_survival(
+        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        r"""Return the probability that nothing has happened to public rows by certain times.
+
+        :math:`S(t) = \prod_s (1 - \sum_k p_{ks})` over the intervals that have ended by ``t``, with the hazards
+        :math:`p_{ks}` of all causes: a step function that is 1 at time 0 and falls at the ends of intervals.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Public rows as for `predict`; outcome and entry times are not needed.
+        times : number or iterable of numbers, optional
+            Times from 0 up to the horizon; 0 and the end of every interval by default.
+        ci : bool
+            Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal law. They
+            allow for sampling and privacy noise (`cov_params`), and are NaN where the standard errors are.
+        alpha : float
+            One minus the level of the limits, in [0.001, 0.999].
+
+        Returns
+        -------
+        DataFrame
+            Columns row (its label in the frame), time, survival and, with ``ci``, conf_low and conf_high; NaN where a
+            covariate is missing.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent, a level is not declared or a transform is not defined for a value.
+        ArgumentError
+            If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
+            identified.
+        """
+        return survival.predict_survival(self._fitted(), frame, times, ci=ci, alpha=alpha)
+
+    def predict_incidence(
+        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        r"""Return the probability that an event of each cause has happened to public rows by certain times.
+
+        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978):
+        the incidences and event-free survival add up to 1. Arguments and errors are those of `predict_survival`.
+        Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
+        delta method on :math:`\log(-\log(1 - F))`.
+        """
+        return survival.predict_incidence(self._fitted(), frame, times, ci=ci, alpha=alpha)
+
+    def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+        """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
+
+        The median is the end of the first interval by which survival is 0.5 or less, and the limits are where those of
+        survival are (Brookmeyer and Crowley 1982); infinite where that is not reached, NaN where a covariate or the
+        standard errors are missing. Errors are those of `predict_survival`.
+        """
+        return survival.predict_median(self._fitted(), frame, alpha=alpha)
+
     def plot_coefficients(self, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
         """Draw the coefficients with 95 % intervals, the three estimates side by side where there are three.
+
+        The baseline of a hazard model is left out: `plot_hazard` draws it.
 
         Parameters
         ----------
@@ -226,7 +328,37 @@ class Result:
         """
         label = self.facts.exponentiated if exponentiate else "coefficient"
         parts = self._parts() or [self.estimate]
-        return plotting.plot_coefficients(parts, label=label, exponentiate=exponentiate, ax=ax)
+        places = tables.covariates(self.facts, self.estimate)
+        return plotting.plot_coefficients(parts, places, label=label, exponentiate=exponentiate, ax=ax)
+
+    def plot_survival(
+        self,
+        frame: pd.DataFrame | None = None,
+        ax: "Axes | None" = None,
+        ci: bool = True,
+        labels: Sequence[str] | None = None,
+    ) -> "Axes":
+        """Draw event-free survival of public rows as steps with pointwise 95 % bands (sampling and privacy noise).
+
+        ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
+        typical covariates (`facts`), or at zeros where it has none. Errors: `predict_survival`, `plot_coefficients`.
+        """
+        return survival_plots.plot_survival(self._fitted(), frame, labels=labels, ci=ci, ax=ax)
+
+    def plot_hazard(self, ax: "Axes | None" = None, ci: bool = True, at: pd.DataFrame | None = None) -> "Axes":
+        """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.
+
+        ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. Errors are the same.
+        """
+        return survival_plots.plot_hazard(self._fitted(), at, ci=ci, ax=ax)
+
+    def plot_calibration(self, ax: "Axes | None" = None, cause: str | None = None) -> "Axes":
+        """Draw observed against predicted incidence in groups of public rows (`public_check`), one line per time.
+
+        ``cause`` is the first one by default. ArgumentError where the fit had no public rows with outcomes that enter
+        at time 0.
+        """
+        return survival_plots.plot_calibration(facts=self.facts, check=self.public_check, cause=cause, ax=ax)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the result as JSON text, and write it to a file where a path is given. Nothing is rounded."""
@@ -241,6 +373,7 @@ class Result:
                 query=self.query,
                 release=self.release,
                 guarantee=self.guarantee,
+                public_check=self.public_check,
             )
         )
         if path is not None:
@@ -268,6 +401,9 @@ class Result:
         return disclosure.disclosure(
             facts=self.facts, schema=self.schema, query=self.query, release=self.release, guarantee=self.guarantee
         )
+
+    def _fitted(self) -> survival.Fitted:
+        return survival.Fitted(facts=self.facts, schema=self.schema, estimate=self.estimate)
 
     def _parts(self) -> list[Estimate]:
         """Return the estimates to show side by side."""

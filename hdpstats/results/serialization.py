@@ -16,6 +16,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
 from hdpstats.data.schema import Schema
 from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
 from hdpstats.results.facts import ModelFacts
@@ -36,12 +37,13 @@ class Fields(TypedDict):
     query: Query | None
     release: Release | None
     guarantee: Guarantee | None
+    public_check: PublicCheck | None
 
 
 def write(fields: Fields) -> str:
     """Return the JSON text of a result's fields."""
     query, release, guarantee = fields["query"], fields["release"], fields["guarantee"]
-    entry = None if release is None else release.entry
+    check, entry = fields["public_check"], None if release is None else release.entry
     document = {
         "format": FORMAT,
         "facts": fields["facts"].to_dict(),
@@ -54,6 +56,7 @@ def write(fields: Fields) -> str:
         "release": None if release is None else json.loads(release.to_json()),
         "entry": None if entry is None else entry.to_dict(),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "public_check": None if check is None else check.to_dict(),
     }
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
@@ -88,7 +91,7 @@ def _fields(document: dict[str, Any]) -> Fields:
     chosen = estimates["estimate"]
     if chosen is None:
         raise ValueError("a result has an estimate")
-    query, guarantee = document["query"], document["guarantee"]
+    query, guarantee, check = document["query"], document["guarantee"], document["public_check"]
     return Fields(
         facts=ModelFacts.from_dict(document["facts"]),
         schema=Schema.from_dict(document["schema"]),
@@ -99,6 +102,7 @@ def _fields(document: dict[str, Any]) -> Fields:
         query=None if query is None else query_from_json(canonical.dumps(query)),
         release=_release(document["release"], document["entry"]),
         guarantee=None if guarantee is None else Guarantee.from_dict(guarantee),
+        public_check=None if check is None else PublicCheck.from_dict(check),
     )
 
 

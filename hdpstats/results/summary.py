@@ -7,13 +7,16 @@ from statsmodels.iolib.table import SimpleTable
 
 from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, summary, table
 from hdpstats.inference.estimate import Estimate
+from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import Release
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.tables import covariates, readable_order
 
 NO_PRIVATE_RECORD = "No private record was used"
 _HEAD_SHOWN = 12
+_BASELINE_SHOWN = 12
 
 
 def summarise(
@@ -23,9 +26,10 @@ def summarise(
     parts: Sequence[Estimate],
     release: Release | None,
     guarantee: Guarantee | None,
+    check: PublicCheck | None,
     alpha: float,
 ) -> EscapedSummary:
-    """Return the summary: the model, the coefficients, the estimates side by side, the privacy block, notes.
+    """Return the summary: the model, the coefficients, the estimates side by side, the privacy block, checks, notes.
 
     Parameters
     ----------
@@ -33,15 +37,20 @@ def summarise(
         See `hdpstats.results.Result`.
     parts : sequence of Estimate
         The estimates to show side by side; fewer than two are not shown.
+    check : PublicCheck or None
+        How the model does on public rows, where it was checked.
     alpha : float
         One minus the level of the intervals, in [0.001, 0.999].
     """
-    tables = [_top(facts, estimate), pairs(_words(facts)), _coefficients(estimate, alpha)]
+    places = _places(facts, estimate)
+    tables = [_top(facts, estimate), pairs(_words(facts)), _coefficients(estimate, places, alpha)]
     if len(parts) > 1:
-        tables.append(_side_by_side(parts))
+        tables.append(_side_by_side(parts, places))
     tables.append(pairs(privacy_rows(estimate, release, guarantee)))
+    if check is not None:
+        tables.append(pairs(check_rows(facts, check)))
     kind = "fitted to public rows" if guarantee is None else "differentially private"
-    return summary(f"{facts.model} results, {kind}", tables, _notes(estimate, parts))
+    return summary(f"{facts.model} results, {kind}", tables, _notes(estimate, parts, len(places)))
 
 
 def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarantee | None) -> list[tuple[str, str]]:
@@ -62,6 +71,25 @@ def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarant
             rows.append(("Ledger entry:", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
     share = _noise_share(estimate)
     return [*rows, ("Noise share:", share)] if share else rows
+
+
+def check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:
+    """Return what public rows say about a survival model, as names and values."""
+    unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
+    several = len(check.causes) > 1
+    rows = [("Checked on:", f"{check.rows} public rows, which took part in the fit")]
+    integrated = check.integrated()
+    for cause, found in zip(check.causes, check.concordance, strict=True):
+        of = f" ({cause})" if several else ""
+        rows.append((f"Concordance{of}:", f"{found.value:.3f} (standard error {found.std_error:.3f})"))
+        score = integrated.loc[cause].to_dict()
+        if np.isfinite(score["brier"]):
+            words = (
+                f"{score['brier']:.3f} on average up to {score['until']:.6g}{unit}; "
+                f"{score['reference']:.3f} without covariates"
+            )
+            rows.append((f"Brier score{of}:", words))
+    return rows
 
 
 def _noise_share(estimate: Estimate) -> str:
@@ -91,34 +119,64 @@ def _top(facts: ModelFacts, estimate: Estimate) -> SimpleTable:
 
 
 def _words(facts: ModelFacts) -> list[tuple[str, str]]:
-    return [("Method:", facts.method), ("Formula:", facts.formula)]
+    return [("Method:", facts.method), ("Formula:", facts.formula), *_time_axis(facts)]
 
 
-def _coefficients(estimate: Estimate, alpha: float) -> SimpleTable:
+def _time_axis(facts: ModelFacts) -> list[tuple[str, str]]:
+    """Return what a reader of a hazard model's coefficients must know."""
+    hazard = facts.hazard
+    if hazard is None:
+        return []
+    unit = f" {hazard.unit_of_time}" if hazard.unit_of_time else ""
+    scale = {"logit": "log odds ratios", "cloglog": "log hazard ratios", "probit": "shifts on the normal scale"}
+    rows = [
+        ("Link:", f"{hazard.link}: coefficients of covariates are {scale[hazard.link]}"),
+        ("Intervals:", f"{hazard.grid.intervals}, up to {hazard.grid.horizon:.6g}{unit}"),
+        ("Baseline:", f"{len(hazard.baseline_names)} coefficients: {_first_and_last(hazard.baseline_names)}"),
+    ]
+    if len(hazard.causes) > 1:
+        rows.append(("Causes:", f"{', '.join(hazard.causes)}, each with its own hazard"))
+    return [*rows, ("Cap:", hazard.cap)] if hazard.cap else rows
+
+
+def _first_and_last(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _places(facts: ModelFacts, estimate: Estimate) -> list[int]:
+    """Return the terms to show, covariates first, without a baseline that would fill pages."""
+    hazard = facts.hazard
+    many = hazard is not None and len(hazard.baseline_names) > _BASELINE_SHOWN
+    return (covariates(facts, estimate) if many else []) or readable_order(facts, estimate)
+
+
+def _coefficients(estimate: Estimate, places: Sequence[int], alpha: float) -> SimpleTable:
     limits = estimate.conf_int(alpha).to_numpy()
-    columns = zip(estimate.values, estimate.bse, estimate.zvalues, estimate.pvalues, limits, strict=True)
+    columns = list(zip(estimate.values, estimate.bse, estimate.zvalues, estimate.pvalues, limits, strict=True))
     rows = [
         [number(b), number(se, 3), number(z, 3), p_value(p), number(low, 3), number(high, 3)]
-        for b, se, z, p, (low, high) in columns
+        for b, se, z, p, (low, high) in (columns[place] for place in places)
     ]
     headers = ["coef", "std err", "z", "P>|z|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
-    return table(rows, headers=headers, stubs=estimate.terms)
+    return table(rows, headers=headers, stubs=[estimate.terms[place] for place in places])
 
 
-def _side_by_side(parts: Sequence[Estimate]) -> SimpleTable:
+def _side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> SimpleTable:
     """Return coefficients with standard errors, one column per estimate."""
     rows = [
         [
             f"{number(float(part.values[place]))} ({number(float(error), 3)})"
             for part, error in ((part, part.bse.iloc[place]) for part in parts)
         ]
-        for place in range(len(parts[0].terms))
+        for place in places
     ]
-    return table(rows, headers=[part.label for part in parts], stubs=parts[0].terms)
+    return table(rows, headers=[part.label for part in parts], stubs=[parts[0].terms[place] for place in places])
 
 
-def _notes(estimate: Estimate, parts: Sequence[Estimate]) -> list[str]:
+def _notes(estimate: Estimate, parts: Sequence[Estimate], shown: int) -> list[str]:
     notes: list[str] = []
+    if shown < len(estimate.terms):
+        notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
     if len(parts) > 1:
         notes.append("Estimates side by side: coefficient (standard error).")
     if estimate.law is not None:

@@ -34,6 +34,8 @@ def tidy(estimate: Estimate, *, exponentiate: bool, conf_level: float) -> pd.Dat
 
 def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -> pd.DataFrame:
     """Return one row about the model: public facts only."""
+    hazard = facts.hazard
+    axis = {} if hazard is None else {"link": [hazard.link], "intervals": [hazard.grid.intervals]}
     return pd.DataFrame(
         {
             "model": [facts.model],
@@ -45,33 +47,63 @@ def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -
             "nobs": pd.array([facts.records], dtype="Int64"),
             "public_rows": pd.array([facts.public_rows], dtype="Int64"),
             "terms": [len(estimate.terms)],
+            **axis,
         }
     )
 
 
 def ratios(facts: ModelFacts, estimate: Estimate, *, kind: str, alpha: float) -> pd.DataFrame:
-    r"""Return exponentiated coefficients with exponentiated limits, by term.
+    r"""Return exponentiated coefficients with exponentiated limits, by term; of a hazard model those of covariates.
 
     The standard error is that of the delta method, :math:`e^{\beta} \mathrm{se}(\beta)`; the limits are the
     exponentials of the coefficient's limits and not symmetric around the estimate.
     """
     if facts.exponentiated != kind:
-        raise ArgumentError(
-            f"the exponential of a coefficient of this model is no {kind}, it is: {facts.exponentiated}; "
-            "ask for tidy(exponentiate=True)",
-            argument="kind",
-        )
-    limits = estimate.conf_int(alpha)
-    value = np.exp(estimate.values)
+        raise ArgumentError(_no_ratio(facts, kind), argument="kind")
+    places = covariates(facts, estimate)
+    limits = estimate.conf_int(alpha).to_numpy()[places]
+    value = np.exp(estimate.params.to_numpy()[places])
     return pd.DataFrame(
         {
             "estimate": value,
-            "conf_low": np.exp(limits[0].to_numpy()),
-            "conf_high": np.exp(limits[1].to_numpy()),
-            "std_error": value * estimate.bse.to_numpy(),
+            "conf_low": np.exp(limits[:, 0]),
+            "conf_high": np.exp(limits[:, 1]),
+            "std_error": value * estimate.bse.to_numpy()[places],
         },
-        index=pd.Index(estimate.terms, name="term"),
+        index=pd.Index([estimate.terms[place] for place in places], name="term"),
     )
+
+
+def _no_ratio(facts: ModelFacts, kind: str) -> str:
+    if facts.hazard is None:
+        reason = f"it is: {facts.exponentiated}; ask for tidy(exponentiate=True)"
+    elif facts.hazard.link == "probit":
+        reason = "with the probit link effects are shifts on the normal scale; ask for predict_survival(frame)"
+    else:
+        other = {"logit": "odds_ratios()", "cloglog": "hazard_ratios()"}[facts.hazard.link]
+        reason = (
+            f"with the {facts.hazard.link} link it is: {facts.exponentiated}; ask for {other}, or fit with link="
+            + repr("cloglog" if kind == "hazard ratio" else "logit")
+        )
+    return f"the exponential of a coefficient of this model is no {kind}: {reason}"
+
+
+def covariates(facts: ModelFacts, estimate: Estimate) -> list[int]:
+    """Return the places of the terms that are no baseline of a hazard model; all of them for other models."""
+    return [place for place, is_baseline in enumerate(_baseline(facts, estimate)) if not is_baseline]
+
+
+def readable_order(facts: ModelFacts, estimate: Estimate) -> list[int]:
+    """Return the places of all terms, the covariates of every cause before the baselines."""
+    return sorted(range(len(estimate.terms)), key=_baseline(facts, estimate).__getitem__)
+
+
+def _baseline(facts: ModelFacts, estimate: Estimate) -> list[bool]:
+    """Return which terms are of a baseline: the first of each cause."""
+    if facts.hazard is None:
+        return [False] * len(estimate.terms)
+    own = len(estimate.terms) // len(facts.hazard.causes)
+    return [place % own < len(facts.hazard.baseline_names) for place in range(len(estimate.terms))]
 
 
 def maketables(estimate: Estimate) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Geometry, LedgerEntry, ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.geometry import Source
+from hdpstats.queries.model import RegressionModel
 from hdpstats.results import ModelFacts, Result
 
 FORMULA = "event3 ~ age + size + log1p(nodes)"
@@ -44,17 +45,16 @@ def make_estimate(label, values, sampling_sd, privacy_sd, *, law=False, note=Non
 
 
 def make_query(schema):
+    geometry = Geometry(
+        location=(54.5, 0.4, 0.1, 1.2),
+        whitening=tuple(tuple(row) for row in np.diag([0.1, 2.0, 3.0, 1.1]).tolist()),
+        radius=3.0,
+        leverage=19.0,
+        intercept=True,
+        source=Source.PUBLIC_ROWS,
+    )
     return ObjectiveQuery(
-        formula=FORMULA,
-        loss="logistic",
-        geometry=Geometry(
-            location=(54.5, 0.4, 0.1, 1.2),
-            whitening=tuple(tuple(row) for row in np.diag([0.1, 2.0, 3.0, 1.1]).tolist()),
-            radius=3.0,
-            leverage=19.0,
-            intercept=True,
-            source=Source.PUBLIC_ROWS,
-        ),
+        model=RegressionModel(formula=FORMULA, loss="logistic", geometry=geometry),
         centre=(0.0,) * 5,
         ridge=Fraction(19, 4),
         epsilon=Fraction(1),

@@ -1,0 +1,95 @@
+"""A survival model on the public rows of its fit: discrimination, accuracy and calibration."""
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.data.public import PublicTable
+from hdpstats.design.survival import compile_survival
+from hdpstats.inference.estimate import Estimate
+from hdpstats.inference.follow_up import FollowUp
+from hdpstats.inference.public_check import PublicCheck, check
+from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.results.facts import ModelFacts
+from hdpstats.results.rows import PublicRows
+from hdpstats.results.survival import HazardCurves, curves_at, hazard_facts
+
+TIMES: Final = 12
+"""The most times at which Brier scores are computed."""
+SHOWN: Final = 4
+"""The most times at which calibration is tabulated."""
+
+
+def check_public(*, facts: ModelFacts, estimate: Estimate, public: PublicTable) -> PublicCheck | None:
+    """Return how a hazard model does on complete public rows with outcomes.
+
+    Concordance compares the linear predictor of the covariates with the times. Brier scores and calibration compare
+    predicted incidence at up to 12 and 4 ends of intervals; they are left out where the formula has entry times, since
+    covariates may then change and no curve belongs to a row. Times beyond the horizon are censored there. Rows whose
+    follow-up ends before it begins play no part.
+
+    Parameters
+    ----------
+    facts : ModelFacts
+        Facts of a hazard model.
+    estimate : Estimate
+        The coefficients to check.
+    public : PublicTable
+        Public rows.
+
+    Returns
+    -------
+    PublicCheck or None
+        None where the rows have no outcome, none is complete, or a coefficient is not identified.
+    """
+    hazard = hazard_facts(facts)
+    design = compile_survival(facts.formula, public.schema)
+    extra = [name for name in (facts.weights, facts.offset) if name is not None]
+    needs = [*design.needs, *extra]
+    if np.isnan(estimate.values).any() or not set(needs) <= set(public.names):
+        return None
+    table = public.raw(needs)
+    X = design.covariates.evaluate_unclipped(table)[:, 1:]
+    offset = table.numeric[facts.offset] if facts.offset else np.zeros(len(X))
+    numeric = {**table.numeric, **{name: codes.astype(np.float64) for name, codes in table.codes.items()}}
+    time, cause = _outcome(numeric[design.stop], numeric[design.event], hazard.grid)
+    entry = None if design.start is None else np.maximum(numeric[design.start], 0.0)
+    weights = numeric[facts.weights] if facts.weights else None
+    keep = np.ones(len(X), dtype=bool) if entry is None else entry < time
+    keep &= True if weights is None else weights > 0.0
+    if not keep.any():
+        return None
+    rows = FollowUp(
+        time=time, cause=cause, causes=len(hazard.causes), entry=entry, weights=weights, person=table.persons
+    )
+    at = PublicRows(X=X[keep], offset=offset[keep], complete=keep[keep], index=pd.RangeIndex(int(keep.sum())))
+    return _compare(curves_at(hazard, estimate, at), rows.take(keep), plain=entry is None)
+
+
+def _outcome(stop: FloatArray, event: FloatArray, grid: TimeGrid) -> tuple[FloatArray, IntArray]:
+    """Return times and causes up to the horizon, where everybody who is left is censored."""
+    cause = np.where(stop > grid.horizon, 0, event).astype(np.int64)
+    return np.clip(stop, 0.0, grid.horizon), cause
+
+
+def _compare(curves: HazardCurves, rows: FollowUp, *, plain: bool) -> PublicCheck:
+    """Check the curves of rows; only how their linear predictors order the events where ``plain`` is false."""
+    places = _spread_out(curves.facts.grid.intervals, TIMES) if plain else np.zeros(0, dtype=np.int64)
+    times = np.array(curves.facts.grid.cuts)[places]
+    causes = curves.facts.causes
+    return check(
+        rows,
+        curves.score,
+        causes=causes,
+        times=times,
+        incidence=np.stack([curves.incidence(times, k, alpha=None).value for k in range(len(causes))], axis=2),
+        shown=_spread_out(len(times), SHOWN).tolist(),
+    )
+
+
+def _spread_out(size: int, most: int) -> IntArray:
+    """Return up to ``most`` of the places 0 to ``size - 1``, evenly, with the last."""
+    count = min(most, size)
+    return np.array([-(-size * number // count) - 1 for number in range(1, count + 1)], dtype=np.int64)

@@ -1,0 +1,198 @@
+r"""Curves of a discrete-time hazard model with their gradients: arrays in, arrays out.
+
+Of ``n`` rows with covariates ``X`` (n, p), baseline features ``A`` (q, e) and coefficients
+:math:`\theta_k = (\alpha_k, \beta_k)` of K causes, the hazard of cause ``k`` in interval ``s`` is
+:math:`p_{ks} = g^{-1}(A_s'\alpha_k + x'\beta_k + o)`, survival is :math:`S_m = \prod_{s \le m} (1 - \sum_k p_{ks})`
+and the cumulative incidence of cause ``k`` is :math:`F_{km} = \sum_{s \le m} S_{s-1} p_{ks}` (the discrete form of
+Aalen and Johansen 1978). With :math:`x_s = (A_s, x)`, the slope :math:`p'_{ks}` of the inverse link and
+:math:`w_{ks} = p'_{ks} / (1 - \sum_j p_{js})`, the gradients are
+
+.. math::
+
+    \partial \log S_m / \partial \theta_j = -\sum_{s \le m} w_{js} x_s, \qquad
+    \partial F_{km} / \partial \theta_j
+        = \sum_{s \le m} \bigl(1[j = k] S_{s-1} p'_{ks} + w_{js} F_{ks}\bigr) x_s - F_{km} \sum_{s \le m} w_{js} x_s,
+
+the second because what cause ``j`` takes in interval ``s`` is missing from survival in all later ones.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.special import expit, ndtr
+
+from hdpstats._base.typing import FloatArray, IntArray
+
+_LARGEST = 700.0
+"""Where ``exp`` is still finite."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Coefficients:
+    """The coefficients of a hazard model with their covariance.
+
+    Attributes
+    ----------
+    link : str
+        "logit", "cloglog" or "probit".
+    features : (q, e) float64
+        The baseline's features ``A``.
+    theta : (K, e + p) float64
+        Coefficients by cause, the baseline's first.
+    covariance : (K (e + p), K (e + p)) float64
+        Their covariance, cause by cause; NaN where unknown.
+    """
+
+    link: str
+    features: FloatArray
+    theta: FloatArray
+    covariance: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Curve:
+    """A curve of each row with its limits, NaN where they were not asked for: three arrays of one shape."""
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def inverse_link(link: str, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return hazards ``p``, ``1 - p`` without cancellation and the slope ``dp/deta``, elementwise."""
+    if link == "logit":
+        return expit(eta), expit(-eta), expit(eta) * expit(-eta)
+    if link == "cloglog":
+        rate = np.exp(np.minimum(eta, _LARGEST))
+        return -np.expm1(-rate), np.exp(-rate), rate * np.exp(-rate)
+    return ndtr(eta), ndtr(-eta), np.exp(-0.5 * np.square(eta)) / np.sqrt(2.0 * np.pi)
+
+
+def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float | None) -> Curve:
+    """Return hazards (n, q, K); limits are those of the linear predictor through the link."""
+    eta = _predictor(model, X, offset)
+    value = inverse_link(model.link, eta)[0]
+    if z is None:
+        return _without_limits(value)
+    (q, e), (n, p), K = model.features.shape, X.shape, len(model.theta)
+    half = np.empty((n, q, K))
+    for k in range(K):
+        own = slice(k * (e + p), (k + 1) * (e + p))
+        V = model.covariance[own, own]
+        baseline = np.einsum("si,ij,sj->s", model.features, V[:e, :e], model.features)
+        covariates = np.einsum("ni,ij,nj->n", X, V[e:, e:], X)
+        both = X @ V[e:, :e] @ model.features.T
+        half[:, :, k] = z * np.sqrt(np.maximum(baseline + covariates[:, None] + 2.0 * both, 0.0))
+    return Curve(value=value, low=inverse_link(model.link, eta - half)[0], high=inverse_link(model.link, eta + half)[0])
+
+
+def survival(model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, z: float | None) -> Curve:
+    r"""Return :math:`S_m` (n, T) at the numbers ``places`` (T,) of completed intervals.
+
+    The limits are those of :math:`\log(-\log S)` (Kalbfleisch and Prentice 2002, section 1.4) and stay within 0 and 1.
+    """
+    parts = _Parts.of(model, X, offset)
+    log_survival = parts.log_survival[:, places]
+    if z is None:
+        return _without_limits(np.exp(log_survival))
+    gradient = -_accumulate(parts.weights, model.features, X, places)
+    low, high = _double_log_limits(log_survival, np.sqrt(_variance(gradient, model.covariance)), z=z)
+    return Curve(value=np.exp(log_survival), low=low, high=high)
+
+
+def incidence(
+    model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, cause: int, z: float | None
+) -> Curve:
+    r"""Return :math:`F_{km}` (n, T) of one cause at the numbers of completed intervals, with limits of ``1 - F``.
+
+    With one cause, value and limits are one minus those of `survival`.
+    """
+    parts = _Parts.of(model, X, offset)
+    before = np.exp(parts.log_survival[:, :-1])
+    cumulated = np.cumsum(before * parts.hazard[:, :, cause], axis=1)
+    found = np.pad(cumulated, ((0, 0), (1, 0)))[:, places]
+    if z is None:
+        return _without_limits(found)
+    rates = parts.weights * cumulated[:, :, None]
+    rates[:, :, cause] += before * parts.slope[:, :, cause]
+    gradient = _accumulate(rates, model.features, X, places)
+    gradient -= found[:, :, None, None] * _accumulate(parts.weights, model.features, X, places)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = np.log1p(-np.minimum(found, 1.0))
+        error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
+    low, high = _double_log_limits(rest, error, z=z)
+    return Curve(value=found, low=1.0 - high, high=1.0 - low)
+
+
+def crossing(values: FloatArray, cuts: FloatArray, *, level: float) -> FloatArray:
+    """Return the first cut at which each row of step functions (n, q) is at most a level.
+
+    It is infinite where a row never is, NaN where a row has a NaN.
+    """
+    below = values <= level
+    first = np.where(below.any(axis=1), cuts[below.argmax(axis=1)], np.inf)
+    return np.where(np.isnan(values).any(axis=1), np.nan, first)
+
+
+def _without_limits(value: FloatArray) -> Curve:
+    unknown = np.full_like(value, np.nan)
+    return Curve(value=value, low=unknown, high=unknown)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Parts:
+    """Hazards and slopes (n, q, K), ``w`` of the module's docstring (n, q, K), ``log S`` (n, q + 1) from interval 0."""
+
+    hazard: FloatArray
+    slope: FloatArray
+    weights: FloatArray
+    log_survival: FloatArray
+
+    @classmethod
+    def of(cls, model: Coefficients, X: FloatArray, offset: FloatArray) -> "_Parts":
+        """Evaluate a model; separately fitted hazards that add up to more than 1 are taken to leave nobody."""
+        p, rest, slope = inverse_link(model.link, _predictor(model, X, offset))
+        survive = np.maximum(rest[:, :, 0] - p[:, :, 1:].sum(axis=2), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weights = slope / survive[:, :, None]
+            log_survival = np.pad(np.cumsum(np.log(survive), axis=1), ((0, 0), (1, 0)))
+        return cls(hazard=p, slope=slope, weights=weights, log_survival=log_survival)
+
+
+def _predictor(model: Coefficients, X: FloatArray, offset: FloatArray) -> FloatArray:
+    """Return linear predictors (n, q, K)."""
+    e = model.features.shape[1]
+    baseline = model.features @ model.theta[:, :e].T
+    return np.asarray(baseline[None] + (X @ model.theta[:, e:].T + offset[:, None])[:, None])
+
+
+def _accumulate(weights: FloatArray, features: FloatArray, X: FloatArray, places: IntArray) -> FloatArray:
+    """Return sums over the completed intervals of weights times ``(A_s, x)``, shape (n, T, K, e + p)."""
+
+    def upto(terms: FloatArray) -> FloatArray:
+        wide = [(0, 0), (1, 0)] + [(0, 0)] * (terms.ndim - 2)
+        return np.pad(np.cumsum(terms, axis=1), wide)[:, places]
+
+    baseline = upto(weights[:, :, :, None] * features[None, :, None, :])
+    slopes = upto(weights)[:, :, :, None] * X[:, None, None, :]
+    return np.concatenate([baseline, slopes], axis=3)
+
+
+def _variance(gradient: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return the variances (n, T) of what has a gradient (n, T, K, e + p)."""
+    flat = gradient.reshape(*gradient.shape[:2], -1)
+    with np.errstate(invalid="ignore"):
+        squares: FloatArray = ((flat @ covariance) * flat).sum(axis=2)
+        return np.maximum(squares, 0.0)
+
+
+def _double_log_limits(log_value: FloatArray, error: FloatArray, *, z: float) -> tuple[FloatArray, FloatArray]:
+    """Return limits of what has a logarithm with a standard error; a value of exactly 1 is certain."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        factor = np.exp(z * error / -log_value)
+        low, high = np.exp(log_value * factor), np.exp(log_value / factor)
+    return np.where(log_value == 0.0, 1.0, low), np.where(log_value == 0.0, 1.0, high)

@@ -1,0 +1,228 @@
+"""What a hazard model says in time, as tables: hazards, survival, incidence, medians; for public rows."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.validation import real
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import check_frame
+from hdpstats.design.survival import compile_survival
+from hdpstats.inference.estimate import Estimate
+from hdpstats.results import curves
+from hdpstats.results.curves import Coefficients, Curve
+from hdpstats.results.facts import HazardFacts, ModelFacts
+from hdpstats.results.rows import PublicRows, check_identified, read_rows
+
+_BLOCK = 2**22
+"""The most numbers that a gradient may hold at a time."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HazardCurves:
+    """A hazard model at some rows: what every table and plot of this module is made from.
+
+    Attributes
+    ----------
+    facts : HazardFacts
+        The time axis and the causes.
+    model : Coefficients
+        The coefficients by cause.
+    rows : PublicRows
+        Where the curves are asked for.
+    """
+
+    facts: HazardFacts
+    model: Coefficients
+    rows: PublicRows
+
+    @property
+    def score(self) -> FloatArray:
+        """The part of the linear predictors that does not depend on time, of the complete rows (m, K)."""
+        own = self.model.theta[:, self.model.features.shape[1] :]
+        return np.asarray(self.rows.X @ own.T + self.rows.offset[:, None])
+
+    def hazard(self, *, alpha: float | None) -> Curve:
+        """Return hazards (n, q, K); no limits where ``alpha`` is None."""
+        return self._of(curves.hazard, alpha)
+
+    def survival(self, times: FloatArray, *, alpha: float | None) -> Curve:
+        """Return survival at times (n, T)."""
+        return self._of(partial(curves.survival, places=self._completed(times)), alpha)
+
+    def incidence(self, times: FloatArray, cause: int, *, alpha: float | None) -> Curve:
+        """Return the cumulative incidence of one cause at times (n, T)."""
+        return self._of(partial(curves.incidence, places=self._completed(times), cause=cause), alpha)
+
+    def _completed(self, times: FloatArray) -> IntArray:
+        """Return how many intervals have ended at each time."""
+        return np.searchsorted(np.array(self.facts.grid.cuts), times, side="right").astype(np.int64)
+
+    def _of(self, curve_of: Callable[..., Curve], alpha: float | None) -> Curve:
+        """Evaluate a curve in blocks of rows, so that memory stays bounded."""
+        z = None if alpha is None else -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0))
+        X, offset = self.rows.X, self.rows.offset
+        step = max(_BLOCK // (self.facts.grid.intervals * max(self.model.theta.size, 1)), 1)
+        parts = [
+            curve_of(self.model, X[first : first + step], offset[first : first + step], z=z)
+            for first in range(0, max(len(X), 1), step)
+        ]
+        join = [self.rows.spread(np.concatenate(part)) for part in zip(*(_arrays(part) for part in parts), strict=True)]
+        return Curve(value=join[0], low=join[1], high=join[2])
+
+
+def _arrays(curve: Curve) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return curve.value, curve.low, curve.high
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Fitted:
+    """What was fitted, to which columns, with which coefficients: the parts of a result that predictions need."""
+
+    facts: ModelFacts
+    schema: Schema
+    estimate: Estimate
+
+
+def hazard_facts(facts: ModelFacts) -> HazardFacts:
+    """Return the time axis of a model, or refuse one that has none."""
+    if facts.hazard is None:
+        raise ArgumentError(
+            f"hazards and survival belong to hazard models; this is a {facts.model} model: use predict(frame)",
+            argument="model",
+        )
+    return facts.hazard
+
+
+def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
+    """Return the model at public rows, or at its typical covariates (zeros where none are known) without offset."""
+    facts = hazard_facts(fit.facts)
+    check_identified(fit.estimate)
+    design = compile_survival(fit.facts.formula, fit.schema)
+    if frame is None:
+        return curves_at(facts, fit.estimate, _one_row(facts.typical or (0.0,) * len(design.names)))
+    rows = read_rows(frame, fit.schema, design.covariates, offset=fit.facts.offset, name="frame")
+    covariates = PublicRows(X=rows.X[:, 1:], offset=rows.offset, complete=rows.complete, index=rows.index)
+    return curves_at(facts, fit.estimate, covariates)
+
+
+def curves_at(hazard: HazardFacts, estimate: Estimate, rows: PublicRows) -> HazardCurves:
+    """Return the model of an estimate at rows of covariates."""
+    model = Coefficients(
+        link=hazard.link,
+        features=hazard.features,
+        theta=np.asarray(estimate.params, dtype=np.float64).reshape(len(hazard.causes), -1),
+        covariance=estimate.sampling + estimate.privacy,
+    )
+    return HazardCurves(facts=hazard, model=model, rows=rows)
+
+
+def _one_row(values: Sequence[float]) -> PublicRows:
+    X = np.array(values, dtype=np.float64)[None, :]
+    return PublicRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
+
+
+def baseline_hazard(fit: Fitted, at: pd.DataFrame | None, *, alpha: float) -> pd.DataFrame:
+    """Return the hazard of each interval at one row; see `hdpstats.results.Result.baseline_hazard`."""
+    check_one_row(at)
+    if at is None:
+        facts = hazard_facts(fit.facts)
+        check_identified(fit.estimate)
+        zeros = (0.0,) * (len(fit.estimate.terms) // len(facts.causes) - len(facts.baseline_names))
+        opened = curves_at(facts, fit.estimate, _one_row(zeros))
+    else:
+        opened = open_curves(fit, at)
+    return _hazard_table(opened, alpha=alpha).drop(columns="row")
+
+
+def predict_hazard(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> pd.DataFrame:
+    """Return hazards by row and interval; see `hdpstats.results.Result.predict_hazard`."""
+    return _hazard_table(open_curves(fit, frame), alpha=alpha if ci else None)
+
+
+def predict_survival(
+    fit: Fitted, frame: pd.DataFrame, times: float | Iterable[float] | None, *, ci: bool, alpha: float
+) -> pd.DataFrame:
+    """Return survival by row and time; see `hdpstats.results.Result.predict_survival`."""
+    opened = open_curves(fit, frame)
+    at = read_times(times, opened.facts)
+    curve = opened.survival(at, alpha=alpha if ci else None)
+    n, T = curve.value.shape
+    return _table({"row": opened.rows.index.repeat(T), "time": np.tile(at, n)}, "survival", curve, ci=ci)
+
+
+def predict_incidence(
+    fit: Fitted, frame: pd.DataFrame, times: float | Iterable[float] | None, *, ci: bool, alpha: float
+) -> pd.DataFrame:
+    """Return cumulative incidence by row, cause and time; see `hdpstats.results.Result.predict_incidence`."""
+    opened = open_curves(fit, frame)
+    at = read_times(times, opened.facts)
+    causes = opened.facts.causes
+    found = [_arrays(opened.incidence(at, k, alpha=alpha if ci else None)) for k in range(len(causes))]
+    value, low, high = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+    n, K, T = value.shape
+    keys = {
+        "row": opened.rows.index.repeat(K * T),
+        **_cause_column(causes, before=n, after=T),
+        "time": np.tile(at, n * K),
+    }
+    return _table(keys, "incidence", Curve(value=value, low=low, high=high), ci=ci)
+
+
+def predict_median(fit: Fitted, frame: pd.DataFrame, *, alpha: float) -> pd.DataFrame:
+    """Return median survival times; see `hdpstats.results.Result.predict_median`."""
+    opened = open_curves(fit, frame)
+    cuts = np.array(opened.facts.grid.cuts)
+    curve = opened.survival(cuts, alpha=alpha)
+    value, low, high = (curves.crossing(part, cuts, level=0.5) for part in _arrays(curve))
+    return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
+
+
+def check_one_row(at: pd.DataFrame | None) -> None:
+    """Refuse a frame of several rows where one person's covariates are meant."""
+    if at is not None and len(check_frame(at, name="at")) != 1:
+        raise ArgumentError(f"at must have one row, the covariates of one person, not {len(at)}", argument="at")
+
+
+def read_times(times: float | Iterable[float] | None, hazard: HazardFacts) -> FloatArray:
+    """Return checked times (T,), by default 0 and the end of every interval."""
+    if times is None:
+        return np.array((0.0, *hazard.grid.cuts))
+    if isinstance(times, str | bytes):
+        raise ArgumentError(f"times must be numbers, not {times!r}", argument="times")
+    listed = list(times) if isinstance(times, Iterable) else [times]
+    return np.array([real(time, name="times", lower=0.0, upper=hazard.grid.horizon) for time in listed])
+
+
+def _hazard_table(opened: HazardCurves, *, alpha: float | None) -> pd.DataFrame:
+    curve = opened.hazard(alpha=alpha)
+    grid, causes = opened.facts.grid, opened.facts.causes
+    n, q, K = curve.value.shape
+    keys = {
+        "row": opened.rows.index.repeat(K * q),
+        "interval": np.tile(np.arange(1, q + 1), n * K),
+        "start": np.tile(grid.starts, n * K),
+        "stop": np.tile(np.array(grid.cuts), n * K),
+        **_cause_column(causes, before=n, after=q),
+    }
+    value, low, high = (part.transpose(0, 2, 1) for part in _arrays(curve))
+    return _table(keys, "hazard", Curve(value=value, low=low, high=high), ci=alpha is not None)
+
+
+def _cause_column(causes: Sequence[str], *, before: int, after: int) -> dict[str, object]:
+    """Return a column that names the cause where there are several."""
+    return {"cause": np.tile(np.repeat(np.array(causes, dtype=object), after), before)} if len(causes) > 1 else {}
+
+
+def _table(keys: dict[str, object], name: str, curve: Curve, *, ci: bool) -> pd.DataFrame:
+    limits = {"conf_low": curve.low.ravel(), "conf_high": curve.high.ravel()} if ci else {}
+    return pd.DataFrame({**keys, name: curve.value.ravel(), **limits})
