@@ -14,9 +14,20 @@ from difflib import get_close_matches
 from hdpstats.data.columns import Binary, Categorical, NumericColumn, Offset, Weight
 from hdpstats.data.columns import Column as SchemaColumn
 from hdpstats.data.schema import Schema
+from hdpstats.design.bases import expand
 from hdpstats.design.coding import coded_levels, dummy_coded
 from hdpstats.design.design import Design, DesignColumn, Level
-from hdpstats.design.expressions import Column, Expression, Factor, Operation, bounds_of, columns_of
+from hdpstats.design.expressions import (
+    Basis,
+    Column,
+    Expression,
+    Factor,
+    Operation,
+    Powers,
+    Splines,
+    bounds_of,
+    columns_of,
+)
 from hdpstats.design.intervals import LARGEST, Interval, multiply
 from hdpstats.design.parser import ParsedFormula, parse, plain_outcome
 from hdpstats.design.refusals import refusal
@@ -27,8 +38,8 @@ _SHOWN_COLUMNS = 20
 _INDICATOR = Interval(0.0, 1.0)
 _INTERCEPT = DesignColumn(name="Intercept", lower=1.0, upper=1.0, expressions=(), levels=())
 
-_Reading = tuple[str, ...] | Column | Operation
-"""The levels of a category, or the expression of a number."""
+_Reading = tuple[str, ...] | Column | Operation | Basis
+"""The levels of a category, the expression of a number, or a basis of several columns."""
 
 
 def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
@@ -73,36 +84,31 @@ def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
         intercept=parsed.intercept,
     )
     boxes = dict(_boxes(readings.values(), schema))
-    groups: list[tuple[DesignColumn, ...]] = [(_INTERCEPT,)] if parsed.intercept else []
+    columns = [_INTERCEPT] if parsed.intercept else []
     for term, dummies in zip(parsed.terms, coded, strict=True):
         choices = [
             _factor_columns(factor, readings[factor], boxes, dummies=factor in dummies) for factor in term.factors
         ]
-        if sum(map(len, groups)) + math.prod(map(len, choices)) > MOST_COLUMNS:
+        if len(columns) + math.prod(map(len, choices)) > MOST_COLUMNS:
             raise refusal(term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels")
-        groups.append(_term_columns(choices))
-    return _assemble(parsed, boxes, groups)
+        columns.extend(_term_columns(choices))
+    return _assemble(parsed, boxes, columns)
 
 
-def _assemble(
-    parsed: ParsedFormula, boxes: Mapping[str, Interval], groups: Sequence[tuple[DesignColumn, ...]]
-) -> Design:
-    columns = tuple(itertools.chain.from_iterable(groups))
+def _assemble(parsed: ParsedFormula, boxes: Mapping[str, Interval], columns: Sequence[DesignColumn]) -> Design:
     seen: set[str] = set()
     for column in columns:
         if column.name in seen:
             raise refusal(column.name, "two columns of the design have this name", "rename a column or a level")
         seen.add(column.name)
-    ends = list(itertools.accumulate((len(group) for group in groups), initial=0))
     read = (name for term in parsed.terms for factor in term.factors for name in columns_of(factor))
     return Design(
         formula=parsed.text,
         canonical=parsed.canonical,
         response=parsed.response,
-        columns=columns,
+        columns=tuple(columns),
         intercept=parsed.intercept,
         needs=tuple(dict.fromkeys((parsed.response, *read))),
-        groups=tuple(tuple(range(*ends)) for ends in itertools.pairwise(ends)),
         boxes=tuple(boxes.items()),
     )
 
@@ -125,8 +131,8 @@ def _check_response(name: str, schema: Schema) -> None:
 
 
 def _reading(factor: Factor, schema: Schema) -> _Reading:
-    """Return the levels of a factor that is a category, the expression of one that is a number."""
-    if isinstance(factor, Operation):
+    """Return the levels of a factor that is a category, and any other factor as it is."""
+    if isinstance(factor, Operation | Splines | Powers):
         return factor
     column = declared(factor.name, schema)
     if isinstance(column, Categorical):
@@ -162,6 +168,13 @@ def _factor_columns(
     factor: Factor, reading: _Reading, boxes: Mapping[str, Interval], *, dummies: bool
 ) -> tuple[DesignColumn, ...]:
     """Return the columns of a factor on its own."""
+    if isinstance(reading, Splines | Powers):
+        expressions = expand(reading, bounds_of(reading.operand, boxes))
+        names = [f"{factor.source}[{number}]" for number in range(1, len(expressions) + 1)]
+        return tuple(
+            _design_column(name, bounds_of(expression, boxes), expressions=(expression,))
+            for name, expression in zip(names if len(names) > 1 else [factor.source], expressions, strict=True)
+        )
     if not isinstance(reading, tuple):
         bounds = bounds_of(reading, boxes)
         return (_design_column(factor.source, bounds, expressions=(reading,)),)

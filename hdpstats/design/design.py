@@ -77,9 +77,6 @@ class Design:
         Whether there is an intercept.
     needs : tuple of str
         The columns of the schema that the model reads, the outcome first.
-    groups : tuple of tuple of int
-        The positions of the columns of each term. Of the columns of one group at most one differs from zero
-        in any row: they belong to different levels of the same factors.
     boxes : tuple of (str, Interval)
         The declared bounds of the numeric columns that the terms read.
     """
@@ -90,7 +87,6 @@ class Design:
     columns: tuple[DesignColumn, ...]
     intercept: bool
     needs: tuple[str, ...]
-    groups: tuple[tuple[int, ...], ...]
     boxes: tuple[tuple[str, Interval], ...]
 
     @property

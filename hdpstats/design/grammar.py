@@ -2,7 +2,7 @@
 
 ::
 
-    factor   = name | "C" "(" name ")" | call
+    factor   = name | "C" "(" name ")" | call | basis
     sum      = product (("+" | "-") product)*
     product  = signed (("*" | "/") signed)*
     signed   = ["-" | "+"] power
@@ -10,12 +10,16 @@
     primary  = number | name | call | "(" sum ")"
     call     = function "(" sum ")"
              | "scale" "(" sum "," "mean" "=" number "," "sd" "=" number ")"
+    basis    = ("bs" | "ns" | "poly") "(" sum ("," setting)* ")"
+    setting  = [name "="] (number | "[" number ("," number)* "]")
 
 What the grammar cannot say cannot be asked: there are no attributes, subscripts, texts, comparisons, and no
 functions but those of `hdpstats.design.operations`.
 """
 
+from hdpstats.design.bases import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
 from hdpstats.design.expressions import (
+    Basis,
     Categories,
     Column,
     Expression,
@@ -24,14 +28,12 @@ from hdpstats.design.expressions import (
     Operation,
     columns_of,
 )
-from hdpstats.design.intervals import LARGEST
 from hdpstats.design.lexer import Cursor
 from hdpstats.design.operations import FUNCTIONS, LARGEST_EXPONENT
 from hdpstats.design.refusals import function_refusal, refusal
+from hdpstats.design.settings import read_number, read_settings
 
 _CATEGORICAL = ("C", "factor")
-_CENTRE = ("mean", "center")
-_SPREAD = ("sd", "scale")
 _EXPONENTS = tuple(str(exponent) for exponent in range(1, LARGEST_EXPONENT + 1))
 _SCALE_REMEDY = "write scale(x, mean=50, sd=10), with numbers from public rows or the literature"
 
@@ -49,7 +51,7 @@ def read_factor(cursor: Cursor) -> Factor:
         return _column(cursor)
     if name.text in _CATEGORICAL:
         return _categories(cursor)
-    expression = _call(cursor)
+    expression = _basis(cursor) if name.text in SETTINGS else _call(cursor)
     if not any(columns_of(expression)):
         raise refusal(expression.source, "it has no column in it", "leave it out; the intercept is written 1")
     return expression
@@ -87,6 +89,8 @@ def _call(cursor: Cursor) -> Operation:
     name = cursor.next().text
     if name in _CATEGORICAL:
         raise refusal(f"{name}()", "a level is not a number", f"write {name}(column) on its own, as in a:C(b)")
+    if name in SETTINGS:
+        raise refusal(f"{name}()", "it makes several columns", f"write {name}( ) on its own, as in a:{name}( )")
     if name != "scale" and name not in FUNCTIONS:
         raise function_refusal(name)
     cursor.take("(")
@@ -100,32 +104,25 @@ def _call(cursor: Cursor) -> Operation:
 
 
 def _scale(cursor: Cursor, argument: Expression, start: int) -> Operation:
-    given: list[tuple[str, Number]] = []
-    while cursor.take(","):
-        given.append(_parameter(cursor))
-    _close(cursor)
-    source = cursor.spelled_since(start)
-    named = dict(given)
-    centre = [named[name] for name in _CENTRE if name in named]
-    spread = [named[name] for name in _SPREAD if name in named]
-    if not len(centre) == len(spread) == 1 or len(given) != 2:
-        raise refusal(source, "without both numbers it would learn them from private rows", _SCALE_REMEDY)
-    if not spread[0].value > 0.0:
-        raise refusal(source, "sd must be above 0", _SCALE_REMEDY)
-    centred = Operation(rule="-", operands=(argument, centre[0]), source=source)
-    return Operation(rule="/", operands=(centred, spread[0]), source=source)
+    settings = read_settings(cursor, start=start, names=CENTRE + SPREAD, remedy=_SCALE_REMEDY)
+    centre, spread = settings.number(*CENTRE), settings.number(*SPREAD)
+    if centre is None or spread is None:
+        raise settings.refusal("without both numbers it would learn them from private rows")
+    if not spread > 0.0:
+        raise settings.refusal("sd must be above 0")
+    source = settings.source
+    centred = Operation(rule="-", operands=(argument, Number(value=centre, source=f"{centre:g}")), source=source)
+    return Operation(rule="/", operands=(centred, Number(value=spread, source=f"{spread:g}")), source=source)
 
 
-def _parameter(cursor: Cursor) -> tuple[str, Number]:
-    name = cursor.next()
-    if name.kind != "name" or name.text not in _CENTRE + _SPREAD or not cursor.take("="):
-        raise refusal(name.spelled, "scale() has no such parameter", _SCALE_REMEDY)
-    sign = -1.0 if cursor.take("-") else 1.0
-    token = cursor.peek()
-    if token.kind != "number" or cursor.peek(1).operator not in (",", ")"):
-        reason = "a parameter is one number, known before any row is read"
-        raise refusal(f"{name.text}={token.spelled}", reason, _SCALE_REMEDY)
-    return name.text, Number(value=sign * _number(cursor).value, source=token.spelled)
+def _basis(cursor: Cursor) -> Basis:
+    start = cursor.position
+    function = cursor.next().text
+    cursor.take("(")
+    argument = _sum(cursor)
+    first = "degree" if function == "poly" else "df"
+    names, remedy = SETTINGS[function], REMEDIES[function]
+    return basis_of(function, argument, read_settings(cursor, start=start, names=names, first=first, remedy=remedy))
 
 
 def _sum(cursor: Cursor) -> Expression:
@@ -178,11 +175,8 @@ def _primary(cursor: Cursor) -> Expression:
 
 
 def _number(cursor: Cursor) -> Number:
-    token = cursor.next()
-    value = float(token.text)
-    if not value <= LARGEST:
-        raise refusal(token.text, "the number is too large", f"numbers go up to {LARGEST:g}")
-    return Number(value=value, source=token.spelled)
+    spelled = cursor.peek().spelled
+    return Number(value=read_number(cursor), source=spelled)
 
 
 def _close(cursor: Cursor) -> None:

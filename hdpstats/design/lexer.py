@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     |(?P<quoted>`[^`\x00-\x1f\x7f]{{1,200}}`)
     |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
     |(?P<name>{_PLAIN})
-    |(?P<operator>\*\*|[-+*/^:~(),=])""",
+    |(?P<operator>\*\*|[-+*/^:~(),=\[\]])""",
     re.VERBOSE | re.ASCII,
 )
 _FOREIGN = re.compile(r"""[0-9][\w.]*|%[^%]{0,20}%|\.[\w.]*|"[^"]*"|'[^']*'|[!-~]|[^ -~]+""", re.ASCII)
@@ -34,6 +34,7 @@ _REMEDIES = {
     "'": "write column names bare, or in backticks; a formula holds no texts",
     "`": "close the backticks around one column name",
     "[": "a formula has no subscripts; declare the column that you need",
+    "]": "a formula has no subscripts; declare the column that you need",
     "{": "write arithmetic inside I( )",
 }
 
@@ -101,7 +102,7 @@ def spell(tokens: Sequence[Token]) -> str:
     for token in tokens:
         binary = after_operand and token.operator in ("+", "-", "*", "/", "~")
         pieces.append(f" {token.text} " if binary else ", " if token.operator == "," else token.spelled)
-        after_operand = token.operator in ("", ")")
+        after_operand = token.operator in ("", ")", "]")
     return "".join(pieces)
 
 
@@ -135,7 +136,7 @@ class Cursor:
     def misplaced(self, remedy: str) -> FormulaError:
         """Return the error that the next token cannot stand here; a foreign one can stand nowhere."""
         token = self.peek()
-        if token.kind == "foreign":
+        if token.kind == "foreign" or token.operator in ("[", "]"):
             return _foreign(token.text)
         before = self._tokens[self.position - 1].spelled if self.position else "~"
         return refusal(token.spelled, f"it cannot follow {before}", remedy)

@@ -9,9 +9,9 @@ from hdpstats._base.errors import FormulaError
 _LONGEST_PIECE = 60
 
 _LEARNS = "its value for one row depends on the other rows, so it would have to be learned from private rows"
-_KNOTS = "its knots and boundaries would be learned from private rows"
+_KNOTS = "its knots and constraints would be learned from private rows"
 _SCALE = "write scale(x, mean=50, sd=10) with numbers that you know or that come from public rows"
-_POWERS = "write powers of a scaled column, such as I(x^2), or cut the column into declared levels"
+_SPLINES = "write ns(x, knots=[40, 60]) or ns(x, df=3), whose knots are declared"
 _NUMBER = "write a number that you know or that comes from public rows"
 _LEVELS = "declare the groups as a Categorical column of the schema"
 _ORDER = "the order of the levels is the schema's"
@@ -20,7 +20,7 @@ _SURVIVAL = "it belongs to another kind of model"
 
 _FUNCTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("center", "standardize", "std", "rescale", "zscore"), (_LEARNS, _SCALE)),
-    **dict.fromkeys(("poly", "bs", "ns", "cr", "cc", "cs", "te", "rcs", "pspline", "s"), (_KNOTS, _POWERS)),
+    **dict.fromkeys(("cr", "cc", "cs", "te", "rcs", "pspline", "s"), (_KNOTS, _SPLINES)),
     **dict.fromkeys(("cut", "qcut", "bin", "ntile"), (_LEARNS, _LEVELS)),
     **dict.fromkeys(("hashed", "interval", "ifelse", "where"), ("it makes new groups", _LEVELS)),
     **dict.fromkeys(("lag", "lead", "diff", "cumsum"), (_LEARNS, "prepare such a column and declare it")),
@@ -37,7 +37,7 @@ _FUNCTIONS: dict[str, tuple[str, str]] = {
     "weights": ("weights are not a term", 'give the model weights="column"'),
 }
 
-_OFFERED = "the functions are I, C, factor, scale, log, log2, log10, log1p, sqrt, exp, abs"
+_OFFERED = "the functions are I, C, factor, scale, log, log2, log10, log1p, sqrt, exp, abs, bs, ns, poly"
 
 
 def refusal(piece: str, reason: str, remedy: str) -> FormulaError:

@@ -3,7 +3,10 @@
 #
 #   Rscript tests/reference/model_matrix.R [OUTPUT FILE]      (from the project's root)
 #
-# Formulas are written as R reads them; numbers have 17 significant digits.
+# Formulas are written as R reads them; numbers have 17 significant digits. The splines of `beyond` have boundary knots
+# inside the range of the rows: the polynomials of bs() go on there, with a warning; ns() is linear.
+
+library(splines)
 
 arguments <- commandArgs(trailingOnly = TRUE)
 output <- if (length(arguments) >= 1) arguments[1] else file.path("tests", "reference", "model_matrix.json")
@@ -47,11 +50,27 @@ formulas <- c(
   "y ~ scale(age, center = 50, scale = 10) + scale(log(pgr), center = -1.5, scale = 2)",
   "y ~ scale(age, center = 50, scale = 10) * size", "y ~ log(pgr):size + log(pgr):age:meno",
   "y ~ `age at entry` + log(`age at entry`)", "y ~ `age at entry`:size", "y ~ factor(size):log(pgr) + factor(size)",
-  "y ~ C(size) * hormon", "y ~ hormon:size", "y ~ size:hormon:meno + hormon", "change ~ age + size"
+  "y ~ C(size) * hormon", "y ~ hormon:size", "y ~ size:hormon:meno + hormon", "change ~ age + size",
+  "y ~ bs(age, knots = c(40, 60), Boundary.knots = c(20, 90))", "y ~ bs(age, knots = 55, Boundary.knots = c(20, 90))",
+  "y ~ bs(age, df = 3, Boundary.knots = c(20, 90))", "y ~ bs(age, knots = c(40, 60), degree = 1, Boundary.knots = c(0, 100))",
+  "y ~ bs(age, knots = c(30, 35, 60), degree = 2, Boundary.knots = c(20, 90))",
+  "y ~ bs(age, knots = c(50.5, 51, 70), degree = 5, Boundary.knots = c(10, 95.5))",
+  "y ~ bs(log1p(nodes), knots = c(0.5, 1, 2), Boundary.knots = c(0, 4))",
+  "y ~ bs(change, knots = 0, Boundary.knots = c(-2, 3)) * size - 1",
+  "y ~ ns(age, knots = c(40, 60), Boundary.knots = c(20, 90))", "y ~ ns(age, knots = 55, Boundary.knots = c(20, 90))",
+  "y ~ ns(age, df = 1, Boundary.knots = c(20, 90))", "y ~ ns(age, knots = c(45, 50, 61), Boundary.knots = c(35, 70))",
+  "y ~ ns(change, knots = c(-1, -0.5, 0, 0.25, 1.5, 2), Boundary.knots = c(-3, 3))",
+  "y ~ ns(log(pgr), knots = c(1, 3, 5), Boundary.knots = c(0, 6)) + size",
+  "y ~ ns(age, knots = c(40, 60), Boundary.knots = c(20, 90)):size + size",
+  "y ~ meno:ns(age, knots = 55, Boundary.knots = c(20, 90)):bs(change, df = 3, Boundary.knots = c(-2, 3))"
+)
+beyond <- c(
+  "y ~ bs(age, knots = c(45, 60), Boundary.knots = c(30, 80))", "y ~ bs(age, knots = 50, degree = 2, Boundary.knots = c(30, 80))",
+  "y ~ ns(age, knots = c(45, 60), Boundary.knots = c(30, 80))"
 )
 
 entry <- function(formula) {
-  X <- model.matrix(as.formula(formula), frame)
+  X <- suppressWarnings(model.matrix(as.formula(formula), frame))
   list(formula = formula, names = colnames(X), matrix = lapply(seq_len(ncol(X)), function(j) unname(X[, j])))
 }
 
@@ -62,13 +81,16 @@ object <- function(entries, break_with = ",\n  ") {
   paste0("{", paste(paste0(quoted(names(entries)), ": ", entries), collapse = break_with), "}")
 }
 
-designs <- vapply(formulas, function(formula) {
-  made <- entry(formula)
-  object(c(
-    formula = quoted(made$formula), names = array_of(quoted(made$names)),
-    columns = array_of(vapply(made$matrix, array_of_numbers, character(1)), ",\n    ")
-  ), ",\n   ")
-}, character(1))
+written <- function(formulas) {
+  designs <- vapply(formulas, function(formula) {
+    made <- entry(formula)
+    object(c(
+      formula = quoted(made$formula), names = array_of(quoted(made$names)),
+      columns = array_of(vapply(made$matrix, array_of_numbers, character(1)), ",\n    ")
+    ), ",\n   ")
+  }, character(1))
+  array_of(designs, ",\n  ")
+}
 
 writeLines(object(c(
   source = quoted("tests/reference/model_matrix.R"),
@@ -76,5 +98,6 @@ writeLines(object(c(
   levels = object(vapply(levels_of, function(levels) array_of(quoted(levels)), character(1))),
   numbers = object(vapply(numbers, array_of_numbers, character(1))),
   codes = object(vapply(codes, array_of_numbers, character(1))),
-  designs = array_of(designs, ",\n  ")
+  designs = written(formulas),
+  beyond = written(beyond)
 )), output)
