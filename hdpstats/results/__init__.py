@@ -3,7 +3,9 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
+from hdpstats.inference.public_check import PublicCheck
+from hdpstats.results.checking import check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.result import Result
 
-__all__ = ["HazardFacts", "ModelFacts", "Result"]
+__all__ = ["HazardFacts", "ModelFacts", "PublicCheck", "Result", "check_public"]

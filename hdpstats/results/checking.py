@@ -8,7 +8,6 @@ import pandas as pd
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design.survival import compile_survival
-from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.follow_up import FollowUp
 from hdpstats.inference.public_check import PublicCheck, check
 from hdpstats.queries.timegrid import TimeGrid
@@ -22,7 +21,7 @@ SHOWN: Final = 4
 """The most times at which calibration is tabulated."""
 
 
-def check_public(*, facts: ModelFacts, estimate: Estimate, public: PublicTable) -> PublicCheck | None:
+def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) -> PublicCheck | None:
     """Return how a hazard model does on complete public rows with outcomes.
 
     Concordance compares the linear predictor of the covariates with the times. Brier scores and calibration compare
@@ -34,8 +33,8 @@ def check_public(*, facts: ModelFacts, estimate: Estimate, public: PublicTable) 
     ----------
     facts : ModelFacts
         Facts of a hazard model.
-    estimate : Estimate
-        The coefficients to check.
+    values : (K (e + p),) float64
+        The coefficients to check, in the order of an estimate's terms.
     public : PublicTable
         Public rows.
 
@@ -48,7 +47,7 @@ def check_public(*, facts: ModelFacts, estimate: Estimate, public: PublicTable) 
     design = compile_survival(facts.formula, public.schema)
     extra = [name for name in (facts.weights, facts.offset) if name is not None]
     needs = [*design.needs, *extra]
-    if np.isnan(estimate.values).any() or not set(needs) <= set(public.names):
+    if np.isnan(values).any() or not set(needs) <= set(public.names):
         return None
     table = public.raw(needs)
     X = design.covariates.evaluate_unclipped(table)[:, 1:]
@@ -65,7 +64,7 @@ def check_public(*, facts: ModelFacts, estimate: Estimate, public: PublicTable) 
         time=time, cause=cause, causes=len(hazard.causes), entry=entry, weights=weights, person=table.persons
     )
     at = PublicRows(X=X[keep], offset=offset[keep], complete=keep[keep], index=pd.RangeIndex(int(keep.sum())))
-    return _compare(curves_at(hazard, estimate, at), rows.take(keep), plain=entry is None)
+    return _compare(curves_at(hazard, values, at), rows.take(keep), plain=entry is None)
 
 
 def _outcome(stop: FloatArray, event: FloatArray, grid: TimeGrid) -> tuple[FloatArray, IntArray]:

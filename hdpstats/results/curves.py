@@ -20,12 +20,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.special import expit, ndtr
 
 from hdpstats._base.typing import FloatArray, IntArray
-
-_LARGEST = 700.0
-"""Where ``exp`` is still finite."""
+from hdpstats.solvers.hazard.links import LINKS
 
 
 @final
@@ -63,12 +60,9 @@ class Curve:
 
 def inverse_link(link: str, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return hazards ``p``, ``1 - p`` without cancellation and the slope ``dp/deta``, elementwise."""
-    if link == "logit":
-        return expit(eta), expit(-eta), expit(eta) * expit(-eta)
-    if link == "cloglog":
-        rate = np.exp(np.minimum(eta, _LARGEST))
-        return -np.expm1(-rate), np.exp(-rate), rate * np.exp(-rate)
-    return ndtr(eta), ndtr(-eta), np.exp(-0.5 * np.square(eta)) / np.sqrt(2.0 * np.pi)
+    survived = LINKS[link].survive(eta)
+    rest = np.exp(-survived.value)
+    return -np.expm1(-survived.value), rest, survived.score * rest
 
 
 def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float | None) -> Curve:

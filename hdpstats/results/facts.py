@@ -10,8 +10,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, integer, real, text
 from hdpstats.losses import BY_NAME
 from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.solvers.hazard.links import LINKS
 
-LINKS: Final = ("logit", "cloglog", "probit")
 _OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss")
 
 

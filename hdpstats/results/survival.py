@@ -92,6 +92,12 @@ class Fitted:
     schema: Schema
     estimate: Estimate
 
+    def at(self, rows: PublicRows) -> HazardCurves:
+        """Return the model at rows of covariates."""
+        values = self.estimate.params.to_numpy(dtype=np.float64)
+        covariance = self.estimate.sampling + self.estimate.privacy
+        return curves_at(hazard_facts(self.facts), values, rows, covariance=covariance)
+
 
 def hazard_facts(facts: ModelFacts) -> HazardFacts:
     """Return the time axis of a model, or refuse one that has none."""
@@ -109,19 +115,20 @@ def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
     check_identified(fit.estimate)
     design = compile_survival(fit.facts.formula, fit.schema)
     if frame is None:
-        return curves_at(facts, fit.estimate, _one_row(facts.typical or (0.0,) * len(design.names)))
+        return fit.at(_one_row(facts.typical or (0.0,) * len(design.names)))
     rows = read_rows(frame, fit.schema, design.covariates, offset=fit.facts.offset, name="frame")
-    covariates = PublicRows(X=rows.X[:, 1:], offset=rows.offset, complete=rows.complete, index=rows.index)
-    return curves_at(facts, fit.estimate, covariates)
+    return fit.at(PublicRows(X=rows.X[:, 1:], offset=rows.offset, complete=rows.complete, index=rows.index))
 
 
-def curves_at(hazard: HazardFacts, estimate: Estimate, rows: PublicRows) -> HazardCurves:
-    """Return the model of an estimate at rows of covariates."""
+def curves_at(
+    hazard: HazardFacts, values: FloatArray, rows: PublicRows, *, covariance: FloatArray | None = None
+) -> HazardCurves:
+    """Return the model with coefficients (K (e + p),) at rows of covariates; without a covariance it has no limits."""
     model = Coefficients(
         link=hazard.link,
         features=hazard.features,
-        theta=np.asarray(estimate.params, dtype=np.float64).reshape(len(hazard.causes), -1),
-        covariance=estimate.sampling + estimate.privacy,
+        theta=values.reshape(len(hazard.causes), -1),
+        covariance=np.full((values.size, values.size), np.nan) if covariance is None else covariance,
     )
     return HazardCurves(facts=hazard, model=model, rows=rows)
 
@@ -138,7 +145,7 @@ def baseline_hazard(fit: Fitted, at: pd.DataFrame | None, *, alpha: float) -> pd
         facts = hazard_facts(fit.facts)
         check_identified(fit.estimate)
         zeros = (0.0,) * (len(fit.estimate.terms) // len(facts.causes) - len(facts.baseline_names))
-        opened = curves_at(facts, fit.estimate, _one_row(zeros))
+        opened = fit.at(_one_row(zeros))
     else:
         opened = open_curves(fit, at)
     return _hazard_table(opened, alpha=alpha).drop(columns="row")
