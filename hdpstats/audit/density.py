@@ -14,12 +14,14 @@ from typing import final
 import numpy as np
 from scipy.stats import qmc
 
+from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.design.geometry import mallows_weights
 from hdpstats.losses import Loss
 from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.privacy.sensitivity import BallNorm, Norm
-from hdpstats.queries import ObjectiveQuery
+from hdpstats.queries import ObjectiveQuery, RegressionModel
 
 
 @final
@@ -89,15 +91,19 @@ def perturbed_objective(query: ObjectiveQuery, *, largest_weight: float = 1.0) -
     MechanismError
         If the proof does not cover the query.
     """
-    constants = objective.calibrate(query, records=1, largest_weight=largest_weight, largest_offset=0.0)
-    first = int(query.geometry.intercept)
+    if not isinstance(query.model, RegressionModel):
+        raise MechanismError("the density is written down for regression models")
+    geometry = query.model.geometry
+    contrast = RegressionContrast(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
+    constants = objective.calibrate(query, contrast, records=1)
+    first = int(geometry.intercept)
 
     def weigh(X: FloatArray) -> FloatArray:
-        return largest_weight * mallows_weights(np.sum(X[:, first:] ** 2, axis=1), query.geometry)
+        return largest_weight * mallows_weights(np.sum(X[:, first:] ** 2, axis=1), geometry)
 
     return PerturbedObjective(
-        loss=constants.loss,
-        ridge=np.full(query.geometry.dimension, float(query.ridge)),
+        loss=contrast.loss,
+        ridge=np.full(geometry.dimension, float(query.ridge)),
         centre=np.array(query.centre),
         rate=float(constants.noise_rate),
         norm=constants.sensitivity.norm,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import PCG64, Generator
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.queries.geometry import Geometry
+from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.privacy.sensitivity import CylinderNorm
 
 __all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
 
@@ -39,21 +40,21 @@ def dirichlet(rng: Generator, rows: int, count: int) -> FloatArray:
     return np.asarray(gaps / gaps.sum(axis=1, keepdims=True))
 
 
-def perturbation(rng: Generator, geometry: Geometry, *, rate: float, count: int) -> FloatArray:
+def perturbation(rng: Generator, law: NoiseLaw, *, count: int) -> FloatArray:
     """Return draws (count, D) from the law of the objective's noise, density proportional to ``exp(-rate K(b))``.
 
     ``r`` times a uniform point of the unit ball of ``K``, with ``r`` from Gamma(D + 1, 1 / rate).
     """
-    D, d = geometry.dimension, len(geometry.location)
-    length = rng.gamma(D + 1.0, 1.0 / rate, count)
+    D, axis = law.dimension, isinstance(law.norm, CylinderNorm)
+    d = D - int(axis)
+    length = rng.gamma(D + 1.0, 1.0 / law.rate, count)
     direction = rng.standard_normal((count, d))
     if d:
-        size = geometry.radius * rng.uniform(size=count) ** (1.0 / d)
+        size = float(law.norm.radius) * rng.uniform(size=count) ** (1.0 / d)
         direction *= (size / np.linalg.norm(direction, axis=1))[:, None]
-    if not geometry.intercept:
+    if not axis:
         return np.asarray(length[:, None] * direction)
-    axis = rng.uniform(-1.0, 1.0, count)
-    return np.asarray(length[:, None] * np.column_stack([axis, direction]))
+    return np.asarray(length[:, None] * np.column_stack([rng.uniform(-1.0, 1.0, count), direction]))
 
 
 def symmetric(rng: Generator, dimension: int, *, sd: float, count: int) -> FloatArray:

@@ -8,10 +8,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.losses import Loss
 from hdpstats.mechanisms.curvature import unstack
-from hdpstats.protocols.moments import Moments, moments
-from hdpstats.protocols.public import WhitenedPublic
+from hdpstats.protocols.moments import Moments, PublicSide
 from hdpstats.queries import ObjectiveRelease
 
 CLEAR = 3.0
@@ -38,18 +36,17 @@ class PublicInformation(Information):
     Right as far as private covariates are distributed as the public ones.
     """
 
-    public: WhitenedPublic
-    loss: Loss
+    public: PublicSide
     records: int
 
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments over public rows."""
-        return moments(self.public, self.loss, theta=theta, records=self.records)
+        return self.public.moments(theta, records=self.records)
 
     def draw(self, rng: draws.Generator, *, theta: FloatArray, count: int) -> Moments:
         """Return the moments under ``count`` random weightings of the public rows."""
-        rows = draws.dirichlet(rng, len(self.public.X), count)
-        return moments(self.public, self.loss, theta=theta, records=self.records, row_weights=rows)
+        rows = draws.dirichlet(rng, self.public.people, count)
+        return self.public.moments(theta, records=self.records, row_weights=rows)
 
 
 @final
@@ -57,17 +54,17 @@ class PublicInformation(Information):
 class BoughtInformation(Information):
     """The released Hessian ``H + N``, whatever the coefficients; drawn by adding noise of the same law again.
 
-    Weights are at most ``a`` (the largest case weight; Mallows weights are at most 1), so ``J <= a H``, and
-    ``J = a H`` is conservative.
+    ``J <= meat H``, and ``J = meat H`` is conservative. For a likelihood's loss ``meat`` is the largest case weight,
+    as Mallows weights are at most 1.
     """
 
     H: FloatArray
     noise_sd: float
-    largest_weight: float
+    meat: float
 
     def at(self, theta: FloatArray) -> Moments:  # noqa: ARG002
         """Return the released Hessian."""
-        return Moments(H=self.H, J=self.largest_weight * self.H)
+        return Moments(H=self.H, J=self.meat * self.H)
 
     def draw(self, rng: draws.Generator, *, theta: FloatArray, count: int) -> Moments:  # noqa: ARG002
         """Return Hessians with fresh noise, eigenvalues kept above a tenth of the smallest released one."""
@@ -75,7 +72,7 @@ class BoughtInformation(Information):
         eigenvalues, vectors = np.linalg.eigh(self.H + noise)
         kept = np.maximum(eigenvalues, 0.1 * float(np.linalg.eigvalsh(self.H)[0]))
         H = np.einsum("bij,bj,bkj->bik", vectors, kept, vectors)
-        return Moments(H=H, J=self.largest_weight * H)
+        return Moments(H=H, J=self.meat * H)
 
 
 def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
@@ -83,11 +80,11 @@ def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
     return float(np.linalg.eigvalsh(H)[0]) > CLEAR * noise_sd
 
 
-def bought(release: ObjectiveRelease, *, largest_weight: float) -> BoughtInformation | None:
+def bought(release: ObjectiveRelease, *, meat: float) -> BoughtInformation | None:
     """Return the information of a released Hessian, or None where there is none or noise drowns it."""
     if release.hessian is None:
         return None
     H = unstack(np.array(release.hessian), len(release.theta))
     if not is_clear(H, noise_sd=release.hessian_noise_sd):
         return None
-    return BoughtInformation(H=H, noise_sd=release.hessian_noise_sd, largest_weight=largest_weight)
+    return BoughtInformation(H=H, noise_sd=release.hessian_noise_sd, meat=meat)

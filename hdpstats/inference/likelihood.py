@@ -7,7 +7,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.estimate import Estimate
 from hdpstats.losses import Loss
-from hdpstats.solvers import Objective, minimise
+from hdpstats.solvers import LinearObjective, minimise
 
 ALIASED = 1e-7
 """A column whose part outside the span of the columns before it is relatively smaller than this is not identified."""
@@ -26,7 +26,7 @@ def maximum_likelihood(
     columns = X[:, kept]
     scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(X) else np.ones(p)
     zero = np.zeros(p)
-    objective = Objective(
+    objective = LinearObjective(
         loss=loss, X=columns / scale, y=y, weights=weights, offset=offset, ridge=zero, centre=zero, linear=zero
     )
     theta = minimise(objective, start=zero).theta

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from hdpstats._base.typing import FloatArray
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.information import PublicInformation, bought
 from hdpstats.inference.sandwich import Estimates, combine
-from hdpstats.losses import Loss
-from hdpstats.protocols.public import WhitenedPublic
+from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.protocols.moments import PublicSide
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
@@ -24,34 +25,53 @@ ALL_DROWNED = (
 def estimates(
     query: ObjectiveQuery,
     release: ObjectiveRelease,
-    public: WhitenedPublic | None,
-    loss: Loss,
+    public: PublicSide | None,
     *,
+    law: NoiseLaw,
+    T: FloatArray,
     terms: tuple[str, ...],
-    largest_weight: float = 1.0,
+    records: int,
+    meat: float = 1.0,
 ) -> Estimates:
     """Return the estimates of a release.
 
     Standard errors rest on the released Hessian where one was bought and stands clear of its noise, else on the public
     rows (``public``, at the query's radius). Without either they are NaN, and the coefficients stay as released.
+
+    Parameters
+    ----------
+    query, release
+        What was asked and answered.
+    public
+        The public side, or None.
+    law
+        Of the objective's noise.
+    T
+        From whitened coefficients to those that ``terms`` name (p, D).
+    terms
+        Names of the coefficients.
+    records
+        How many private people there are, as far as is publicly known.
+    meat
+        Bound on the score's covariance over the Hessian.
     """
     fit = None if public is None else public.fit
-    information = bought(release, largest_weight=largest_weight)
+    information = bought(release, meat=meat)
     if information is not None:
-        return combine(query, release, information, fit=fit, terms=terms)
+        return combine(query, release, information, law=law, fit=fit, T=T, terms=terms)
     if public is None:
-        return Estimates(public_only=None, private_only=_as_released(query, release, terms=terms), pooled=None)
-    model_based = PublicInformation(public=public, loss=loss, records=max(release.records, 1))
+        return Estimates(public_only=None, private_only=_as_released(release, T=T, terms=terms), pooled=None)
+    model_based = PublicInformation(public=public, records=max(records, 1))
     note = ASSUMED if release.hessian is None else DROWNED
-    return combine(query, release, model_based, fit=fit, terms=terms, note=note)
+    return combine(query, release, model_based, law=law, fit=fit, T=T, terms=terms, note=note)
 
 
-def _as_released(query: ObjectiveQuery, release: ObjectiveRelease, *, terms: tuple[str, ...]) -> Estimate:
+def _as_released(release: ObjectiveRelease, *, T: FloatArray, terms: tuple[str, ...]) -> Estimate:
     unknown = np.full((len(terms), len(terms)), np.nan)
     return Estimate(
         label="released",
         terms=terms,
-        values=query.geometry.to_raw() @ np.array(release.theta),
+        values=T @ np.array(release.theta),
         sampling=unknown,
         privacy=unknown,
         note=NOT_BOUGHT if release.hessian is None else ALL_DROWNED,

@@ -11,10 +11,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import Loss
-from hdpstats.mechanisms.objective import perturbation_variance
-from hdpstats.protocols.moments import moments
-from hdpstats.protocols.public import WhitenedPublic
+from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.protocols.moments import PublicSide
 
 
 @final
@@ -32,13 +30,12 @@ class PredictedErrors:
     public: FloatArray | None
 
 
-def predicted_errors(public: WhitenedPublic, loss: Loss, *, records: int, rate: float) -> PredictedErrors:
-    """Return predicted standard errors for noise of a rate in the geometry of ``public``."""
-    T = public.geometry.to_raw()
-    at = moments(public, loss, theta=public.centre, records=max(records, 1))
+def predicted_errors(public: PublicSide, *, law: NoiseLaw, T: FloatArray, records: int) -> PredictedErrors:
+    """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to."""
+    at = public.moments(public.centre, records=max(records, 1))
     inverse = np.linalg.inv(at.H)
     sampling = inverse @ at.J @ inverse
-    privacy = inverse @ np.diag(perturbation_variance(public.geometry, rate=rate)) @ inverse
+    privacy = inverse @ np.diag(law.variance) @ inverse
     total, public_errors = sampling + privacy, None
     if public.fit is not None:
         public_errors = _errors(T, public.fit.covariance)

@@ -28,9 +28,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.information import Information
-from hdpstats.mechanisms.objective import perturbation_variance
-from hdpstats.protocols.moments import Moments
-from hdpstats.protocols.public import PublicFit
+from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.protocols.moments import Moments, PublicFit
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 DRAWS = 4000
@@ -80,14 +79,18 @@ def combine(
     release: ObjectiveRelease,
     information: Information,
     *,
+    law: NoiseLaw,
     fit: PublicFit | None,
+    T: FloatArray,
     terms: tuple[str, ...],
     note: str | None = None,
 ) -> Estimates:
-    """Return the private-only estimate and, where there is a public fit, the public-only and the pooled one."""
-    centre = _centre(query, release, information, fit)
-    error, error_pooled = _errors(query, release, information, fit, centre)
-    T = query.geometry.to_raw()
+    """Return the private-only estimate and, where there is a public fit, the public-only and the pooled one.
+
+    ``law`` is that of the objective's noise; ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name.
+    """
+    centre = _centre(query, release, information, fit, law)
+    error, error_pooled = _errors(query, release, information, fit, law, centre)
     private = _estimate("private only", terms, centre.unshrunk, T, error, note)
     if fit is None:
         return Estimates(public_only=None, private_only=private, pooled=None)
@@ -125,11 +128,11 @@ def between_variance(difference: FloatArray, covariance: FloatArray) -> float:
 
 
 def _centre(
-    query: ObjectiveQuery, release: ObjectiveRelease, information: Information, fit: PublicFit | None
+    query: ObjectiveQuery, release: ObjectiveRelease, information: Information, fit: PublicFit | None, law: NoiseLaw
 ) -> _Centre:
     """Unshrink and pool, three times, each time with the moments at the last pooled point."""
     theta, ridge = np.array(release.theta), float(query.ridge)
-    pull, noise = np.array(query.centre), perturbation_variance(query.geometry, rate=release.noise_rate)
+    pull, noise = np.array(query.centre), law.variance
     identity = np.eye(len(theta))
     at = information.at(theta)
     u = pooled = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
@@ -152,6 +155,7 @@ def _errors(
     release: ObjectiveRelease,
     information: Information,
     fit: PublicFit | None,
+    law: NoiseLaw,
     centre: _Centre,
 ) -> tuple[_Errors, _Errors]:
     """Return draws of the errors of the private-only and of the pooled estimate, in whitened coordinates."""
@@ -162,7 +166,7 @@ def _errors(
     for _ in progress(range(DRAWS // CHUNK), label="standard errors"):
         at = information.draw(rng, theta=centre.pooled, count=CHUNK)
         score = draws.normals(rng, at.J)
-        noise = draws.perturbation(rng, query.geometry, rate=release.noise_rate, count=CHUNK)
+        noise = draws.perturbation(rng, law, count=CHUNK)
         apart = _distances(rng, fit, centre, np.array(query.centre), count=CHUNK)
         solve = np.linalg.inv(at.H + ridge * identity)
         sampled = -np.einsum("bij,bj->bi", solve, score + ridge * apart)

@@ -5,9 +5,10 @@ it meets.
 """
 
 from hdpstats.losses.base import Loss
+from hdpstats.losses.hazard import HAZARDS, HazardLoss
 from hdpstats.losses.logistic import Logistic
 
 BY_NAME: dict[str, Loss] = {loss.name: loss for loss in (Logistic(),)}
 """The losses a query may name."""
 
-__all__ = ["BY_NAME", "Logistic", "Loss"]
+__all__ = ["BY_NAME", "HAZARDS", "HazardLoss", "Logistic", "Loss"]

@@ -1,68 +1,68 @@
-"""Fits of a regression: to private records through the site, and to public rows alone."""
+"""Fits of a model: to private records through the site, and to public rows alone."""
 
 from fractions import Fraction
 
-import numpy as np
-
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.inference.objective import estimates
-from hdpstats.models.regression import Regression, ask
+from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
-from hdpstats.protocols.public import FEWEST_ROWS, with_radius
+from hdpstats.protocols.public import FEWEST_ROWS
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
-from hdpstats.results import ModelFacts, Result
+from hdpstats.results import Result
 
 
-def fit_private(model: Regression, *, epsilon: Fraction, share: Fraction, replicate: int) -> Result:
+def fit_private(spec: Specification, *, epsilon: Fraction, share: Fraction, replicate: int) -> Result:
     """Ask the site and read its answer. The only function here that spends."""
-    site = model.study.site
+    site = spec.study.site
     if site is None:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
-    query = ask(model, epsilon=epsilon, records=site.records, share=share, replicate=replicate)
+    query = spec.ask(epsilon=epsilon, records=site.records, share=share, replicate=replicate)
     release = site.answer(query)
     if not isinstance(release, ObjectiveRelease):
         raise MechanismError("the site answered with a release of another kind")
-    return read(model, query, release)
+    return read(spec, query, release)
 
 
-def read(model: Regression, query: ObjectiveQuery, release: ObjectiveRelease) -> Result:
+def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) -> Result:
     """Return the result of a release: post-processing of released and public numbers."""
-    public = None if model.public is None else with_radius(model.public, query.geometry.radius)
-    found = estimates(query, release, public, model.loss, terms=model.design.names, largest_weight=model.largest_weight)
-    rows = None if public is None else len(public.X)
+    public = spec.side(query.model)
+    contrast = spec.contrast(query.model)
+    found = estimates(
+        query,
+        release,
+        public,
+        law=NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=release.noise_rate),
+        T=spec.to_terms(query.model),
+        terms=spec.terms,
+        records=release.records,
+        meat=spec.meat,
+    )
     return Result(
-        facts=_facts(model, _method(model), records=release.records, public=rows),
-        schema=model.study.schema,
+        facts=spec.facts(
+            _method(spec),
+            records=release.records,
+            public=None if public is None else public.people,
+            model=query.model,
+        ),
+        schema=spec.study.schema,
         estimate=found.chosen,
         public_only=found.public_only,
         private_only=found.private_only,
         pooled=found.pooled,
         query=query,
         release=release,
-        guarantee=guarantee(release.events, relation=model.study.relation),
+        guarantee=guarantee(release.events, relation=spec.study.relation),
+        public_check=spec.check(found.chosen.values),
     )
 
 
-def fit_likelihood(model: Regression) -> Result:
+def fit_likelihood(spec: Specification) -> Result:
     """Return the maximum-likelihood fit to the public rows as they are."""
-    table = model.study.public
-    if table is None or model.design.response not in table.names:
-        message = "fit_public needs public rows with the outcome; give the study public="
-        raise ArgumentError(message, argument="public")
-    extra = [name for name in (model.weights, model.offset) if name is not None]
-    rows = table.raw([*model.design.needs, *extra])
-    estimate = maximum_likelihood(
-        model.design.evaluate_unclipped(rows),
-        rows.numeric[model.design.response],
-        weights=rows.numeric[model.weights] if model.weights else np.ones(rows.rows),
-        offset=rows.numeric[model.offset] if model.offset else np.zeros(rows.rows),
-        loss=model.loss,
-        terms=model.design.names,
-    )
+    estimate, people = spec.likelihood()
     return Result(
-        facts=_facts(model, "maximum likelihood on public rows", records=None, public=rows.rows),
-        schema=model.study.schema,
+        facts=spec.facts("maximum likelihood on public rows", records=None, public=people, model=None),
+        schema=spec.study.schema,
         estimate=estimate,
         public_only=None,
         private_only=None,
@@ -70,26 +70,12 @@ def fit_likelihood(model: Regression) -> Result:
         query=None,
         release=None,
         guarantee=None,
+        public_check=spec.check(estimate.values),
     )
 
 
-def _method(model: Regression) -> str:
-    if model.public is not None:
+def _method(spec: Specification) -> str:
+    if spec.public is not None:
         return "objective perturbation, whitened by public rows"
-    few = "" if model.study.public is None else f" (fewer than {FEWEST_ROWS} complete public rows)"
+    few = "" if spec.study.public is None else f" (fewer than {FEWEST_ROWS} complete public rows)"
     return f"objective perturbation, scaled by the schema{few}"
-
-
-def _facts(model: Regression, method: str, *, records: int | None, public: int | None) -> ModelFacts:
-    return ModelFacts(
-        model=model.name,
-        formula=model.design.formula,
-        response=model.design.response,
-        method=method,
-        records=records,
-        public_rows=public,
-        weights=model.weights,
-        offset=model.offset,
-        loss=model.loss.name,
-        exponentiated=model.exponentiated,
-    )

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import pandas as pd
 
-from hdpstats.design.geometry import whiten
-from hdpstats.design.reference import reference_matrix
 from hdpstats.display import element
 from hdpstats.inference.information import is_clear
 from hdpstats.inference.planning import predicted_errors
 from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.models.plotting import plot_plan
-from hdpstats.models.regression import Regression, ask
-from hdpstats.protocols import WhitenedPublic
-from hdpstats.protocols.moments import moments
-from hdpstats.protocols.public import with_radius
-from hdpstats.queries import ObjectiveQuery
+from hdpstats.models.specification import Specification
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,29 +89,29 @@ class Plan:
         )
 
 
-def plan(model: Regression, *, epsilons: Sequence[Fraction], records: int, share: Fraction) -> Plan:
+def plan(spec: Specification, *, epsilons: Sequence[Fraction], records: int, share: Fraction) -> Plan:
     """Return the plan of fits that would give ``share`` of each epsilon for a noisy Hessian."""
-    frames = [_rows(model, epsilon=epsilon, records=records, share=share) for epsilon in dict.fromkeys(epsilons)]
-    assumption = FROM_SCHEMA if model.public is None else FROM_PUBLIC
+    frames = [_rows(spec, epsilon=epsilon, records=records, share=share) for epsilon in dict.fromkeys(epsilons)]
+    assumption = FROM_SCHEMA if spec.public is None else FROM_PUBLIC
     return Plan(frame=pd.concat(frames, ignore_index=True), records=records, assumption=assumption)
 
 
-def _rows(model: Regression, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
+def _rows(spec: Specification, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
     """Return the rows of a plan for one epsilon: the very query and constants that a fit would use."""
-    query = ask(model, epsilon=epsilon, records=records, share=share, replicate=1)
-    constants = objective.calibrate(
-        query, records=records, largest_weight=model.largest_weight, largest_offset=model.largest_offset
-    )
-    public = _reference(model, query) if model.public is None else with_radius(model.public, query.geometry.radius)
-    errors = predicted_errors(public, model.loss, records=records, rate=float(constants.noise_rate))
-    reported = model.public is not None
+    query = spec.ask(epsilon=epsilon, records=records, share=share, replicate=1)
+    contrast = spec.contrast(query.model)
+    constants = objective.calibrate(query, contrast, records=records, relation=spec.study.relation)
+    public = spec.side(query.model) or spec.reference(query.model)
+    law = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(constants.noise_rate))
+    errors = predicted_errors(public, law=law, T=spec.to_terms(query.model), records=records)
+    reported = spec.public is not None
     if constants.hessian is not None and not reported:
-        H = moments(public, model.loss, theta=public.centre, records=records).H
+        H = public.moments(public.centre, records=records).H
         reported = is_clear(H, noise_sd=constants.hessian.noise_sd)
     return pd.DataFrame(
         {
             "epsilon": float(epsilon),
-            "term": model.design.names,
+            "term": spec.terms,
             "std_error": errors.reported,
             "sampling": errors.sampling,
             "privacy": errors.privacy,
@@ -138,12 +133,3 @@ def _verdict(part: pd.DataFrame) -> str:
     if gain < LITTLE:
         return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
-
-
-def _reference(model: Regression, query: ObjectiveQuery) -> WhitenedPublic:
-    """Return evenly spread rows in place of public ones."""
-    rows = whiten(query.geometry, reference_matrix(model.design, model.study.schema))
-    n = len(rows.X)
-    return WhitenedPublic(
-        geometry=query.geometry, X=rows.X, mallows=rows.weights, weights=np.ones(n), offset=np.zeros(n), fit=None
-    )

@@ -4,21 +4,34 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
-from hdpstats._base.errors import ArgumentError, SchemaError
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.data.columns import NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.design import Design
+from hdpstats.design.geometry import whiten
+from hdpstats.design.reference import reference_matrix
+from hdpstats.inference import Estimate
+from hdpstats.inference.public_check import PublicCheck
+from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.losses import Loss
+from hdpstats.mechanisms.contrast import Contrast
+from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.models.specification import Specification
 from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whitened_public
-from hdpstats.protocols.public import FEWEST_ROWS
-from hdpstats.queries import ObjectiveQuery
+from hdpstats.protocols.public import FEWEST_ROWS, with_radius
+from hdpstats.queries import ObjectiveQuery, RegressionModel
+from hdpstats.queries.model import Model
+from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Regression:
+class Regression(Specification):
     """A model of one linear predictor on a study: everything here is public.
 
     Attributes
@@ -46,14 +59,117 @@ class Regression:
     public: WhitenedPublic | None
 
     @property
+    def formula(self) -> str:
+        """The formula as it was given."""
+        return self.design.formula
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the design's columns."""
+        return self.design.names
+
+    @property
+    def meat(self) -> float:
+        """The declared bound on a case weight: the loss is a likelihood's."""
+        return self.largest_weight
+
+    @property
     def largest_weight(self) -> float:
         """The declared bound on a case weight; 1 without weights."""
-        return 1.0 if self.weights is None else _reach(self.study.schema, self.weights)
+        return 1.0 if self.weights is None else declared_reach(self.study.schema, self.weights)
 
     @property
     def largest_offset(self) -> float:
         """The declared bound on the size of an offset; 0 without one."""
-        return 0.0 if self.offset is None else _reach(self.study.schema, self.offset)
+        return 0.0 if self.offset is None else declared_reach(self.study.schema, self.offset)
+
+    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
+        """Return the query of one fit by objective perturbation."""
+        table = self.study.public
+        return choose_query(
+            self.design,
+            self.loss,
+            public=self.public,
+            records=records,
+            epsilon=epsilon,
+            schema_sha256=self.study.schema.sha256,
+            public_sha256=table.sha256 if table is not None and self.public is not None else None,
+            largest_weight=self.largest_weight,
+            weights=self.weights,
+            offset=self.offset,
+            row_norm=self.row_norm,
+            relation=self.study.relation,
+            hessian_share=share,
+            replicate=replicate,
+        )
+
+    def contrast(self, model: Model) -> Contrast:
+        """Return the loss of one row."""
+        return RegressionContrast(
+            model=_mine(model),
+            design=self.design,
+            largest_weight=self.largest_weight,
+            largest_offset=self.largest_offset,
+        )
+
+    def side(self, model: Model) -> WhitenedPublic | None:
+        """Return the public rows at the query's radius."""
+        return None if self.public is None else with_radius(self.public, model.geometry.radius)
+
+    def reference(self, model: Model) -> WhitenedPublic:
+        """Return evenly spread rows in place of public ones."""
+        rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
+        n = len(rows.X)
+        return WhitenedPublic(
+            loss=self.loss,
+            geometry=model.geometry,
+            X=rows.X,
+            mallows=rows.weights,
+            weights=np.ones(n),
+            offset=np.zeros(n),
+            fit=None,
+        )
+
+    def to_terms(self, model: Model) -> FloatArray:
+        """Return the matrix from whitened coefficients to the design's."""
+        return model.geometry.to_raw()
+
+    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:  # noqa: ARG002
+        """Return the public facts of a fit."""
+        return ModelFacts(
+            model=self.name,
+            formula=self.design.formula,
+            response=self.design.response,
+            method=method,
+            records=records,
+            public_rows=public,
+            weights=self.weights,
+            offset=self.offset,
+            loss=self.loss.name,
+            exponentiated=self.exponentiated,
+        )
+
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to the public rows as they are."""
+        table = self.study.public
+        if table is None or self.design.response not in table.names:
+            message = "fit_public needs public rows with the outcome; give the study public="
+            raise ArgumentError(message, argument="public")
+        extra = [name for name in (self.weights, self.offset) if name is not None]
+        rows = table.raw([*self.design.needs, *extra])
+        estimate = maximum_likelihood(
+            self.design.evaluate_unclipped(rows),
+            rows.numeric[self.design.response],
+            weights=rows.numeric[self.weights] if self.weights else np.ones(rows.rows),
+            offset=rows.numeric[self.offset] if self.offset else np.zeros(rows.rows),
+            loss=self.loss,
+            terms=self.design.names,
+        )
+        return estimate, rows.rows
+
+    def check(self, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
+        """Return None: checks on public rows are made for survival models."""
+        return None
 
 
 def open_regression(
@@ -68,11 +184,15 @@ def open_regression(
     row_norm: object,
 ) -> Regression:
     """Check the arguments against the schema and prepare the public side."""
-    weight_column = _declared(study.schema, weights, kind="weight", argument="weights")
-    offset_column = _declared(study.schema, offset, kind="offset", argument="offset")
+    if study.unit is not None:
+        raise ArgumentError(
+            "this model needs one row per person; the study has unit=: aggregate to one row per person, or fit a "
+            "hazard model in long form",
+            argument="data",
+        )
+    weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
+    offset_column = declared_column(study.schema, offset, kind="offset", argument="offset")
     public = _public(study, design, loss, weights=weight_column, offset=offset_column)
-    if public is not None and row_norm is not None:
-        raise ArgumentError("row_norm must be left out with public rows: they give the geometry", argument="row_norm")
     return Regression(
         name=name,
         exponentiated=exponentiated,
@@ -81,29 +201,15 @@ def open_regression(
         loss=loss,
         weights=weight_column,
         offset=offset_column,
-        row_norm=None if row_norm is None else real(row_norm, name="row_norm", lower=1e-3, upper=1e3),
+        row_norm=checked_row_norm(row_norm, has_public=public is not None),
         public=public,
     )
 
 
-def ask(model: Regression, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
-    """Return the query of one fit."""
-    table = model.study.public
-    return choose_query(
-        model.design,
-        model.loss,
-        public=model.public,
-        records=records,
-        epsilon=epsilon,
-        schema_sha256=model.study.schema.sha256,
-        public_sha256=table.sha256 if table is not None and model.public is not None else None,
-        largest_weight=model.largest_weight,
-        weights=model.weights,
-        offset=model.offset,
-        row_norm=model.row_norm,
-        hessian_share=share,
-        replicate=replicate,
-    )
+def _mine(model: Model) -> RegressionModel:
+    if not isinstance(model, RegressionModel):
+        raise MechanismError("the query is about a model of another kind")
+    return model
 
 
 def _public(
@@ -115,13 +221,23 @@ def _public(
     return whitened_public(rows, design, loss) if len(rows.X) >= FEWEST_ROWS else None
 
 
-def _reach(schema: Schema, name: str) -> float:
+def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
+    """Return a declared bound on the scaled row norm, for the geometry of the schema's box."""
+    if row_norm is None:
+        return None
+    if has_public:
+        raise ArgumentError("row_norm must be left out with public rows: they give the geometry", argument="row_norm")
+    return real(row_norm, name="row_norm", lower=1e-3, upper=1e3)
+
+
+def declared_reach(schema: Schema, name: str) -> float:
     """Return the largest size that the schema lets a number have."""
     column = schema[name]
     return max(abs(column.lower), abs(column.upper)) if isinstance(column, NumericColumn) else 0.0
 
 
-def _declared(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
+def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
+    """Return the name of a column that is declared as a kind, or None where none is given."""
     if name is None:
         return None
     if not isinstance(name, str) or name not in schema or schema[name].kind != kind:

@@ -18,56 +18,67 @@ record. With :math:`\rho h = e_b / 2` the supremum is
 The bracket is concave in ``p`` with slope :math:`4r - e_b/2` at 0: **if 8 r <= e_b the determinant is free** and the
 whole of :math:`e_b` buys noise. Otherwise the supremum is attained at the smaller root of a quadratic. The full
 proof, step by step, is the vignette ``explanation/objective-perturbation``.
+
+Where a person is added or removed the record ``u'`` is absent: with :math:`\rho h = e_b` the loss is the bracket alone
+with :math:`e_b` in place of :math:`e_b / 2`, and the determinant is free if 4 r <= e_b.
 """
 
 import math
 from fractions import Fraction
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.privacy.relation import Relation
 
 DOWN = 1.0 - 2.0**-30
 """Safety factor of every float that enters a guarantee: float error here is below 2^-45."""
 
 
-def coupled_loss(noise_epsilon: float, curvature_ratio: float) -> float:
-    """Return the privacy loss of noise ``e_b`` at curvature ratio ``r`` under replace-one.
+def coupled_loss(noise_epsilon: float, curvature_ratio: float, *, relation: Relation = Relation.REPLACE_ONE) -> float:
+    """Return the privacy loss of noise ``e_b`` at curvature ratio ``r``.
 
     Parameters
     ----------
     noise_epsilon
-        ``e_b``: twice the noise rate times the K-halfwidth of one record's gradient.
+        ``e_b``: the noise rate times the K-distance between the gradients of neighbours, twice the halfwidth of one
+        record's gradient under replace-one and once under add-or-remove.
     curvature_ratio
         ``r``: the supremum of a quarter of the weighted squared row length in the metric of the ridge.
+    relation
+        Who is a neighbour of whom.
     """
-    half, r = noise_epsilon / 2.0, curvature_ratio
+    replaced = relation is Relation.REPLACE_ONE
+    half, r = noise_epsilon / (2.0 if replaced else 1.0), curvature_ratio
     if 4.0 * r <= half:
         return noise_epsilon
     b, c = 2.0 + half, 1.0 - half / (4.0 * r)  # of half p^2 - b p + c = 0: divided by 4 r, so that nothing overflows
     p = min(1.0, 2.0 * c / (b + math.sqrt(b * b - 4.0 * half * c)))
-    return half + half * (1.0 - p) + math.log1p(4.0 * r * p * (1.0 - p))
+    return (half if replaced else 0.0) + half * (1.0 - p) + math.log1p(4.0 * r * p * (1.0 - p))
 
 
-def coupled_noise_epsilon(epsilon: Fraction, curvature_ratio: Fraction) -> Fraction:
+def coupled_noise_epsilon(
+    epsilon: Fraction, curvature_ratio: Fraction, *, relation: Relation = Relation.REPLACE_ONE
+) -> Fraction:
     """Return the largest certified ``e_b`` whose coupled loss is at most ``epsilon``, rounded down.
 
-    Exact (``e_b = epsilon``) when ``8 r <= epsilon``; otherwise found by bisection and lowered by 2^-30.
+    Exact (``e_b = epsilon``) where the determinant is free; otherwise found by bisection and lowered by 2^-30.
 
     Raises
     ------
     MechanismError
         When the ridge is so small that the determinant alone exceeds epsilon.
     """
-    if 8 * curvature_ratio <= epsilon:
+    if (8 if relation is Relation.REPLACE_ONE else 4) * curvature_ratio <= epsilon:
         return epsilon
     r, target = float(curvature_ratio) / DOWN, float(epsilon) * DOWN
     low, high = 0.0, target
-    if coupled_loss(low, r) > target:
+    if coupled_loss(low, r, relation=relation) > target:
         raise MechanismError(
             f"the ridge is too small for epsilon = {float(epsilon):g}: its determinant alone costs "
-            f"{coupled_loss(low, r):.3g}; use a larger ridge",
+            f"{coupled_loss(low, r, relation=relation):.3g}; use a larger ridge",
             epsilon=epsilon,
         )
     for _ in range(200):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if coupled_loss(middle, r) <= target else (low, middle)
+        fits = coupled_loss(middle, r, relation=relation) <= target
+        low, high = (middle, high) if fits else (low, middle)
     return Fraction(low * DOWN)

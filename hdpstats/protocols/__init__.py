@@ -4,7 +4,8 @@
 ``objective`` turns both and an epsilon into the query of objective perturbation.
 """
 
+from hdpstats.protocols.moments import PublicFit, PublicSide
 from hdpstats.protocols.objective import choose_query
-from hdpstats.protocols.public import PublicFit, PublicRows, WhitenedPublic, public_rows, whitened_public
+from hdpstats.protocols.public import PublicRows, WhitenedPublic, public_rows, whitened_public
 
-__all__ = ["PublicFit", "PublicRows", "WhitenedPublic", "choose_query", "public_rows", "whitened_public"]
+__all__ = ["PublicFit", "PublicRows", "PublicSide", "WhitenedPublic", "choose_query", "public_rows", "whitened_public"]

@@ -15,8 +15,9 @@ from hdpstats.data.public import PublicTable
 from hdpstats.design import Design
 from hdpstats.design.geometry import from_public, leverage_at, mallows_weights, whiten
 from hdpstats.losses import Loss
+from hdpstats.protocols.moments import Moments, PublicFit, PublicSide, averaged
 from hdpstats.queries.geometry import Geometry
-from hdpstats.solvers import Objective, minimise
+from hdpstats.solvers import LinearObjective, minimise
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""
@@ -44,22 +45,14 @@ class PublicRows:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PublicFit:
-    """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
+class WhitenedPublic(PublicSide):
+    r"""Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit.
 
-    The information is the likelihood's Hessian at the mode, without the prior's.
+    With case weight ``a`` and Mallows weight ``w`` a person of the model has
+    ``H = a w l'' x x'`` and ``J = a^2 w^2 l'' x x'`` in expectation (for a likelihood's loss).
     """
 
-    theta: FloatArray
-    covariance: FloatArray
-    information: FloatArray
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WhitenedPublic:
-    """Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit."""
-
+    loss: Loss
     geometry: Geometry
     X: FloatArray
     mallows: FloatArray
@@ -68,9 +61,32 @@ class WhitenedPublic:
     fit: PublicFit | None
 
     @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.geometry.dimension
+
+    @property
+    def people(self) -> int:
+        """The number of rows."""
+        return len(self.X)
+
+    @property
     def centre(self) -> FloatArray:
         """Where the ridge pulls to: the public fit, or zero without public outcomes."""
         return self.fit.theta if self.fit is not None else np.zeros(self.geometry.dimension)
+
+    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        curvature = self.loss.curvature(self.X @ theta + self.offset, np.zeros(len(self.X)))
+        weight = self.weights * self.mallows
+        i, j = np.triu_indices(self.X.shape[1])
+        products = self.X[:, i] * self.X[:, j]
+        return averaged(
+            ((weight * curvature)[:, None] * products, (weight**2 * curvature)[:, None] * products),
+            records=records,
+            row_weights=row_weights,
+            levelled=(slice(int(self.geometry.intercept), None),),
+        )
 
 
 def public_rows(table: PublicTable, design: Design, *, weights: str | None, offset: str | None) -> PublicRows:
@@ -100,7 +116,13 @@ def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPub
     whitened = whiten(geometry, rows.X)
     fit = None if rows.y is None else _fit(whitened.X, rows.y, rows, loss, intercept=design.intercept)
     return WhitenedPublic(
-        geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=rows.weights, offset=rows.offset, fit=fit
+        loss=loss,
+        geometry=geometry,
+        X=whitened.X,
+        mallows=whitened.weights,
+        weights=rows.weights,
+        offset=rows.offset,
+        fit=fit,
     )
 
 
@@ -117,7 +139,7 @@ def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
 class _Mode:
     """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
 
-    objective: Objective
+    objective: LinearObjective
     theta: FloatArray
     hessian: FloatArray
     evidence: float
@@ -126,7 +148,7 @@ class _Mode:
 def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: FloatArray) -> _Mode:
     """Return the posterior mode under a normal prior with precisions ``ridge`` (D,)."""
     zero = np.zeros_like(ridge)
-    objective = Objective(
+    objective = LinearObjective(
         loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=zero, linear=zero
     )
     theta = minimise(objective, start=zero).theta

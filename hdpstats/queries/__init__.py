@@ -2,16 +2,22 @@
 
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.geometry import Geometry
+from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
 __all__ = [
     "Geometry",
+    "HazardCap",
+    "HazardModel",
     "LedgerEntry",
     "ObjectiveQuery",
     "ObjectiveRelease",
     "Query",
+    "RegressionModel",
     "Release",
+    "TimeGrid",
     "query_from_json",
     "release_from_json",
 ]

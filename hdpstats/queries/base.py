@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 from hdpstats._base import canonical
 from hdpstats.privacy.event import PrivacyEvent
@@ -70,6 +70,10 @@ class Release(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values."""
+
+    @abstractmethod
+    def at(self, entry: LedgerEntry) -> Self:
+        """Return the release with its place in the ledger."""
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""

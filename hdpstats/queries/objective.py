@@ -1,6 +1,6 @@
 """The query of objective perturbation, and its release."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
@@ -8,7 +8,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.geometry import Geometry
+from hdpstats.queries.model import HazardModel, RegressionModel, model_from_dict
 
 
 @final
@@ -18,26 +18,18 @@ class ObjectiveQuery(Query):
 
     Attributes
     ----------
-    formula : str
-        The model, read again by the site against its own schema.
-    loss : str
-        A name of `hdpstats.losses.BY_NAME`.
-    geometry : Geometry
-        How rows are whitened and weighted.
+    model : RegressionModel or HazardModel
+        What is fitted.
     centre : tuple of float
         Where the ridge pulls to, in whitened coordinates (D,).
     ridge : Fraction
         The ridge ``lambda`` (sum scale), the same in every whitened direction.
     hessian_share : Fraction
         The share of epsilon that buys a noisy Hessian for standard errors; 0 buys none.
-    weights, offset : str or None
-        Columns of the schema with case weights and offsets.
     """
 
     kind: ClassVar[str] = "objective-perturbation/1"
-    formula: str
-    loss: str
-    geometry: Geometry
+    model: RegressionModel | HazardModel
     centre: tuple[float, ...]
     ridge: Fraction
     epsilon: Fraction
@@ -45,14 +37,12 @@ class ObjectiveQuery(Query):
     public_sha256: str | None
     delta: Fraction = Fraction(0)
     hessian_share: Fraction = Fraction(0)
-    weights: str | None = None
-    offset: str | None = None
     replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        if len(self.centre) != self.geometry.dimension:
-            raise MechanismError(f"the centre must have {self.geometry.dimension} numbers, not {len(self.centre)}")
+        if len(self.centre) != self.model.dimension:
+            raise MechanismError(f"the centre must have {self.model.dimension} numbers, not {len(self.centre)}")
         if not all(abs(value) < 1e12 for value in self.centre):
             raise MechanismError("the centre must hold finite numbers")
         if not (self.ridge > 0 and self.epsilon > 0 and 0 <= self.hessian_share <= Fraction(9, 10)):
@@ -63,17 +53,13 @@ class ObjectiveQuery(Query):
             raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
         if Fraction(float(self.ridge)) != self.ridge:
             raise MechanismError("the ridge must be a binary64 number, so that every site solves the same problem")
-        if not all(name is None or isinstance(name, str) for name in (self.weights, self.offset)):
-            raise MechanismError("weights and offset must be names of columns, or None")
         if self.delta != 0:
             raise MechanismError("objective perturbation is pure: delta must be 0")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""
         return {
-            "formula": self.formula,
-            "loss": self.loss,
-            "geometry": self.geometry.to_dict(),
+            "model": self.model.to_dict(),
             "centre": list(self.centre),
             "ridge": str(self.ridge),
             "epsilon": str(self.epsilon),
@@ -81,8 +67,6 @@ class ObjectiveQuery(Query):
             "schema_sha256": self.schema_sha256,
             "public_sha256": self.public_sha256,
             "hessian_share": str(self.hessian_share),
-            "weights": self.weights,
-            "offset": self.offset,
             "replicate": self.replicate,
         }
 
@@ -90,9 +74,7 @@ class ObjectiveQuery(Query):
     def from_dict(cls, fields: dict[str, Any]) -> "ObjectiveQuery":
         """Read what `to_dict` wrote."""
         return cls(
-            formula=str(fields["formula"]),
-            loss=str(fields["loss"]),
-            geometry=Geometry.from_dict(fields["geometry"]),
+            model=model_from_dict(fields["model"]),
             centre=tuple(float(value) for value in fields["centre"]),
             ridge=rational(fields["ridge"], name="ridge"),
             epsilon=rational(fields["epsilon"], name="epsilon"),
@@ -100,8 +82,6 @@ class ObjectiveQuery(Query):
             schema_sha256=str(fields["schema_sha256"]),
             public_sha256=fields["public_sha256"],
             hessian_share=rational(fields["hessian_share"], name="hessian_share"),
-            weights=fields["weights"],
-            offset=fields["offset"],
             replicate=int(fields["replicate"]),
         )
 
@@ -124,7 +104,7 @@ class ObjectiveRelease(Release):
     grid : float
         The lattice of ``theta`` (a power of two).
     records : int
-        The number of private records: public under replace-one.
+        The number of people: public under replace-one, else declared.
     events : tuple of PrivacyEvent
         What ran.
     entry : LedgerEntry or None
@@ -152,6 +132,10 @@ class ObjectiveRelease(Release):
             "records": self.records,
             "events": [event.to_dict() for event in self.events],
         }
+
+    def at(self, entry: LedgerEntry) -> "ObjectiveRelease":
+        """Return the release with its place in the ledger."""
+        return replace(self, entry=entry)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "ObjectiveRelease":

@@ -1,5 +1,6 @@
 """The intervals of a discrete-time model: public cut points on the time axis."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, final
@@ -37,8 +38,10 @@ class TimeGrid:
         ends = (0.0, *self.cuts)
         if not 1 <= len(self.cuts) <= MOST_INTERVALS:
             raise ArgumentError(f"intervals must be 1 to {MOST_INTERVALS} in number", argument="intervals")
-        if not all(math.isfinite(end) for end in ends) or not all(a < b for a, b in zip(ends, ends[1:], strict=False)):
-            raise ArgumentError("intervals must have finite cut points that increase from above 0", argument="intervals")
+        if not all(math.isfinite(end) for end in ends) or not all(a < b for a, b in itertools.pairwise(ends)):
+            raise ArgumentError(
+                "intervals must have finite cut points that increase from above 0", argument="intervals"
+            )
 
     @property
     def intervals(self) -> int:

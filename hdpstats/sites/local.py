@@ -1,23 +1,18 @@
 """A site in this process: for a custodian's own analyses, for teaching, and behind every remote site."""
 
-from dataclasses import replace
 from functools import partial
 from typing import final
 
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
-from hdpstats.data.columns import NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
-from hdpstats.design import Design, compile_design
 from hdpstats.ledger import Ledger, Request, StoredRelease
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.rows import rows_of
+from hdpstats.mechanisms.answering import prepare
+from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.privacy.accountant import total
-from hdpstats.privacy.budget import Spend
-from hdpstats.privacy.relation import Relation
-from hdpstats.queries import LedgerEntry, ObjectiveQuery, ObjectiveRelease, Query, release_from_json
+from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
 from hdpstats.sites.firewall import behind_the_wall
 from hdpstats.sites.site import Site
 from hdpstats.sites.terms import Terms
@@ -90,11 +85,9 @@ class LocalSite(Site):
         """The account of this site."""
         return self._ledger
 
-    def answer(self, query: Query) -> ObjectiveRelease:
+    def answer(self, query: Query) -> Release:
         """Answer a query; see `Site.answer`."""
-        if not isinstance(query, ObjectiveQuery):
-            raise SiteError(f"this site does not answer {type(query).__name__}")
-        design, calibration = self._prepare(query)
+        prepared = self._prepare(query)
         request = Request(
             dataset=self._ledger.dataset,
             version=self._ledger.version,
@@ -105,60 +98,36 @@ class LocalSite(Site):
         )
         stored = self._ledger.stored(request.id)
         if stored is None:
-            charge = self._ledger.charge(request, Spend(query.epsilon, query.delta))
-            release = behind_the_wall(partial(self._compute, query, design, calibration))
+            charge = self._ledger.charge(request, total(prepared.events))
+            release = behind_the_wall(partial(self._compute, prepared))
             stored = self._ledger.persist(charge, release.to_json())
         return self._handed_out(stored)
 
-    def _prepare(self, query: ObjectiveQuery) -> tuple[Design, objective.Calibration]:
+    def _prepare(self, query: Query) -> Prepared:
         """Check everything that can be checked without a row, and fix every constant."""
-        if self.unit is not None or self.relation is not Relation.REPLACE_ONE:
-            raise MechanismError("objective perturbation is proved here for replace_one and one row per person only")
         if query.schema_sha256 != self.schema.sha256:
             raise SiteError("the query was written for another schema than this site's; ask the custodian for it")
-        design = compile_design(query.formula, self.schema)
-        if len(design.columns) != query.geometry.dimension or design.intercept != query.geometry.intercept:
-            raise SiteError("the query's geometry does not fit its formula")
-        calibration = objective.calibrate(
-            query,
+        custody = Custody(
+            schema=self.schema,
+            relation=self._terms.relation,
             records=self.records,
-            largest_weight=self._bound(query.weights, kind="weight", default=1.0),
-            largest_offset=self._bound(query.offset, kind="offset", default=0.0),
+            unit=self._terms.unit,
+            most_rows=self._terms.most_rows,
         )
-        outcome = self.schema[design.response].kind
-        if outcome != calibration.loss.outcome:
-            raise MechanismError(
-                f"the {query.loss} loss is proved for a {calibration.loss.outcome} outcome; this site's schema "
-                f"declares {design.response!r} as {outcome}"
-            )
-        spent = total(calibration.events)
+        prepared = prepare(query, custody)
+        spent = total(prepared.events)
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
-        return design, calibration
+        return prepared
 
-    def _bound(self, name: str | None, *, kind: str, default: float) -> float:
-        """Return the declared bound of a weight's or an offset's size."""
-        if name is None:
-            return default
-        column = self.schema.get(name)
-        if not isinstance(column, NumericColumn) or column.kind != kind:
-            raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
-        return max(abs(column.lower), abs(column.upper))
+    def _compute(self, prepared: Prepared) -> Release:
+        return prepared.compute(self._table.admit(prepared.needs))
 
-    def _compute(self, query: ObjectiveQuery, design: Design, calibration: objective.Calibration) -> ObjectiveRelease:
-        extra = [name for name in (query.weights, query.offset) if name is not None]
-        table = self._table.admit([*design.needs, *extra])
-        rows = rows_of(table, design=design, geometry=query.geometry, weights=query.weights, offset=query.offset)
-        return objective.run(query, calibration, rows)
-
-    def _handed_out(self, stored: StoredRelease) -> ObjectiveRelease:
-        release = release_from_json(stored.release_json)
-        if not isinstance(release, ObjectiveRelease):
-            raise SiteError("the ledger holds an answer of another kind for this request")
+    def _handed_out(self, stored: StoredRelease) -> Release:
         entry = LedgerEntry(
             dataset=self._ledger.dataset, version=self._ledger.version, number=stored.entry, head=stored.head
         )
-        return replace(release, entry=entry)
+        return release_from_json(stored.release_json).at(entry)
 
     def __repr__(self) -> str:
         return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns; {self._terms}>"

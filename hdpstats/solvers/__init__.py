@@ -1,6 +1,8 @@
 """Numerical minimisation with a certificate; nothing here knows privacy."""
 
+from hdpstats.solvers.capped import CappedSpells, HazardObjective
+from hdpstats.solvers.linear import LinearObjective
 from hdpstats.solvers.newton import Solution, minimise
 from hdpstats.solvers.objective import Objective
 
-__all__ = ["Objective", "Solution", "minimise"]
+__all__ = ["CappedSpells", "HazardObjective", "LinearObjective", "Objective", "Solution", "minimise"]

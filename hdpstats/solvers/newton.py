@@ -18,7 +18,7 @@ from hdpstats.solvers.objective import Objective
 LARGEST_ITERATION = 200
 
 SMALLEST_DECREASE = 1e-11
-"""Expected decrease, relative to the objective, below which rounding hides it and the gradient decides alone."""
+"""Expected decrease, relative to the objective's size, below which rounding hides it and the gradient decides alone."""
 
 
 @final
@@ -63,20 +63,32 @@ def certify(objective: Objective, theta: FloatArray) -> Solution:
 
 def _descend(objective: Objective, start: FloatArray) -> FloatArray:
     theta, gradient = start, objective.gradient(start)
-    value = objective.value(start)
     for _ in range(LARGEST_ITERATION):
         step = newton_step(objective.hessian(theta), gradient)
-        decrease = float(gradient @ step)
-        visible = decrease > SMALLEST_DECREASE * max(1.0, abs(value))
-        length = _step_length(objective, theta, step, value, decrease) if visible else 1.0
-        candidate = theta - length * step
-        moved = objective.gradient(candidate)
+        candidate, moved = _advance(objective, theta, step, gradient)
+        visible = float(gradient @ step) > SMALLEST_DECREASE * max(1.0, objective.mass)
         if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
             break
-        theta, gradient, value = candidate, moved, objective.value(candidate)
+        theta, gradient = candidate, moved
         if np.linalg.norm(gradient) <= objective.gradient_error(theta):
             break
     return theta
+
+
+def _advance(
+    objective: Objective, theta: FloatArray, step: FloatArray, gradient: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the next point and its gradient: the step is halved while the objective rises half as steeply beyond it.
+
+    The objective is convex, so a slope that is still downhill, or uphill by less, means that little is overshot.
+    """
+    slope, length = float(gradient @ step), 1.0
+    while True:
+        candidate = theta - length * step
+        moved = objective.gradient(candidate)
+        if float(moved @ step) >= -0.5 * slope or length < 2.0**-40:
+            return candidate, moved
+        length *= 0.5
 
 
 def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
@@ -87,13 +99,3 @@ def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
     kept = np.maximum(eigenvalues, 1e-14 * eigenvalues[-1])
     step: FloatArray = scale * (vectors @ ((vectors.T @ (scale * gradient)) / kept))
     return step
-
-
-def _step_length(objective: Objective, theta: FloatArray, step: FloatArray, value: float, decrease: float) -> float:
-    """Return the largest halving of 1 that lowers the objective (Armijo)."""
-    length = 1.0
-    while length > 2.0**-40:
-        if objective.value(theta - length * step) <= value - 1e-4 * length * decrease:
-            return length
-        length *= 0.5
-    return length

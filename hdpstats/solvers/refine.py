@@ -4,8 +4,9 @@ Float arithmetic meets the accuracy that the mechanisms ask for in every run tha
 however, must hold *surely*. So when the float certificate is too large, Newton's method continues on numbers of
 2, 4, 8, ... times the precision (mpmath), where the gradient's error shrinks with the precision while the
 iteration converges from anywhere: the step is damped by log(1 + s)/s, ``s`` being the step's largest effect on a
-linear predictor, which decreases every generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2), and
-lengthened while the objective, convex, still decreases along it.
+linear predictor, which decreases every generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2);
+should it overshoot nevertheless it is halved, and it is lengthened while the objective, convex, still decreases along
+it.
 """
 
 import math
@@ -67,34 +68,46 @@ def _newton(
         reached = _rational((norm + error) / mpmath.mpf(weakest) * (1 + mpmath.mpf(2) ** -40))
         if reached <= radius or norm <= error:
             return theta, reached
-        theta, gradient = _descend(gradient_at, theta, *_step(objective, theta, gradient, norm))
+        step, length = _step(objective, theta, gradient, norm)
+        slope = sum(g * change for g, change in zip(gradient, step, strict=True))
+        theta, gradient = _descend(gradient_at, theta, step, slope, length)
 
 
 def _descend(
-    gradient_at: Gradient, theta: list[mpmath.mpf], step: list[mpmath.mpf], length: float
+    gradient_at: Gradient, theta: list[mpmath.mpf], step: list[mpmath.mpf], slope: mpmath.mpf, length: float
 ) -> tuple[list[mpmath.mpf], list[mpmath.mpf]]:
-    """Return the next point and its gradient: the damped step, doubled up to the full one while that leads downhill."""
-    point = [value - length * change for value, change in zip(theta, step, strict=True)]
-    gradient = gradient_at(point)
-    while length < 1.0:
+    """Return the next point and its gradient: the damped step, halved while it overshoots by much, else lengthened.
+
+    ``slope`` is the objective's slope along the step at ``theta``. The step is doubled, up to the full one, while that
+    leads downhill.
+    """
+
+    def reach(length: float) -> tuple[list[mpmath.mpf], list[mpmath.mpf], mpmath.mpf]:
+        point = [value - length * change for value, change in zip(theta, step, strict=True)]
+        gradient = gradient_at(point)
+        return point, gradient, sum(g * change for g, change in zip(gradient, step, strict=True))
+
+    point, gradient, ahead = reach(length)
+    while ahead < -slope / 2:
+        length *= 0.5
+        point, gradient, ahead = reach(length)
+    while length < 1.0 and ahead > 0:
         length = min(1.0, 2.0 * length)
-        further = [value - length * change for value, change in zip(theta, step, strict=True)]
-        ahead = gradient_at(further)
-        if not sum(g * change for g, change in zip(ahead, step, strict=True)) > 0:
-            break
-        point, gradient = further, ahead
+        further, there, ahead = reach(length)
+        if ahead > 0:
+            point, gradient = further, there
     return point, gradient
 
 
 def _step(
     objective: Objective, theta: list[mpmath.mpf], gradient: list[mpmath.mpf], norm: mpmath.mpf
 ) -> tuple[list[mpmath.mpf], float]:
-    """Return Newton's step, its direction computed in doubles, and the damping that never overshoots."""
+    """Return Newton's step, its direction computed in doubles, and its damping."""
     point = np.array([float(value) for value in theta])
     unit = np.array([float(value / norm) for value in gradient])
     with np.errstate(all="ignore"):
         direction = newton_step(objective.hessian(point), unit)
-    effect = float(norm) * float(np.max(np.abs(objective.X @ direction), initial=0.0))
+    effect = float(norm) * objective.effect(direction)
     return [norm * float(d) for d in direction], math.log1p(effect) / effect if effect > 1e-12 else 1.0
 
 
@@ -103,32 +116,20 @@ def _norm(vector: list[mpmath.mpf]) -> mpmath.mpf:
 
 
 def _gradient(objective: Objective, linear: list[mpmath.mpf], theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
-    total = [mpmath.mpf(0)] * len(theta)
-    for x, y, weight, offset in zip(
-        objective.X.tolist(),
-        objective.y.tolist(),
-        objective.weights.tolist(),
-        objective.offset.tolist(),
-        strict=True,
-    ):
-        eta = sum((a * b for a, b in zip(x, theta, strict=True)), mpmath.mpf(offset))
-        residual = weight * objective.loss.exact_score(eta, y)
-        total = [t + residual * a for t, a in zip(total, x, strict=True)]
     return [
         t + float(r) * (value - float(c)) + b
-        for t, r, value, c, b in zip(total, objective.ridge, theta, objective.centre, linear, strict=True)
+        for t, r, value, c, b in zip(
+            objective.exact_loss_gradient(theta), objective.ridge, theta, objective.centre, linear, strict=True
+        )
     ]
 
 
 def _gradient_error(objective: Objective, theta: list[mpmath.mpf], bits: int) -> mpmath.mpf:
-    """Bound the rounding of `_gradient`: every operation errs by 2^-bits relatively, sums by n + D + 8 of them."""
-    n, D = objective.X.shape
+    """Bound the rounding of `_gradient`: every operation errs by 2^-bits relatively."""
     size = float(mpmath.sqrt(sum(value * value for value in theta))) if theta else 0.0
-    norms = np.linalg.norm(objective.X, axis=1)
-    sizes = float(np.sum(objective.weights * norms * (norms * size + np.abs(objective.offset) + 2.0)))
-    sizes += float(np.linalg.norm(objective.ridge)) * (size + float(np.linalg.norm(objective.centre)))
+    sizes = float(np.linalg.norm(objective.ridge)) * (size + float(np.linalg.norm(objective.centre)))
     sizes += float(np.linalg.norm(objective.linear))
-    return mpmath.mpf(2) ** (4 - bits) * (n + D + 8) * mpmath.mpf(sizes)
+    return mpmath.mpf(2) ** (4 - bits) * mpmath.mpf(objective.exact_sizes(size) + (len(theta) + 8) * sizes)
 
 
 def _number(value: Fraction) -> mpmath.mpf:

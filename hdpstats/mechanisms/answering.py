@@ -1,0 +1,34 @@
+"""Which mechanism answers which query, and which contrast belongs to which model."""
+
+from hdpstats._base.errors import SiteError
+from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.base import Custody, Prepared
+from hdpstats.mechanisms.contrast import Contrast
+from hdpstats.mechanisms.hazard import hazard_contrast
+from hdpstats.mechanisms.regression import regression_contrast
+from hdpstats.queries import HazardModel, ObjectiveQuery, Query, RegressionModel
+
+
+def prepare(query: Query, custody: Custody) -> Prepared:
+    """Check everything that can be checked without a row, and fix every constant.
+
+    Raises
+    ------
+    SiteError, MechanismError, FormulaError, SchemaError
+        Where the query does not fit the site, or no proof covers it. Nothing was charged.
+    """
+    if isinstance(query, ObjectiveQuery):
+        return objective.prepare(query, contrast_of(query.model, custody), custody)
+    raise SiteError(f"this site does not answer {type(query).__name__}")
+
+
+def contrast_of(model: RegressionModel | HazardModel, custody: Custody) -> Contrast:
+    """Return one person's loss under a model, at a site."""
+    if isinstance(model, HazardModel):
+        return hazard_contrast(model, custody)
+    if custody.unit is not None:
+        raise SiteError(
+            "this site's people have several rows each; a regression of one row per person does not fit them: use a "
+            "hazard model in long form, or aggregate to one row per person"
+        )
+    return regression_contrast(model, custody.schema)

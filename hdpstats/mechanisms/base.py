@@ -1,0 +1,63 @@
+"""What every mechanism offers a site: a check without rows, and a computation with them."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import AdmittedTable
+from hdpstats.privacy.event import PrivacyEvent
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import Release
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Custody:
+    """The public facts about a site's records.
+
+    Attributes
+    ----------
+    schema : Schema
+        What is declared about the columns.
+    relation : Relation
+        Who is a neighbour of whom.
+    records : int
+        The number of people where it is public, else the declared largest number.
+    unit : str or None
+        The column that names a person with several rows; None where every row is a person.
+    most_rows : int
+        The largest number of rows of one person.
+    """
+
+    schema: Schema
+    relation: Relation
+    records: int
+    unit: str | None = None
+    most_rows: int = 1
+
+
+class Prepared(ABC):
+    """A query whose every constant is fixed: what is left is to charge the ledger and to compute.
+
+    Attributes
+    ----------
+    needs : tuple of str
+        The columns that will be read.
+    events : tuple of PrivacyEvent
+        What will have run.
+    """
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """The columns that will be read."""
+
+    @property
+    @abstractmethod
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """What will have run."""
+
+    @abstractmethod
+    def compute(self, table: AdmittedTable) -> Release:
+        """Compute the release from the admitted rows. Only a site calls this, after it charged its ledger."""

@@ -1,0 +1,127 @@
+"""One person's loss as a mechanism sees it: constants with proofs, and the private people that it is summed over."""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.data.table import AdmittedTable
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Norm
+from hdpstats.solvers import Objective
+
+ROUNDING = 1 + Fraction(1, 2**40)
+"""Inflation of a person's size: weights and rows are doubles, each within a few 2^-53 of its formula."""
+
+
+class People(ABC):
+    """Private people behind the wall, whitened and weighted: a sum of their losses can be formed, nothing else."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many people there are: never public but through noise, unless the relation says so."""
+
+    @abstractmethod
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> Objective:
+        """Return the penalised, perturbed sum of losses; all arguments (D,)."""
+
+    @abstractmethod
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D)."""
+
+    @abstractmethod
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the sum of the people's Hessians, stacked, each rounded to multiples of ``grid`` before it is added.
+
+        The upper triangle, off-diagonal entries multiplied by the square root of two (D (D + 1) / 2,).
+        """
+
+
+class Contrast(ABC):
+    """The loss of one person in whitened coordinates, with its constants; case weights are counted in all of them.
+
+    Attributes
+    ----------
+    dimension : int
+        D.
+    norm : Norm
+        The norm ``K`` in which gradients are measured.
+    reach : Fraction
+        ``sup K(gradient)`` of one person.
+    euclidean_reach : Fraction
+        ``sup ||gradient||_2`` of one person.
+    trace : Fraction
+        Bound on the trace of one person's Hessian, hence on its Frobenius norm.
+    rank : int
+        Bound on the dimension of a space that holds the gradients of one person at all coefficients.
+    needs : tuple of str
+        The columns of the schema that are read.
+    """
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """D."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> Norm:
+        """``K``."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Fraction:
+        """``sup K(gradient)``."""
+
+    @property
+    @abstractmethod
+    def euclidean_reach(self) -> Fraction:
+        """``sup ||gradient||_2``."""
+
+    @property
+    @abstractmethod
+    def trace(self) -> Fraction:
+        """``sup tr Hessian``."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """The dimension of a person's gradients."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """The columns that are read."""
+
+    @abstractmethod
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return the largest certified rate ``rho`` of objective noise ``exp(-rho K(b))``, rounded down.
+
+        The privacy loss, determinant included and ``rho cell`` added, is at most ``epsilon``.
+
+        Raises
+        ------
+        MechanismError
+            If the determinant alone costs more.
+        """
+
+    @abstractmethod
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return a bound on ``log det(I + H / ridge)`` over one person's Hessian ``H``, rounded up."""
+
+    @abstractmethod
+    def largest_loss(self, size: float) -> float:
+        """Return a size that one person's loss has at coefficients of norm ``size``: a scale, no part of a proof."""
+
+    @abstractmethod
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return the float error that a gradient sum has at coefficients of norm ``size``: a scale, as above."""
+
+    @abstractmethod
+    def people(self, table: AdmittedTable) -> People:
+        """Return the private people of an admitted table: a total map, each person by itself."""
+
+
+def sensitivity_factor(relation: Relation) -> int:
+    """Return by how many persons neighbours differ: 2 where one is replaced, 1 where one is added or removed."""
+    return 2 if relation is Relation.REPLACE_ONE else 1

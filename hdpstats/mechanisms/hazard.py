@@ -1,0 +1,269 @@
+r"""The loss of one person under a discrete-time hazard model, with capped losses (`hdpstats.losses.hazard`).
+
+A person's spells are mapped to intervals by a total map (`hdpstats.data.spells`); follow-up ends before the sum of the
+caps, over intervals and causes, passes ``H``, which is a function of the person's own covariates and of public numbers.
+Ending follow-up by a function of the covariates is censoring that tells nothing about the event, so the estimate stays
+consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
+
+Constants: `hdpstats.privacy.hazard`. Where covariates vary within a person every spell has its own weight and caps add
+up over the person's spells, and the bound for time-varying rows holds.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.data.columns import Categorical
+from hdpstats.data.spells import Spells, spells
+from hdpstats.data.table import AdmittedTable
+from hdpstats.design.geometry import whiten
+from hdpstats.design.survival import SurvivalDesign, compile_survival
+from hdpstats.losses import HAZARDS, HazardLoss
+from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People, sensitivity_factor
+from hdpstats.mechanisms.regression import declared_bound
+from hdpstats.noise.lattice import round_down
+from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.queries.model import HazardModel
+from hdpstats.solvers import CappedSpells, HazardObjective
+from hdpstats.solvers.objective import UNIT, integer_bits
+
+PEOPLE = 500
+"""People whose Hessians are held at a time."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class HazardPeople(People):
+    """Spells behind the wall; ``person`` (m,) says whose each is, 0 to ``number`` - 1."""
+
+    spells: CappedSpells
+    person: IntArray
+    number: int
+
+    @property
+    def count(self) -> int:
+        """The number of people."""
+        return self.number
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> HazardObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return HazardObjective(spells=self.spells, ridge=ridge, centre=centre, linear=linear)
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D)."""
+        of_spells = self.spells.weights[:, None] * self.spells.scores(theta)
+        out = np.zeros((self.number, of_spells.shape[1]))
+        np.add.at(out, self.person, of_spells)
+        return out
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added."""
+        i, j = np.triu_indices(len(theta))
+        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        total = np.zeros(len(i), dtype=np.int64)
+        for first in range(0, self.number, PEOPLE):
+            start, stop = np.searchsorted(self.person, [first, min(first + PEOPLE, self.number)]).tolist()
+            matrices = np.zeros((PEOPLE, len(theta), len(theta)))
+            np.add.at(matrices, self.person[start:stop] - first, self.spells.hessians(theta, slice(start, stop)))
+            total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0)
+        return total
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HazardContrast(Contrast):
+    """A hazard model with the declared bounds of its weights and offsets.
+
+    ``most_rows`` is the largest number of rows of a person, ``time_varying`` whether covariates may vary within one.
+    """
+
+    model: HazardModel
+    design: SurvivalDesign
+    largest_weight: float
+    largest_offset: float
+    most_rows: int
+    time_varying: bool
+
+    @property
+    def loss(self) -> HazardLoss:
+        """The capped losses of the link."""
+        return HAZARDS[self.model.link]
+
+    @property
+    def bounds(self) -> HazardBounds:
+        """The constants of a person of weight 1."""
+        loss, geometry = self.loss, self.model.geometry
+        return hazard_bounds(
+            total=self.total,
+            radius=geometry.radius,
+            leverage=geometry.leverage,
+            causes=self.model.causes,
+            time_varying=self.time_varying,
+            smoothness=None if loss.coupled else (float(loss.survived_smoothness), float(loss.event_smoothness)),
+        )
+
+    @property
+    def total(self) -> float:
+        """``H``: the largest sum of a person's caps."""
+        return self.model.cap.total
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight, rounding included."""
+        return Fraction(self.largest_weight) * ROUNDING
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.model.dimension
+
+    @property
+    def norm(self) -> Norm:
+        """The Euclidean norm."""
+        return BallNorm()
+
+    @property
+    def reach(self) -> Fraction:
+        """``a_max G``."""
+        return self.half * Fraction(self.bounds.reach)
+
+    @property
+    def euclidean_reach(self) -> Fraction:
+        """The same: the norm is Euclidean."""
+        return self.reach
+
+    @property
+    def trace(self) -> Fraction:
+        """A bound on the trace of one person's Hessian."""
+        return self.half * Fraction(self.bounds.trace) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """``e + 1`` for every cause: a person's rows ``(A_s, z)`` span no more; D where covariates vary."""
+        if self.time_varying:
+            return self.dimension
+        return min(self.dimension, self.model.causes * (len(self.model.baseline[0]) + 1))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns, case weights and offsets."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        return (*self.design.needs, *extra)
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard`).
+
+        The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
+        share of that distance, is enough.
+        """
+        width = sensitivity_factor(relation) * self.reach
+        target = epsilon * (1 - cell / width)
+        noise = hazard_noise(self.bounds, epsilon=target, curvature=self.half / ridge, relation=relation)
+        return round_down(noise / self.half, 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return a bound on ``log det(I + H / ridge)``: the trace's, or the determinant itself for a flat cap."""
+        by_rank = self.rank * math.log1p(float(self.trace / ridge) / self.rank)
+        bound = min(float(self.trace / ridge), by_rank) * (1.0 + 2.0**-30)
+        if self.model.cap.is_flat and self.model.causes == 1 and not self.time_varying:
+            half, cap = float(self.half), math.exp(self.model.cap.margin) * self._flat_level()
+            tight = flat_determinant(
+                np.array(self.model.baseline),
+                radius=math.sqrt(self.model.geometry.leverage),
+                survived=half * cap * float(self.loss.survived_smoothness),
+                event=half * float(self.loss.event_smoothness),
+                ridge=float(ridge),
+            )
+            bound = min(bound, tight)
+        return Fraction(bound)
+
+    def _flat_level(self) -> float:
+        level = np.array([self.model.cap.baseline[0][0]])
+        return float(np.exp(self.loss.caps(level, 0.0))[0])
+
+    def largest_loss(self, size: float) -> float:
+        """Return the loss at coefficients of norm ``size``: a saturated loss grows by ``H + 1`` per unit."""
+        length = math.sqrt(self.model.geometry.leverage)
+        return self.largest_weight * (self.total + 1.0) * (2.0 + length * size + self.largest_offset)
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `HazardObjective.gradient_error` is for bounded rows."""
+        q, D = self.model.grid.intervals, self.dimension
+        leverage = self.model.geometry.leverage
+        length = math.sqrt(leverage)
+        slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
+        level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
+        g = 2.0 * (D + q + 8) * UNIT
+        predictor = g * (leverage * (size + slopes) + length * (2.0 * self.largest_offset + level))
+        largest = (self.total + 1.0) * self.model.causes
+        per_spell = largest * (5.0 * predictor + (self.loss.ulps + q + 8) * UNIT * length)
+        spells = people * self.most_rows
+        summand = (self.total + 1.0) * self.largest_weight * length
+        cells = 0.5 * spells * math.sqrt(D) * math.ldexp(1.0, -integer_bits(spells, summand))
+        return spells * self.largest_weight * (per_spell + 8.0 * UNIT * largest * length) + cells
+
+    def people(self, table: AdmittedTable) -> HazardPeople:
+        """Return the spells of an admitted table, capped and weighted."""
+        found = self._spells(table)
+        rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
+        weights, offset = self.model.weights, self.model.offset
+        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
+        shift = table.numeric[offset] if offset is not None else np.zeros(table.rows)
+        whole = CappedSpells(
+            loss=self.loss,
+            A=np.array(self.model.baseline),
+            Z=rows.X[found.row, 1:],
+            entry=found.entry,
+            last=found.exit,
+            cause=found.cause,
+            weights=(rows.weights * case)[found.row],
+            offset=shift[found.row],
+            cap_baseline=np.array(self.model.cap.baseline),
+            cap_slopes=np.array(self.model.cap.slopes).reshape(self.model.causes, -1),
+            margin=self.model.cap.margin,
+            total=self.model.cap.total,
+        )
+        return HazardPeople(spells=whole.ended(found.person), person=found.person, number=found.people)
+
+    def _spells(self, table: AdmittedTable) -> Spells:
+        design, event = self.design, self.design.event
+        return spells(
+            start=None if design.start is None else table.numeric[design.start],
+            stop=table.numeric[design.stop],
+            beyond=table.beyond[design.stop],
+            event=table.codes[event] if event in table.codes else table.numeric[event],
+            person=table.persons,
+            grid=self.model.grid,
+            most_rows=self.most_rows,
+        )
+
+
+def hazard_contrast(model: HazardModel, custody: Custody) -> HazardContrast:
+    """Return the contrast of a model at a site, or raise where the model does not fit the site's schema."""
+    design = compile_survival(model.formula, custody.schema)
+    if model.link not in HAZARDS:
+        raise MechanismError(f"no link is called {model.link!r}; there are {', '.join(HAZARDS)}")
+    if len(design.covariates.columns) != model.geometry.dimension:
+        raise SiteError("the query's geometry does not fit its formula")
+    event = custody.schema[design.event]
+    causes = len(event.levels) - 1 if isinstance(event, Categorical) else 1
+    if causes != model.causes:
+        raise SiteError(f"the query has caps for {model.causes} causes; this site's schema declares {causes}")
+    if custody.unit is not None and design.start is None:
+        raise SiteError("this site's people have several rows each: the outcome must be Surv(start, stop, event)")
+    return HazardContrast(
+        model=model,
+        design=design,
+        largest_weight=declared_bound(custody.schema, model.weights, kind="weight", default=1.0),
+        largest_offset=declared_bound(custody.schema, model.offset, kind="offset", default=0.0),
+        most_rows=custody.most_rows,
+        time_varying=custody.unit is not None,
+    )

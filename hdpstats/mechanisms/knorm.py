@@ -1,0 +1,60 @@
+"""Lattice noise in the norm of a contrast: grids, laws, variances."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.cylinder import CylinderNoise
+from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.moments import ball_variance, cylinder_variance
+from hdpstats.privacy.sensitivity import CylinderNorm, Norm
+
+FINENESS = Fraction(1, 2**36)
+"""Grid of the noise relative to its scale."""
+
+
+def lattice(norm: Norm, dimension: int, *, scale: Fraction) -> tuple[tuple[Fraction, ...], Fraction]:
+    """Return the lattice steps of the noise (D,) and the widening ``cell`` of the K-norm by rounding to them.
+
+    Two points of one cell differ by less than a step in each coordinate, hence by ``max(g_t, g_v sqrt(d) / R)`` in the
+    cylinder norm; the steps are chosen so that the second is at most the first. ``scale`` is the noise's in ``K``.
+    """
+    step = power_of_two_below(scale) * FINENESS
+    if isinstance(norm, CylinderNorm) and dimension == 1:
+        return (step,), step
+    d = dimension - 1 if isinstance(norm, CylinderNorm) else dimension
+    ball = power_of_two_below(step * norm.radius / sqrt_up(Fraction(d)))
+    if isinstance(norm, CylinderNorm):
+        return (step, *(ball,) * d), step
+    return (ball,) * d, ball * sqrt_up(Fraction(d)) / norm.radius
+
+
+def lattice_noise(norm: Norm, *, rate: Fraction, grids: tuple[Fraction, ...]) -> CylinderNoise | BallNoise:
+    """Return the lattice law with probability proportional to ``exp(-rate K(b))``."""
+    if isinstance(norm, CylinderNorm):
+        return CylinderNoise(
+            dimension=len(grids), rate=rate, radius=norm.radius, grid_axis=grids[0], grid_ball=grids[-1]
+        )
+    return BallNoise(dimension=len(grids), rate=round_down(rate * grids[0] / norm.radius, 90))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoiseLaw:
+    """The law of a perturbation (D,): density proportional to ``exp(-rate K(b))``."""
+
+    norm: Norm
+    dimension: int
+    rate: float
+
+    @property
+    def variance(self) -> FloatArray:
+        """The variance of each coordinate (D,)."""
+        radius = float(self.norm.radius)
+        if isinstance(self.norm, CylinderNorm):
+            return cylinder_variance(self.dimension, self.rate, radius)
+        return np.full(self.dimension, ball_variance(self.dimension, self.rate / radius))

@@ -1,0 +1,231 @@
+r"""The loss of one linear predictor, person by person.
+
+With row ``x = (1, z)`` of a geometry, weight ``w`` and case weight ``a`` the gradient is ``a w l'(eta) x`` and the
+Hessian ``a w l''(eta) x x'``: both of rank one. As ``w ||z|| <= R``, ``w <= 1`` and ``w ||x||^2 <= L``, in the cylinder
+norm ``K(t, v) = max(|t|, ||v|| / R)`` the gradient is at most ``a_max sup|l'|``, and the trace of the Hessian at most
+``a_max L sup l''``.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.data.columns import NumericColumn
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import AdmittedTable
+from hdpstats.design import Design, compile_design
+from hdpstats.design.geometry import whiten
+from hdpstats.losses import BY_NAME, Loss
+from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People
+from hdpstats.noise.lattice import round_down, sqrt_up
+from hdpstats.privacy.coupled import coupled_noise_epsilon
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
+from hdpstats.queries.geometry import Geometry
+from hdpstats.queries.model import RegressionModel
+from hdpstats.solvers import LinearObjective
+from hdpstats.solvers.kernels import BLOCK, row_products
+from hdpstats.solvers.objective import UNIT, integer_bits
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class RegressionPeople(People):
+    """Rows ``X`` (n, D), outcome ``y`` (n,), total weights (n,), offset (n,), all within their declared bounds."""
+
+    loss: Loss
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> LinearObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return LinearObjective(
+            loss=self.loss,
+            X=self.X,
+            y=self.y,
+            weights=self.weights,
+            offset=self.offset,
+            ridge=ridge,
+            centre=centre,
+            linear=linear,
+        )
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (n, D)."""
+        eta = row_products(self.X, theta) + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
+        i, j = np.triu_indices(self.X.shape[1])
+        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        total = np.zeros(len(i), dtype=np.int64)
+        for start in range(0, len(self.y), BLOCK):
+            part = slice(start, start + BLOCK)
+            X = self.X[part]
+            eta = row_products(X, theta) + self.offset[part]
+            curvature = self.weights[part] * self.loss.curvature(eta, self.y[part])
+            total += np.rint(X[:, i] * X[:, j] * (curvature[:, None] * factor)).astype(np.int64).sum(axis=0)
+        return total
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegressionContrast(Contrast):
+    """A regression model with the declared bounds of its weights and offsets.
+
+    ``design`` may be None where only constants are asked.
+    """
+
+    model: RegressionModel
+    largest_weight: float
+    largest_offset: float
+    design: Design | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of one row."""
+        return BY_NAME[self.model.loss]
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.model.dimension
+
+    @property
+    def norm(self) -> Norm:
+        """The cylinder, or without an intercept the ball."""
+        return score_norm(self.model.geometry)
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight, rounding included."""
+        return Fraction(self.largest_weight) * ROUNDING
+
+    @property
+    def reach(self) -> Fraction:
+        """``a_max sup|l'|``."""
+        return self.half * self.loss.lipschitz
+
+    @property
+    def euclidean_reach(self) -> Fraction:
+        """``a_max sup|l'| sqrt(i + R^2)``."""
+        square = Fraction(self.model.geometry.radius) ** 2 + int(self.model.geometry.intercept)
+        return self.reach * sqrt_up(square)
+
+    @property
+    def trace(self) -> Fraction:
+        """``a_max L sup l''``."""
+        return self.half * self.loss.smoothness * Fraction(self.model.geometry.leverage) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """1: every gradient of a person is a multiple of the row."""
+        return 1
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns, case weights and offsets."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        return (*self._design.needs, *extra)
+
+    @property
+    def _design(self) -> Design:
+        if self.design is None:
+            raise MechanismError("a contrast without a design reads no rows")
+        return self.design
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho`` with ``rho cell + coupled loss <= epsilon`` (`hdpstats.privacy.coupled`).
+
+        The noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved for
+        ``epsilon`` less the share of a cell in it, which bounds ``rho cell``.
+        """
+        if not self.loss.coupled:
+            covered = ", ".join(other.name for other in BY_NAME.values() if other.coupled)
+            raise MechanismError(
+                "objective perturbation is proved for losses with a coupled score and curvature; "
+                f"{self.loss.name} is none of them; these are: {covered}"
+            )
+        width = (2 if relation is Relation.REPLACE_ONE else 1) * self.half
+        target = epsilon * (1 - cell / width)
+        return round_down(coupled_noise_epsilon(target, self.trace / ridge, relation=relation) / width, 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
+        return Fraction(math.log1p(float(self.trace / ridge) * (1.0 + 2.0**-40)) * (1.0 + 2.0**-40))
+
+    def largest_loss(self, size: float) -> float:
+        """Return the loss at coefficients of norm ``size``."""
+        length = math.sqrt(self.model.geometry.leverage)
+        return self.largest_weight * (math.log(2.0) + length * size + self.largest_offset)
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `LinearObjective.gradient_error` is for bounded rows."""
+        leverage = self.model.geometry.leverage
+        length, D = math.sqrt(leverage), self.dimension
+        m, k, g = float(self.loss.lipschitz), float(self.loss.smoothness), 2.0 * (D + 2) * UNIT
+        per_row = k * g * (leverage * size + length * self.largest_offset) + 11.0 * UNIT * m * length
+        summand = m * self.largest_weight * length
+        cells = 0.5 * people * math.sqrt(D) * math.ldexp(1.0, -integer_bits(people, summand))
+        return people * self.largest_weight * per_row + cells + 8.0 * UNIT * summand * people
+
+    def people(self, table: AdmittedTable) -> RegressionPeople:
+        """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""
+        rows = whiten(self.model.geometry, self._design.matrix(table))
+        weights, offset = self.model.weights, self.model.offset
+        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
+        shift = table.numeric[offset] if offset is not None else np.zeros(table.rows)
+        return RegressionPeople(
+            loss=self.loss, X=rows.X, y=table.numeric[self._design.response], weights=rows.weights * case, offset=shift
+        )
+
+
+def regression_contrast(model: RegressionModel, schema: Schema) -> RegressionContrast:
+    """Return the contrast of a model at a site, or raise where the model does not fit the site's schema."""
+    design = compile_design(model.formula, schema)
+    geometry = model.geometry
+    if len(design.columns) != geometry.dimension or design.intercept != geometry.intercept:
+        raise SiteError("the query's geometry does not fit its formula")
+    if model.loss not in BY_NAME:
+        raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
+    outcome, declared = BY_NAME[model.loss].outcome, schema[design.response].kind
+    if declared != outcome:
+        raise MechanismError(
+            f"the {model.loss} loss is proved for a {outcome} outcome; this site's schema declares "
+            f"{design.response!r} as {declared}"
+        )
+    return RegressionContrast(
+        model=model,
+        design=design,
+        largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
+        largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
+    )
+
+
+def score_norm(geometry: Geometry) -> Norm:
+    """Return the norm in which scores of a linear predictor are measured."""
+    radius = Fraction(geometry.radius)
+    return CylinderNorm(radius=radius) if geometry.intercept else BallNorm(radius=radius)
+
+
+def declared_bound(schema: Schema, name: str | None, *, kind: str, default: float) -> float:
+    """Return the declared bound of a weight's or an offset's size."""
+    if name is None:
+        return default
+    column = schema.get(name)
+    if not isinstance(column, NumericColumn) or column.kind != kind:
+        raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
+    return max(abs(column.lower), abs(column.upper))

@@ -1,0 +1,89 @@
+"""What a model must say about itself so that fitting, planning and reading are the same for all of them."""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import Estimate
+from hdpstats.inference.public_check import PublicCheck
+from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.contrast import Contrast
+from hdpstats.protocols import PublicSide
+from hdpstats.queries import ObjectiveQuery
+from hdpstats.queries.model import Model
+from hdpstats.results import ModelFacts
+from hdpstats.sites import Study
+
+
+class Specification(ABC):
+    """A model on a study: everything here is public.
+
+    Attributes
+    ----------
+    study : Study
+        The data.
+    """
+
+    study: Study
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """The formula as it was given."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> tuple[str, ...]:
+        """The names of the coefficients."""
+
+    @property
+    @abstractmethod
+    def public(self) -> PublicSide | None:
+        """The public side; None where public rows are absent or too few for a geometry."""
+
+    @property
+    @abstractmethod
+    def meat(self) -> float:
+        """A bound on the score's covariance over the Hessian, for a Hessian that was bought."""
+
+    @abstractmethod
+    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
+        """Return the query of one fit by objective perturbation."""
+
+    @abstractmethod
+    def contrast(self, model: Model) -> Contrast:
+        """Return one person's loss under the query's model."""
+
+    @abstractmethod
+    def side(self, model: Model) -> PublicSide | None:
+        """Return the public side at the query's geometry and cap."""
+
+    @abstractmethod
+    def reference(self, model: Model) -> PublicSide:
+        """Return what stands in for public rows in a plan."""
+
+    @abstractmethod
+    def to_terms(self, model: Model) -> FloatArray:
+        """Return the matrix (p, D) from whitened coefficients to those that `terms` name."""
+
+    @abstractmethod
+    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+        """Return the public facts of a fit."""
+
+    @abstractmethod
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to the public rows as they are, and their number."""
+
+    @abstractmethod
+    def check(self, values: FloatArray) -> PublicCheck | None:
+        """Return how coefficients (p,) discriminate and calibrate on the public rows, where that is defined."""
+
+    def custody(self, records: int) -> Custody:
+        """Return the public facts about the site's records, as far as the study tells them."""
+        return Custody(
+            schema=self.study.schema,
+            relation=self.study.relation,
+            records=records,
+            unit=self.study.unit,
+            most_rows=self.study.most_rows,
+        )

@@ -1,0 +1,235 @@
+r"""How far one person can move a capped discrete-time hazard model: gradient, curvature, and both together.
+
+A person with weight ``w`` (Mallows times case weight), covariates ``z`` and baseline features ``A_s``,
+``||A_s|| <= 1``, contributes to the gradient
+
+.. math:: g = w \Big(\sum_s c_s x^s - e\,x^t\Big), \qquad x^s = (A_s, z),
+
+with ``0 <= c_s <= h_s``, ``sum h_s <= H`` and ``0 <= e <= 1`` (`hdpstats.losses.hazard`). Let ``w <= m``,
+``w ||z|| <= m R`` and ``w (1 + ||z||^2) <= m L``, ``M = sqrt(1 + R^2)`` and ``C = sum c_s``.
+
+**Gradient.** ``||sum c_s A_s - e A_t|| <= C + e`` and ``|C - e| ||z||`` is the length of the rest, so
+``||g|| <= m N(C, e)`` with ``N(C, e)^2 = (C + e)^2 + R^2 (C - e)^2``: a norm of a linear map, hence convex, hence below
+the bilinear interpolation of its corners on ``[0, H] x [0, 1]``:
+
+========================  =======================================================================
+``(C, e)``                corner
+========================  =======================================================================
+``(H, 0)``, ``(0, 1)``    ``H M`` and ``M``
+``(H, 1)``                ``sqrt((H + 1)^2 + R^2 (H - 1)^2)``
+``(H, 1)``, causes        the larger of that and ``M sqrt(H^2 + 1)``: survival terms of other causes are
+                          orthogonal to the event's; caps are summed over causes
+``(H, 1)``, time-varying  ``(H + 1) M``: covariates may change sign between intervals, nothing cancels
+========================  =======================================================================
+
+**Curvature.** With coupled losses ``c' = c (1 - (c/h)^2)`` and ``-e' = e (1 - e^2)``. By Jensen's inequality
+``sum c_s (c_s/h_s)^2 >= C (C/H)^2``, so the trace of the person's Hessian is at most
+``m L {C (1 - (C/H)^2) + e (1 - e^2)}``, over causes and time-varying rows alike. In general it is at most
+``m L (k_c H + k_e)``.
+
+**Coupled loss.** Objective perturbation with noise density ``exp(-rho ||b||)`` and ridge ``lambda`` has, when the
+person is added or removed, a log density ratio of at most (proof in ``explanation/objective-perturbation``; the
+determinant is at most the exponential of the trace)
+
+.. math:: F(C, e) = \rho m N(C, e) + \frac{m L}{\lambda}\{C (1 - (C/H)^2) + e (1 - e^2)\}.
+
+The opposite direction has the good determinant: ``rho m G``, ``G`` the largest corner. Replacing one person is
+removing one and adding another: ``rho m G + sup F``. ``F`` is a polynomial; its supremum is bounded from above by its
+Bernstein coefficients on a subdivision of the rectangle (Farouki 2012, section 5.1), so the bound is certain and, where
+curvature is slack, exactly ``rho m G``: **then the determinant is free.**
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.privacy.coupled import DOWN
+from hdpstats.privacy.relation import Relation
+
+PIECES = 24
+"""Subdivisions of each side of the rectangle."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HazardBounds:
+    """The constants of one person with weight ``m = 1``; multiply by the largest weight.
+
+    Attributes
+    ----------
+    total : float
+        ``H``.
+    radius, leverage : float
+        ``R`` and ``L``.
+    corners : tuple of float
+        Bounds on the gradient's norm at (H, 0), (0, 1) and (H, 1).
+    smoothness : tuple of float or None
+        ``(k_c, k_e)``, or None for coupled losses.
+    """
+
+    total: float
+    radius: float
+    leverage: float
+    corners: tuple[float, float, float]
+    smoothness: tuple[float, float] | None
+
+    @property
+    def reach(self) -> float:
+        """``G``: a bound on the norm of one person's gradient."""
+        return max(self.corners)
+
+    @property
+    def trace(self) -> float:
+        """A bound on the trace of one person's Hessian."""
+        survived, event = (0.385, 0.385) if self.smoothness is None else self.smoothness
+        return self.leverage * (survived * self.total + event)
+
+
+def hazard_bounds(
+    *,
+    total: float,
+    radius: float,
+    leverage: float,
+    causes: int,
+    time_varying: bool,
+    smoothness: tuple[float, float] | None,
+) -> HazardBounds:
+    """Return the constants of the module's table, rounded up by a part in 2^40."""
+    H, R, M = total, radius, math.hypot(1.0, radius)
+    both = math.hypot(H + 1.0, R * (H - 1.0))
+    if causes > 1:
+        both = max(both, M * math.hypot(H, 1.0))
+    if time_varying:
+        both = (H + 1.0) * M
+    up = 1.0 + 2.0**-40
+    return HazardBounds(
+        total=H,
+        radius=R,
+        leverage=leverage * up,
+        corners=(H * M * up, M * up, both * up),
+        smoothness=smoothness,
+    )
+
+
+def hazard_loss(bounds: HazardBounds, *, noise: float, curvature: float, relation: Relation) -> float:
+    """Return (an upper bound on) the privacy loss of objective perturbation.
+
+    Parameters
+    ----------
+    bounds
+        The constants of one person.
+    noise
+        ``rho m``: rate of the noise times the largest weight.
+    curvature
+        ``m / lambda``: largest weight over the ridge.
+    relation
+        Add or remove one person, or replace one.
+    """
+    present = _largest(bounds, noise=noise, curvature=curvature)
+    other = noise * bounds.reach if relation is Relation.REPLACE_ONE else 0.0
+    return present + other
+
+
+def hazard_noise(bounds: HazardBounds, *, epsilon: Fraction, curvature: Fraction, relation: Relation) -> Fraction:
+    """Return the largest certified ``rho m`` whose loss is at most ``epsilon``, rounded down.
+
+    Raises
+    ------
+    MechanismError
+        When the ridge is so small that the determinant alone exceeds epsilon.
+    """
+    target, bent = float(epsilon) * DOWN, float(curvature) / DOWN
+    low, high = 0.0, target / bounds.reach
+    if hazard_loss(bounds, noise=low, curvature=bent, relation=relation) > target:
+        raise MechanismError(
+            f"the ridge is too small for epsilon = {float(epsilon):g}: its determinant alone costs more; use a larger "
+            "ridge",
+            epsilon=epsilon,
+        )
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        fits = hazard_loss(bounds, noise=middle, curvature=bent, relation=relation) <= target
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction(low * DOWN)
+
+
+def _largest(bounds: HazardBounds, *, noise: float, curvature: float) -> float:
+    """Return an upper bound on ``sup F``."""
+    if bounds.smoothness is not None:
+        return noise * bounds.reach + curvature * bounds.trace
+    cubic, at = _bernstein()
+    x, e = at[:, None], at[None, :]
+    survive, event, both = bounds.corners
+    gradient = x * (1.0 - e) * survive + (1.0 - x) * e * event + x * e * both
+    bent = bounds.leverage * (bounds.total * cubic[:, None] + cubic[None, :])
+    return float(np.max(noise * gradient + curvature * bent)) / DOWN
+
+
+def _bernstein() -> tuple[FloatArray, FloatArray]:
+    """Return Bernstein coefficients of ``x - x^3`` on pieces of [0, 1], and where those of ``x`` lie."""
+    left = np.arange(PIECES) / PIECES
+    width = 1.0 / PIECES
+    a0, a1, a2, a3 = left - left**3, width * (1.0 - 3.0 * left**2), -3.0 * left * width**2, -(width**3)
+    cubic = np.column_stack([a0, a0 + a1 / 3.0, a0 + (2.0 * a1 + a2) / 3.0, a0 + a1 + a2 + a3])
+    at = left[:, None] + width * np.arange(4) / 3.0
+    return cubic.ravel(), at.ravel()
+
+
+def flat_sensitivity(A: FloatArray, *, radius: float, cap: float = 1.0) -> float:
+    r"""Return the replace-one L2 sensitivity of the gradient when every interval has the same cap ``h``.
+
+    ``cap = 1`` is the likelihood itself, uncapped, with the logit link: then the value is ``2 q R`` for long follow-up,
+    and attained in the limit, so no proof can do better. ``A`` (q, e) must be nonnegative.
+
+    With ``T_k`` the norm of the columnwise sums of the ``k`` largest entries of ``A``, ``a = max ||A_s||`` and
+    ``a' = max ||A_s - A_t||`` it is the maximum over ``k = 0..q`` of ``hypot(h T_k, R h (2 q - k))`` (no event),
+    ``hypot(h T_k + a, R max(h (2 q - k) - 1, 1 + h k))`` (one event) and
+    ``hypot(h T_k + a', R max(h (2 q - k) - 2, h k, 2))`` (two).
+
+    *Proof.* The difference of two persons' gradients is convex in their coefficients, so vertices decide: survival
+    coefficients 0 or ``h``, events 0 or 1. If ``k`` survival coefficients differ, the baseline part is at most
+    ``h T_k`` as ``A >= 0``, the covariate part at most ``R (|C| + |C'|)`` with ``C + C' <= h (2 q - k)`` and
+    ``|C - C'| <= h k``.
+
+    Raises
+    ------
+    MechanismError
+        If an entry of ``A`` is negative.
+    """
+    if not np.all(A >= 0.0):
+        raise MechanismError("the flat sensitivity is proved for nonnegative baseline features")
+    q, h, R = len(A), cap, radius
+    k = np.arange(q + 1)
+    largest = np.vstack([np.zeros(A.shape[1]), np.cumsum(-np.sort(-A, axis=0), axis=0)])
+    T = h * np.linalg.norm(largest, axis=1)
+    longest = float(np.max(np.linalg.norm(A, axis=1)))
+    square = np.sum(A * A, axis=1)
+    apart = math.sqrt(max(0.0, float(np.max(square[:, None] + square[None, :] - 2.0 * A @ A.T))))
+    none = np.hypot(T, R * h * (2 * q - k))
+    one = np.hypot(T + longest, R * np.maximum(h * (2 * q - k) - 1.0, 1.0 + h * k))
+    two = np.hypot(T + apart, R * np.maximum(np.maximum(h * (2 * q - k) - 2.0, h * k), 2.0))
+    return float(np.max([none, one, two])) * (1.0 + 2.0**-40)
+
+
+def flat_determinant(A: FloatArray, *, radius: float, survived: float, event: float, ridge: float) -> float:
+    r"""Return ``J = sup log det(I + H_z / lambda)`` over one person, each interval with the same curvature bound.
+
+    ``J = max_t log det(I + [k_s sum_{s<t} x^s x^s' + max(k_s, k_e) x^t x^t'] / lambda)`` with ``x^s = (A_s, R)``: a
+    matrix of ``e + 1`` rows, because one person's rows ``(A_s, z)`` span no more.
+
+    *Proof.* A person's Hessian is at most ``sum k_s x^s x^s'`` in Loewner order; the determinant increases in it and,
+    for fixed ``A``, in ``w ||z||^2 <= R^2``. It is attained at zero coefficients by a person at risk until ``t`` on
+    otherwise empty data.
+    """
+    X = np.column_stack([A, np.full(len(A), radius)])
+    total, largest = np.eye(X.shape[1]), 0.0
+    for row in X:
+        outer = np.outer(row, row) / ridge
+        largest = max(largest, float(np.linalg.slogdet(total + max(survived, event) * outer)[1]))
+        total = total + survived * outer
+    return max(largest, float(np.linalg.slogdet(total)[1])) * (1.0 + 2.0**-30) + 2.0**-40

@@ -1,0 +1,292 @@
+r"""The objective of a discrete-time hazard model with capped losses, never expanded to person-period rows.
+
+A spell at risk in intervals ``entry + 1 .. last`` contributes, for every cause ``k``,
+
+.. math:: \omega_i \Big\{\sum_s \ell_s(\eta_{iks})\Big\}, \qquad \eta_{iks} = A_s'\alpha_k + z_i'\beta_k + o_i,
+
+with the survived loss in every interval but, where the spell ends in an event of cause ``k``, the event's loss in the
+last (`hdpstats.losses.hazard`). ``theta`` stacks ``(alpha_k, beta_k)`` over causes.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import mpmath
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses import HazardLoss
+from hdpstats.solvers.kernels import grid_sum
+from hdpstats.solvers.objective import UNIT, Objective, integer_bits
+
+CELLS = 400_000
+"""Spells times intervals that are handled at a time."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class CappedSpells:
+    """Spells with everything about them that is not a coefficient.
+
+    Attributes
+    ----------
+    loss : HazardLoss
+        The link's capped losses.
+    A : (q, e) float64
+        Baseline features, rows of norm at most 1 up to rounding.
+    Z : (m, p) float64
+        Covariates.
+    entry, last : (m,) int64
+        At risk in intervals ``entry + 1 .. last``; nowhere where they are equal.
+    cause : (m,) int64
+        0, or the cause of the event in interval ``last``.
+    weights, offset : (m,) float64
+        The whole weight of a spell, and its offset.
+    cap_baseline, cap_slopes : (causes, q), (causes, p) float64
+        The linear predictor at which caps are taken.
+    margin, total : float
+        ``d`` and the bound ``H`` on a spell's sum of caps.
+    """
+
+    loss: HazardLoss
+    A: FloatArray
+    Z: FloatArray
+    entry: IntArray
+    last: IntArray
+    cause: IntArray
+    weights: FloatArray
+    offset: FloatArray
+    cap_baseline: FloatArray
+    cap_slopes: FloatArray
+    margin: float
+    total: float
+
+    @property
+    def causes(self) -> int:
+        """The number of causes."""
+        return len(self.cap_baseline)
+
+    @property
+    def block(self) -> int:
+        """``e + p``."""
+        return int(self.A.shape[1] + self.Z.shape[1])
+
+    def log_caps(self, spells: slice, intervals: slice, cause: int) -> FloatArray:
+        """Return ``log h`` of a block of spells and intervals for a cause (0-based)."""
+        level = self.Z[spells] @ self.cap_slopes[cause] + self.offset[spells]
+        return self.loss.caps(self.cap_baseline[cause, intervals] + level[:, None], self.margin)
+
+    def predictor(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
+        """Return ``eta`` of a block of spells and intervals for a cause (0-based)."""
+        e, first = self.A.shape[1], cause * self.block
+        alpha, beta = theta[first : first + e], theta[first + e : first + self.block]
+        return np.asarray((self.A[intervals] @ alpha) + (self.Z[spells] @ beta + self.offset[spells])[:, None])
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Yield blocks of spells with the intervals that they can reach."""
+        size = max(1, CELLS // len(self.A))
+        for start in range(0, len(self.Z), size):
+            spells = slice(start, min(start + size, len(self.Z)))
+            first, last = int(self.entry[spells].min()), int(self.last[spells].max())
+            yield spells, slice(first, max(first, last))
+
+    def at_risk(self, spells: slice, intervals: slice) -> FloatArray:
+        """Return 1.0 where a spell is at risk, else 0.0."""
+        s = np.arange(intervals.start, intervals.stop) + 1
+        inside = (s > self.entry[spells, None]) & (s <= self.last[spells, None])
+        return np.asarray(inside, dtype=np.float64)
+
+    def events(self, spells: slice, intervals: slice, cause: int) -> tuple[IntArray, IntArray]:
+        """Return the places of the events of a cause (0-based) in a block."""
+        cause_here = (self.cause[spells] == cause + 1) & (self.last[spells] > self.entry[spells])
+        rows = np.flatnonzero(cause_here)
+        return rows, self.last[spells][rows] - 1 - intervals.start
+
+    def ended(self, person: IntArray) -> "CappedSpells":
+        """Return the spells with follow-up ended before a person's sum of caps, over all causes, passes ``total``.
+
+        ``person`` (m,) names the person of each spell; the spells of one stand together in the order of time.
+        """
+        fits = np.zeros(len(self.Z), dtype=np.int64)
+        whole = self._cap_sums(before=np.zeros(len(self.Z)), fits=fits)
+        earlier = np.concatenate([[0.0], np.cumsum(whole)[:-1]]) if len(whole) else whole
+        first = np.concatenate([[True], person[1:] != person[:-1]]) if len(person) else np.zeros(0, dtype=bool)
+        if not np.all(first):
+            starts = np.flatnonzero(first)
+            before = earlier - np.repeat(earlier[starts], np.diff(np.append(starts, len(first))))
+            self._cap_sums(before=before, fits=fits)
+        last = self.entry + fits
+        return replace(self, last=last, cause=np.where(last == self.last, self.cause, 0))
+
+    def _cap_sums(self, *, before: FloatArray, fits: IntArray) -> FloatArray:
+        """Return each spell's sum of caps (m,); write how many of its intervals fit under ``total`` into ``fits``."""
+        sums = np.zeros(len(before))
+        for part, intervals in self.blocks():
+            caps = np.zeros((part.stop - part.start, intervals.stop - intervals.start))
+            for cause in range(self.causes):
+                caps += np.exp(self.log_caps(part, intervals, cause))
+            at_risk = self.at_risk(part, intervals)
+            running = np.cumsum(caps * at_risk, axis=1)
+            fits[part] = np.sum(at_risk * (before[part, None] + running <= self.total), axis=1)
+            sums[part] = running[:, -1] if running.shape[1] else 0.0
+        return sums
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of every spell's unweighted loss (m, causes (e + p))."""
+        e = self.A.shape[1]
+        out = np.zeros((len(self.Z), self.causes * self.block))
+        for spells, intervals in self.blocks():
+            for cause in range(self.causes):
+                eta = self.predictor(theta, spells, intervals, cause)
+                c, event = self.loss.scores(eta, self.log_caps(spells, intervals, cause))
+                score = c * self.at_risk(spells, intervals)
+                where = self.events(spells, intervals, cause)
+                score[where] = -event[where]
+                first = cause * self.block
+                out[spells, first : first + e] = score @ self.A[intervals]
+                out[spells, first + e : first + self.block] = score.sum(axis=1)[:, None] * self.Z[spells]
+        return out
+
+    def hessians(self, theta: FloatArray, spells: slice) -> FloatArray:
+        """Return the Hessian of each weighted loss of a slice of spells (b, D, D)."""
+        e, b = self.A.shape[1], spells.stop - spells.start
+        out = np.zeros((b, self.causes * self.block, self.causes * self.block))
+        squares = (self.A[:, :, None] * self.A[:, None, :]).reshape(len(self.A), e * e)
+        Z, everywhere = self.Z[spells], slice(0, len(self.A))
+        for cause in range(self.causes):
+            curvature = self.curvature(theta, spells, everywhere, cause)
+            i, j, k = cause * self.block, cause * self.block + e, (cause + 1) * self.block
+            cross = (curvature @ self.A)[:, :, None] * Z[:, None, :]
+            out[:, i:j, i:j] = (curvature @ squares).reshape(b, e, e)
+            out[:, i:j, j:k] = cross
+            out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
+            out[:, j:k, j:k] = curvature.sum(axis=1)[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+        return out
+
+    def curvature(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
+        """Return the weighted curvature of a block of spells and intervals for a cause (0-based)."""
+        eta = self.predictor(theta, spells, intervals, cause)
+        cells = self.loss.cells(eta, self.log_caps(spells, intervals, cause))
+        curvature = cells.survived_curvature * self.at_risk(spells, intervals)
+        where = self.events(spells, intervals, cause)
+        curvature[where] = cells.event_curvature[where]
+        curvature *= self.weights[spells, None]
+        return np.asarray(curvature)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HazardObjective(Objective):
+    """The function to minimise; ``ridge``, ``centre`` and ``linear`` are (D,), D = causes (e + p)."""
+
+    spells: CappedSpells
+    ridge: FloatArray
+    centre: FloatArray
+    linear: FloatArray
+    grid_bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the grid of the summands from their largest possible size."""
+        spells = self.spells
+        length = np.maximum(np.max(np.abs(spells.Z), axis=1, initial=0.0), 1.0)
+        summand = (spells.total + 1.0) * float(np.max(spells.weights * length, initial=0.0))
+        object.__setattr__(self, "grid_bits", integer_bits(len(spells.Z), summand))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return float(np.sum(self.spells.weights))
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
+        total = grid_sum(self.spells.scores(theta), self.spells.weights, bits=self.grid_bits)
+        return np.ldexp(total.astype(np.float64), -self.grid_bits) + self.ridge * (theta - self.centre) + self.linear
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included; blocks of different causes are zero."""
+        spells, e, block = self.spells, self.spells.A.shape[1], self.spells.block
+        out = np.diag(self.ridge).astype(np.float64)
+        for part, intervals in spells.blocks():
+            A, Z = spells.A[intervals], spells.Z[part]
+            for cause in range(spells.causes):
+                curvature = spells.curvature(theta, part, intervals, cause)
+                i = cause * block
+                cross = A.T @ (curvature.T @ Z)
+                out[i : i + e, i : i + e] += A.T @ (curvature.sum(axis=0)[:, None] * A)
+                out[i : i + e, i + e : i + block] += cross
+                out[i + e : i + block, i : i + e] += cross.T
+                out[i + e : i + block, i + e : i + block] += Z.T @ (curvature.sum(axis=1)[:, None] * Z)
+        return out
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+
+        Let u = 2^-53, g = 2 (D + q + 8) u and ``r`` the link's `ulps`. The predictor of a cell errs by at most
+        ``g (||x|| ||theta|| + |o|)``, that of its cap by ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores
+        have slopes below ``5 h`` (5 for an event) in both, and an error of ``r u`` of that size on top. A spell's caps
+        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| (5 (...) + (r + q + 8) u)``. Rounding to the grid
+        adds half a cell in each coordinate, the sums of three numbers 8 u times their sizes.
+        """
+        spells = self.spells
+        m, D, q = len(spells.Z), len(theta), len(spells.A)
+        g = 2.0 * (D + q + 8) * UNIT
+        square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
+        norms = np.sqrt(square)
+        size = float(np.linalg.norm(theta))
+        slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
+        level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
+        predictor = g * (norms * (size + slopes) + 2.0 * np.abs(spells.offset) + level)
+        largest = (spells.total + 1.0) * spells.causes
+        per_spell = largest * spells.weights * norms * (5.0 * predictor + (spells.loss.ulps + q + 8) * UNIT)
+        cells: float = 0.5 * m * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
+        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
+        sizes += float(np.linalg.norm(self.linear)) + largest * float(np.sum(spells.weights * norms))
+        return (float(np.sum(per_spell)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
+        spells, e, largest = self.spells, self.spells.A.shape[1], 0.0
+        for cause in range(spells.causes):
+            part = direction[cause * spells.block : (cause + 1) * spells.block]
+            baseline = float(np.max(np.abs(spells.A @ part[:e]), initial=0.0))
+            largest = max(largest, baseline + float(np.max(np.abs(spells.Z @ part[e:]), initial=0.0)))
+        return largest
+
+    def exact_loss_gradient(self, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
+        """Return the gradient of the sum of losses at mpmath's present precision."""
+        spells, e, block = self.spells, self.spells.A.shape[1], self.spells.block
+        A, rows = spells.A.tolist(), spells.Z.tolist()
+        total = [mpmath.mpf(0)] * len(theta)
+        for i, z in enumerate(rows):
+            offset, weight = mpmath.mpf(float(spells.offset[i])), mpmath.mpf(float(spells.weights[i]))
+            log_caps = [
+                spells.log_caps(slice(i, i + 1), slice(0, len(A)), cause)[0].tolist() for cause in range(spells.causes)
+            ]
+            for cause in range(spells.causes):
+                alpha = theta[cause * block : cause * block + e]
+                beta = theta[cause * block + e : (cause + 1) * block]
+                level = sum((a * b for a, b in zip(z, beta, strict=True)), offset)
+                slope = mpmath.mpf(0)
+                for s in range(int(spells.entry[i]), int(spells.last[i])):
+                    eta = sum((a * b for a, b in zip(A[s], alpha, strict=True)), level)
+                    c, event = spells.loss.exact_scores(eta, mpmath.mpf(log_caps[cause][s]))
+                    ends = s + 1 == spells.last[i] and spells.cause[i] == cause + 1
+                    score = weight * (-event if ends else c)
+                    slope += score
+                    for j, a in enumerate(A[s]):
+                        total[cause * block + j] += score * a
+                for j, value in enumerate(z):
+                    total[cause * block + e + j] += slope * value
+        return total
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
+        spells = self.spells
+        m, q = len(spells.Z), len(spells.A)
+        norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
+        level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 800.0
+        slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
+        sizes = spells.weights * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
+        return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))

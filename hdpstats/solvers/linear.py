@@ -1,0 +1,111 @@
+r"""The objective of a regression: a weighted sum of losses of one linear predictor.
+
+.. math:: F(\theta) = \sum_i w_i\,\ell(x_i'\theta + o_i;\, y_i) + \tfrac12 (\theta - c)'\Lambda(\theta - c) + b'\theta,
+          \qquad \Lambda = \mathrm{diag}(\lambda_1, \dots, \lambda_D).
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+import mpmath
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses import Loss
+from hdpstats.solvers.kernels import grid_sum, row_products
+from hdpstats.solvers.objective import UNIT, Objective, integer_bits
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinearObjective(Objective):
+    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,); the rest (D,).
+
+    ``grid_bits`` is derived: summands are rounded to multiples of 2^-grid_bits, which 64-bit integers can add.
+    """
+
+    loss: Loss
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+    ridge: FloatArray
+    centre: FloatArray
+    linear: FloatArray
+    grid_bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the grid of the summands from their largest possible size."""
+        steepest = float(self.loss.lipschitz)
+        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
+        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), steepest * summand))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return float(np.sum(self.weights))
+
+    def predictor(self, theta: FloatArray) -> FloatArray:
+        """Return ``X theta + offset`` (n,)."""
+        return self.X @ theta + self.offset
+
+    def value(self, theta: FloatArray) -> float:
+        """Return ``F(theta)`` to float accuracy."""
+        loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
+        step = theta - self.centre
+        quadratic = 0.5 * float(step @ (self.ridge * step))
+        return float(loss + quadratic + self.linear @ theta)
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
+        eta = row_products(self.X, theta) + self.offset
+        total = grid_sum(self.X, self.weights * self.loss.score(eta, self.y), bits=self.grid_bits)
+        return np.ldexp(total.astype(np.float64), -self.grid_bits) + self.ridge * (theta - self.centre) + self.linear
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        curvature = self.weights * self.loss.curvature(self.predictor(theta), self.y)
+        hessian: FloatArray = self.X.T @ (curvature[:, None] * self.X) + np.diag(self.ridge)
+        return hessian
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+
+        Let u = 2^-53, g = 2 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor has
+        error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
+        8 u (`Loss.score`), the two products 3 u m. So a row contributes at most
+        ``w ||x|| (k g (||x|| ||theta|| + |o|) + 11 u m)`` plus half a grid cell in each coordinate. Ridge,
+        perturbation and the final sum of three numbers add 8 u times their sizes.
+        """
+        n, D = self.X.shape
+        m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
+        g = 2.0 * (D + 2) * UNIT
+        norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
+        size = float(np.linalg.norm(theta))
+        per_row = self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + 11.0 * UNIT * m)
+        cells: float = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
+        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
+        sizes += float(np.linalg.norm(self.linear)) + m * float(np.sum(self.weights * norms))
+        return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of a linear predictor along a direction (D,)."""
+        return float(np.max(np.abs(self.X @ direction), initial=0.0))
+
+    def exact_loss_gradient(self, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
+        """Return the gradient of the sum of losses at mpmath's present precision."""
+        total = [mpmath.mpf(0)] * len(theta)
+        rows = zip(self.X.tolist(), self.y.tolist(), self.weights.tolist(), self.offset.tolist(), strict=True)
+        for x, y, weight, offset in rows:
+            eta = sum((a * b for a, b in zip(x, theta, strict=True)), mpmath.mpf(offset))
+            residual = weight * self.loss.exact_score(eta, y)
+            total = [t + residual * a for t, a in zip(total, x, strict=True)]
+        return total
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
+        n, D = self.X.shape
+        norms = np.linalg.norm(self.X, axis=1)
+        sizes = np.sum(self.weights * norms * (norms * size + np.abs(self.offset) + 2.0))
+        return float((n + D + 8) * sizes)
