@@ -145,7 +145,7 @@ def discrete_trial(
         raise ArgumentError("baseline must be a (q, e) array, alpha an (e,) and beta a (p,) array", argument="baseline")
     X = np.clip(covariates(rng, n, len(b)), -bound, bound)
     last = _censoring(rng, n, len(A), censoring)
-    time = np.minimum(_event_times(rng, A @ a, X @ b, link), last + 1)
+    time = _event_times(rng, A @ a, X @ b, link)
     columns = {f"x{j}": X[:, j - 1] for j in range(1, len(b) + 1)}
     event = time <= last
     frame = pd.DataFrame(columns | {"time": np.where(event, time, last), "event": event.astype(np.int64)})

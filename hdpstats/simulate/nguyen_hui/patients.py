@@ -41,7 +41,7 @@ class Patients:
     @property
     def dimension(self) -> int:
         """``e + p``: the number of coefficients, the baseline's first."""
-        return self.data.A.shape[1] + len(self.covariates)
+        return int(self.data.A.shape[1]) + len(self.covariates)
 
 
 def prepare(

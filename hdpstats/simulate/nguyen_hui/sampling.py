@@ -130,7 +130,7 @@ def target_covariance(patients: Patients, *, epsilon: float) -> FloatArray:
     return np.asarray(np.linalg.inv(precision + PRIOR * np.eye(patients.dimension)))
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _walk(
     A: FloatArray,
     X: FloatArray,
@@ -148,7 +148,7 @@ def _walk(
     """Move the state by a step for every row of ``people``, and write where it was into ``path``."""
     n, batch = len(X), people.shape[1]
     for t in range(len(people)):
-        gradient = _batch_gradient(A, X, last, event, state, people[t], cap)
+        gradient = batch_gradient(A, X, last, event, state, people[t], cap)
         for j in range(len(state)):
             mean = PRIOR * state[j] / n + tempering * gradient[j] / batch
             square[j] = MOMENTUM * square[j] + (1.0 - MOMENTUM) * mean * mean
@@ -157,8 +157,8 @@ def _walk(
         path[t] = state
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def _batch_gradient(
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def batch_gradient(
     A: FloatArray,
     X: FloatArray,
     last: IntArray,
@@ -202,7 +202,7 @@ def _batch_gradient(
     return total
 
 
-@numba.njit(nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def _survive(factors: FloatArray, factor: float, last: int, hazards: FloatArray) -> float:
     """Write the hazards of the first intervals, and return the sum of ``log(1 + odds)``: no product overflows here."""
     product = 1.0
@@ -213,7 +213,7 @@ def _survive(factors: FloatArray, factor: float, last: int, hazards: FloatArray)
     return float(np.log(product))
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _survive_anywhere(base: FloatArray, eta: float, last: int, hazards: FloatArray) -> float:
     """Do the same for coefficients of any size."""
     total = 0.0
