@@ -220,7 +220,8 @@ def persons(cells: "pd.Series[Any]") -> IntArray:
 
     Two cells name the same person where their texts are the same (see `text`): 1, 1.0 and "1" are one, "1 " is
     another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers beyond 64 bits) name
-    nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of the column.
+    nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of the column. Write numbers
+    of more than 15 digits as text: in a column of floats, which one missing cell makes of integers, they lose digits.
 
     >>> persons(pd.Series([7, "7", None, "b", " "], dtype=object))
     array([ 0,  0, -1,  1, -1])

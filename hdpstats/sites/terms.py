@@ -27,6 +27,12 @@ class Terms:
     n_max : int or None
         The declared number of people, where the number of rows does not tell it: with a unit, and where the number
         itself is protected.
+
+    Notes
+    -----
+    With a unit, a person's record is all rows with the person's name, and nobody else has that name. Neighbours differ
+    in the rows of one person: exchanged for any rows with any one name that nobody else has, or with none
+    (``replace_one``), or there and not there (``add_or_remove_one``). The other rows keep their order among themselves.
     """
 
     relation: Relation
