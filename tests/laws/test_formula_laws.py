@@ -8,15 +8,17 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hdpstats._base.errors import FormulaError
-from hdpstats.data.columns import Binary, Categorical, Continuous
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
-from hdpstats.design import ParsedFormula, compile_design, parse
+from hdpstats.design import ParsedFormula, SurvivalDesign, compile_design, compile_survival, parse
+from hdpstats.design.parser import parse_survival
 
 FUZZ = settings(max_examples=600, deadline=None)
 LAW = settings(max_examples=150, deadline=None)
@@ -30,8 +32,12 @@ SCHEMA = Schema(
     f=Binary(),
     g=Categorical(["p", "q", "r"]),
     h=Categorical(["u", "v"]),
+    t=Duration(50),
+    s=Duration(50, missing=0),
+    k=Categorical(["none", "relapse", "death"]),
 )
-NUMERIC = [name for name in SCHEMA if SCHEMA[name].kind != "categorical"]
+NUMERIC = [name for name in SCHEMA if SCHEMA[name].kind in ("binary", "continuous")]
+CODED = [name for name in SCHEMA if SCHEMA[name].kind == "categorical"]
 
 # Reading is total and harmless -------------------------------------------------------------------------------
 
@@ -60,30 +66,41 @@ def nothing_happens():
     assert _watch["seen"] == []
 
 
-def _outcome(text):
+def _outcome(reader, text):
     try:
-        return parse(text)
+        return reader(text)
     except FormulaError as error:
         return error
 
 
-def _reads(text):
+def _reads(text, reader=parse, expected=ParsedFormula):
     begin = time.process_time()
     with nothing_happens():
-        outcome = _outcome(text)
+        outcome = _outcome(reader, text)
     assert time.process_time() - begin < 1.0
-    assert isinstance(outcome, ParsedFormula) or {"term", "reason", "remedy"} == set(outcome.facts)
+    if not isinstance(outcome, expected):
+        assert {"term", "reason", "remedy"} == set(outcome.facts)
+        assert outcome.term
+        assert str(outcome) == f"{outcome.term}: {outcome.reason}; {outcome.remedy}"
+        assert outcome.reason
+        assert outcome.remedy
+        assert str(outcome).isprintable()
+
+
+def _compiles(text):
+    _reads(text, lambda text: compile_survival(text, SCHEMA), SurvivalDesign)
 
 
 parse("y ~ a*b + (a + b)^2 + log(a):C(g) - a:b")  # formulaic imports parts of itself at its first use
 
-WORDS = st.sampled_from(
-    [" ", "\n", "\t", "a", "b", "g", "y", "1", "0", "-1", "2", "+", "-", "*", "**", "^", ":", "/", "|", "~", "(", ")",
-     "I(", "log(", "bs(", "scale(", "C(", "factor(", "Surv(", ",", "mean=", "sd=", "center=", "[", "]", "{", "}",
-     "1e308", "1e999", "nan", "inf", "%in%", ".", '"s"', "'s'", "`a`", "`a ", "np.", "__", "__import__(", "open(",
-     "lambda", "if", "else", "for", "in", ":=", "0x10", "1_0", "1j", "True", "None", "...", "@", "\\", ";", "=", "==",
-     ".x", "a.b", "ｌ", "é", "\u202e", "\x00"]
-)  # fmt: skip
+WORDS = st.sampled_from([
+    " ", "\n", "\t", "a", "b", "g", "y", "1", "0", "-1", "2", "+", "-", "*", "**", "^", ":", "/", "|", "~",
+    "(", ")", "I(", "log(", "bs(", "ns(", "poly(", "knots=", "df=", "degree=", "lower=", "c(", "scale(", "C(",
+    "factor(", "Surv(", ",", "mean=", "sd=", "center=", "[", "]", "{", "}", "1e308", "1e999", "nan", "inf",
+    "%in%", ".", '"s"', "'s'", "`a`", "`a ", "np.", "__", "__import__(", "open(", "lambda", "if", "else",
+    "for", "in", ":=", "0x10", "1_0", "1j", "True", "None", "...", "@", "\\", ";", "=", "==", ".x", "a.b", "ｌ",
+    "é", "\u202e", "\x00"
+])  # fmt: skip
 
 
 @FUZZ
@@ -91,6 +108,24 @@ WORDS = st.sampled_from(
 def test_any_row_of_words_is_a_formula_or_refused(words):
     _reads("y~" + "".join(words))
     _reads(" ".join(words))
+    _reads("Surv(t,y)~" + "".join(words), parse_survival)
+    _compiles("Surv(t,y)~" + "".join(words))
+
+
+@FUZZ
+@given(st.lists(WORDS | st.sampled_from(["3", "4", "2.5", ")", "]", ", "]), max_size=12), st.sampled_from("abcd"))
+def test_any_settings_of_a_spline_are_read_or_refused(words, column):
+    for function in ("bs", "ns", "poly"):
+        _compiles(f"Surv(t, y) ~ {function}({column}, " + "".join(words) + ")")
+        _compiles(f"Surv(t, y) ~ {function}({column}, knots=[" + "".join(words) + "])")
+
+
+@FUZZ
+@given(st.lists(WORDS | st.sampled_from(["t", "s", "k", "y", ","]), max_size=8))
+def test_any_left_side_is_times_with_an_event_or_refused(words):
+    _compiles("".join(words) + " ~ a")
+    _compiles("Surv(" + "".join(words) + ") ~ a")
+    _compiles("Surv(" + ",".join(words) + ") ~ a")
 
 
 @FUZZ
@@ -100,6 +135,9 @@ def test_any_text_is_a_formula_or_refused(text):
     _reads(f"y ~ {text}")
     _reads(f"y ~ log({text})")
     _reads(f"{text} ~ a")
+    _reads(f"y ~ ns(a, {text})")
+    _reads(f"Surv({text}) ~ a", parse_survival)
+    _compiles(f"Surv(t, y) ~ {text}")
 
 
 def test_the_watch_sees_what_formulaic_would_run(tmp_path):
@@ -170,7 +208,15 @@ def _arithmetic(inner):
 
 
 EXPRESSIONS = st.recursive(st.sampled_from(NUMERIC[1:]), _arithmetic, max_leaves=4)
-FACTORS = EXPRESSIONS.map("I({})".format) | st.sampled_from([*"abcdfgh", "C(g)", "factor(h)", "C(f)"])
+SPLINES = ["bs({}, df=4)", "bs({}, knots={}, degree={})", "bs({}, df=3, lower=-1e9, upper=1e9)", "ns({}, 3)"]
+SPLINES += ["ns({}, knots={})", "ns({}, df=1, lower=2, upper=2.5)", "poly({}, 3)", "poly({}, 4, mean=-1, sd=3)"]
+BASES = st.tuples(
+    st.sampled_from(SPLINES),
+    st.sampled_from("abcd") | EXPRESSIONS,
+    st.lists(st.sampled_from([0.1, 0.35, 0.5, 1.5, 2, 2.001, 2.9]), min_size=1, unique=True).map(sorted),
+    st.integers(1, 5),
+).map(lambda parts: parts[0].format(*parts[1:]))
+FACTORS = EXPRESSIONS.map("I({})".format) | st.sampled_from([*"abcdfgh", "C(g)", "factor(h)", "C(f)"]) | BASES
 TERMS = st.lists(FACTORS, min_size=1, max_size=3).map(":".join)
 FORMULAS = st.lists(TERMS, min_size=1, max_size=4).map(lambda terms: "y ~ " + " + ".join(terms))
 
@@ -195,7 +241,7 @@ def table(seed, rows):
         ends = draws.choice([lower, np.nextafter(lower, upper), np.nextafter(upper, lower), upper], rows)
         values = np.where(draws.uniform(size=rows) < 1 / 3, ends, values)
         numeric[name] = np.round(values) if SCHEMA[name].kind == "binary" else values
-    codes = {name: draws.integers(0, len(SCHEMA[name].levels), rows) for name in ("g", "h")}
+    codes = {name: draws.integers(0, len(SCHEMA[name].levels), rows) for name in CODED}
     return AdmittedTable(numeric=numeric, codes=codes, rows=rows)
 
 
@@ -264,3 +310,113 @@ def test_the_canonical_spelling_has_the_same_columns_and_is_its_own(design):
     again = compile_design(design.canonical, SCHEMA)
     assert (again.columns, again.intercept) == (design.columns, design.intercept)
     assert again.canonical == design.canonical
+
+
+# Rows that the schema has to map ------------------------------------------------------------------------------
+
+HOSTILE = [None, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, -0.0, True, "", "p", "v", "u ", "9", "1e999", b"p",
+           "nan", 10**400, 3 + 4j, object(), [1, 2], {}, pd.NA, pd.NaT, float, np.float32(2.5), np.int8(-3),
+           np.array([1.0]), 0, 1, 2, 3, 9, 40, 0.001, 0.7]  # fmt: skip
+
+
+def admitted(cells):
+    """Return rows of hostile cells as the schema maps them."""
+    columns = {name: pd.Series(column, dtype=object) for name, column in zip(SCHEMA, cells, strict=True)}
+    mapped = {name: SCHEMA[name].admit(column) for name, column in columns.items()}
+    codes = {name: mapped.pop(name) for name in CODED}
+    return AdmittedTable(numeric=mapped, codes=codes, rows=len(cells[0]))
+
+
+def hostile_rows(rows):
+    cells = st.lists(st.sampled_from(HOSTILE), min_size=rows, max_size=rows)
+    return st.tuples(*[cells] * len(SCHEMA))
+
+
+@LAW
+@given(designs(), hostile_rows(12))
+def test_every_row_that_anybody_can_write_lies_within_the_bounds(design, cells):
+    rows = admitted(cells)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        matrix = design.matrix(rows)
+    assert np.isfinite(matrix).all()
+    assert excess(design, matrix) <= 0
+
+
+@LAW
+@given(designs(), hostile_rows(6), st.integers(0, 5))
+def test_a_hostile_row_leaves_the_other_rows_as_they_are(design, cells, place):
+    kept = [row for row in range(6) if row != place]
+    alone = admitted([[column[row] for row in kept] for column in cells])
+    assert design.matrix(admitted(cells))[kept].tobytes() == design.matrix(alone).tobytes()
+
+
+# Survival formulas --------------------------------------------------------------------------------------------
+
+LEFT = st.sampled_from(["Surv(t, y)", "Surv(s, t, y)", "Surv(t, k)", "Surv(s, t, k)"])
+SPACES = st.sampled_from(["", " ", "  ", "\n", "\t"])
+COVARIATES = st.lists(TERMS, min_size=1, max_size=4).map(" + ".join).filter(lambda text: " y" not in text)
+
+
+@st.composite
+def survival_designs(draw):
+    """Return a survival formula that the schema allows, and its design."""
+    formula = f"{draw(LEFT)} ~ {draw(COVARIATES)}"
+    try:
+        return formula, compile_survival(formula, SCHEMA)
+    except FormulaError:
+        assume(False)
+
+
+@LAW
+@given(survival_designs())
+def test_the_canonical_spelling_of_a_survival_formula_is_the_same_request(case):
+    formula, design = case
+    again = compile_survival(design.canonical, SCHEMA)
+    assert again.canonical == design.canonical
+    assert (again.start, again.stop, again.event) == (design.start, design.stop, design.event)
+    assert (again.names, again.needs, again.covariates.columns) == (
+        design.names,
+        design.needs,
+        design.covariates.columns,
+    )
+    assert compile_survival(parse_survival(formula), SCHEMA) == design
+
+
+@LAW
+@given(survival_designs(), st.lists(SPACES, min_size=8, max_size=8), st.booleans(), st.booleans())
+def test_two_spellings_of_a_survival_formula_are_one_request(case, spaces, quoted, repeated):
+    formula, design = case
+    left, right = formula.split(" ~ ")
+    for old, new in zip([",", "~", "+", "(", ")", "=", ":", "/"], spaces, strict=True):
+        left, right = left.replace(old, f"{new}{old}{new}"), right.replace(old, f"{new}{old}{new}")
+    left = left.replace("t", "`t`") if quoted else left
+    right = f"{right} + {right}" if repeated else f"1 + {right}"
+    assert compile_survival(f"{left}{spaces[0]}~{spaces[1]}{right}", SCHEMA).canonical == design.canonical
+
+
+@LAW
+@given(survival_designs())
+def test_the_first_column_is_the_intercept_that_the_baseline_replaces(case):
+    _, design = case
+    first, *rest = design.covariates.columns
+    assert (first.name, first.lower, first.upper, first.expressions, first.levels) == ("Intercept", 1, 1, (), ())
+    assert design.names == tuple(column.name for column in rest)
+    assert set(design.needs[: 2 + (design.start is not None)]) == {"t", design.event, *filter(None, [design.start])}
+    assert {"t", "s", design.event}.isdisjoint(design.covariates.needs[1:])
+
+
+@LAW
+@given(survival_designs(), st.sampled_from([" - 1", " + 0", " + t", " + log1p(s):a", " + ns(t, df=2)"]))
+def test_what_would_make_the_baseline_or_time_explain_itself_is_refused(case, addition):
+    with pytest.raises(FormulaError, match=r"baseline hazard|explain itself"):
+        compile_survival(case[0] + addition, SCHEMA)
+
+
+@LAW
+@given(hostile_rows(20))
+def test_b_splines_of_any_row_are_shares_of_one(cells):
+    design = compile_design("y ~ bs(a, knots=[2, 2.5, 7], degree=3) - 1", SCHEMA)
+    matrix = design.matrix(admitted(cells))
+    assert matrix.min() >= 0
+    assert matrix.sum(axis=1).max() <= 1 + 1e-14
