@@ -14,7 +14,8 @@ from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.records import Account, Charge, Request, StoredRelease, in_words
 from hdpstats.ledger.store import ENTRY, lock_accounts, read_accounts, read_entries, write_account, write_entry
-from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.balance import Balance
+from hdpstats.privacy.budget import Budget, Spend
 
 
 def _now() -> str:
@@ -44,24 +45,44 @@ def continue_chain(connection: Connection, known: Chain) -> Chain:
 
 
 def open_account(connection: Connection, known: Chain, account: Account, version: int) -> None:
-    """Open an account, unless another process just did, on whatever terms."""
+    """Open an account, divided if it is asked to be, unless another process just did, on whatever terms."""
     lock_accounts(connection)
     chain = continue_chain(connection, known)
     if account.dataset in chain.accounts:
         return
-    at = _now()
+    at, total, part = _now(), account.balance.total, account.balance.gaussian
     entry = chain.next_entry(
         kind="open",
         dataset=account.dataset,
         version=version,
         request_id=canonical.sha256({"open": account.dataset}),
-        epsilon=str(account.budget.epsilon),
-        delta=str(account.budget.delta),
+        epsilon=str(total.epsilon),
+        delta=str(total.delta),
+        mu_squared="0",
         body=canonical.dumps({"package": f"hdpstats {__version__}", "relation": account.relation}),
         at=at,
     )
     write_account(connection, account, opened_at=at)
     write_entry(connection, entry)
+    if part is not None:
+        _divide(connection, chain.follow([entry]), account.dataset, version, part)
+
+
+def _divide(connection: Connection, chain: Chain, dataset: str, version: int, part: Budget) -> None:
+    """Set a part of an account aside for Gaussian releases, once and for all, and follow it in the chain."""
+    entry = chain.next_entry(
+        kind="divide",
+        dataset=dataset,
+        version=version,
+        request_id=canonical.sha256({"divide": dataset}),
+        epsilon=str(part.epsilon),
+        delta=str(part.delta),
+        mu_squared="0",
+        body="{}",
+        at=_now(),
+    )
+    write_entry(connection, entry)
+    chain.follow([entry])
 
 
 def add_charge(connection: Connection, known: Chain, request: Request, cost: Spend) -> Charge:
@@ -77,16 +98,12 @@ def add_charge(connection: Connection, known: Chain, request: Request, cost: Spe
                 entry=charge.entry,
             )
         return charge
-    account = chain.accounts[request.dataset]
-    if not account.affords(cost):
-        raise InsufficientBudget(
-            f"the release would cost {in_words(cost)}; dataset {request.dataset!r} has "
-            f"{in_words(account.remaining)} left of {in_words(account.budget)}. Nothing was charged: ask for "
-            "less, or use a release that was paid for",
-            requested=cost,
-            remaining=account.remaining,
-            total=account.budget,
-        )
+    before = chain.accounts[request.dataset].balance
+    balance = before.divided_for(cost)
+    if not balance.affords(cost):
+        raise insufficient(request.dataset, before, cost)
+    if before.gaussian is None and balance.gaussian is not None:
+        _divide(connection, chain, request.dataset, request.version, balance.gaussian)
     entry = chain.next_entry(
         kind="charge",
         dataset=request.dataset,
@@ -94,11 +111,34 @@ def add_charge(connection: Connection, known: Chain, request: Request, cost: Spe
         request_id=request.id,
         epsilon=str(cost.epsilon),
         delta=str(cost.delta),
+        mu_squared=str(cost.mu_squared),
         body=request.body,
         at=_now(),
     )
     write_entry(connection, entry)
     return chain.follow([entry]).charges[request.id]
+
+
+def insufficient(dataset: str, balance: Balance, cost: Spend) -> InsufficientBudget:
+    """Return the refusal of a cost: what it is, what is left for its kind, and what to do."""
+    total, part = balance.total, balance.gaussian
+    if cost.mu_squared == 0 or part is None:
+        left = f"{in_words(balance.remaining)} left of {in_words(total)}"
+    else:
+        left = f"{in_words(balance.gaussian_spent)} of the {in_words(part)} for Gaussian noise spent"
+    asked = "" if cost.asked is None else f" to keep {in_words(cost.asked)}"
+    remedy = "ask for less, or use a release that was paid for"
+    if cost.mu_squared and total.delta == 0:
+        remedy = "ask for a mechanism with a pure guarantee, since Gaussian noise needs an account with a delta"
+    elif cost.mu_squared == 0 and part is not None:
+        left += f", as {in_words(part)} are set aside for Gaussian noise"
+    return InsufficientBudget(
+        f"the release would cost {in_words(cost)}{asked}; dataset {dataset!r} has {left}. Nothing was charged: "
+        f"{remedy}",
+        requested=cost,
+        remaining=balance.remaining,
+        total=total,
+    )
 
 
 def add_release(connection: Connection, known: Chain, charge: Charge, release_json: str) -> StoredRelease:
@@ -120,6 +160,7 @@ def add_release(connection: Connection, known: Chain, charge: Charge, release_js
         request_id=charge.request_id,
         epsilon="0",
         delta="0",
+        mu_squared="0",
         body=release_json,
         at=_now(),
     )

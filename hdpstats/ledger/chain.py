@@ -13,8 +13,9 @@ from typing import Any, Self, final
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.ledger.records import NOTHING, Account, Charge, Entry
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.ledger.records import Account, Charge, Entry
+from hdpstats.privacy.balance import Balance
+from hdpstats.privacy.budget import NOTHING, Budget, Spend
 
 GENESIS = "0" * 64
 
@@ -82,7 +83,11 @@ class Chain:
         if entry.previous_hash != self.head:
             raise damaged(expected, "it does not follow the entry before it")
         try:
-            amount = Spend(rational(entry.epsilon, name="epsilon"), rational(entry.delta, name="delta"))
+            amount = Spend(
+                rational(entry.epsilon, name="epsilon"),
+                rational(entry.delta, name="delta"),
+                rational(entry.mu_squared, name="mu_squared"),
+            )
             self._record(entry, amount)
         except (ArgumentError, KeyError, TypeError, ValueError):
             raise damaged(expected, "its contents make no sense") from None
@@ -91,11 +96,11 @@ class Chain:
     def _record(self, entry: Entry, amount: Spend) -> None:
         match entry.kind:
             case "open" if entry.dataset not in self.accounts:
-                budget = Budget(amount.epsilon, amount.delta)
+                balance = Balance(total=Budget(amount.epsilon, amount.delta))
                 relation = str(canonical.loads(entry.body)["relation"])
-                self.accounts[entry.dataset] = Account(
-                    dataset=entry.dataset, budget=budget, relation=relation, spent=NOTHING
-                )
+                self.accounts[entry.dataset] = Account(dataset=entry.dataset, relation=relation, balance=balance)
+            case "divide" if entry.dataset in self.accounts:
+                self._record_division(entry, Budget(amount.epsilon, amount.delta))
             case "charge" if entry.dataset in self.accounts and entry.request_id not in self.charges:
                 self._record_charge(entry, amount)
             case "release" if entry.request_id in self.charges and entry.request_id not in self.released:
@@ -103,13 +108,19 @@ class Chain:
             case _:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
 
+    def _record_division(self, entry: Entry, part: Budget) -> None:
+        account = self.accounts[entry.dataset]
+        if account.balance.gaussian is not None:
+            raise damaged(entry.seq, "the account was divided before")
+        self.accounts[entry.dataset] = replace(account, balance=replace(account.balance, gaussian=part))
+
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
         account = self.accounts[entry.dataset]
         if canonical.sha256(canonical.loads(entry.body)) != entry.request_id:
             raise damaged(entry.seq, "its request is another than its identity says")
-        if amount == NOTHING or not account.affords(amount):
+        if amount == NOTHING or not account.balance.affords(amount):
             raise damaged(entry.seq, "its cost is nothing or exceeds what was left")
-        self.accounts[entry.dataset] = replace(account, spent=account.spent + amount)
+        self.accounts[entry.dataset] = replace(account, balance=account.balance.plus(amount))
         self.charges[entry.request_id] = Charge(
             request_id=entry.request_id,
             dataset=entry.dataset,
@@ -121,7 +132,7 @@ class Chain:
     def check_accounts(self, stored: dict[str, tuple[str, str, str]]) -> None:
         """Compare the accounts with the rows of the account table: (epsilon, delta, relation) by dataset."""
         followed = {
-            name: (str(account.budget.epsilon), str(account.budget.delta), account.relation)
+            name: (str(account.balance.total.epsilon), str(account.balance.total.delta), account.relation)
             for name, account in self.accounts.items()
         }
         for name in sorted(followed.keys() | stored.keys()):

@@ -2,8 +2,10 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
 from hdpstats.ledger.records import Account, Entry
+from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal
 
 _TYPES = {
@@ -24,6 +27,7 @@ _TYPES = {
     "model": "str",
     "epsilon": "float64",
     "delta": "float64",
+    "mu": "float64",
     "released": "bool",
     "request": "str",
 }
@@ -52,6 +56,7 @@ def history_frame(entries: Sequence[Entry]) -> pd.DataFrame:
                 "model": _word(query, "formula"),
                 "epsilon": float(rational(entry.epsilon, name="epsilon")),
                 "delta": float(rational(entry.delta, name="delta")),
+                "mu": math.sqrt(rational(entry.mu_squared, name="mu_squared")),
                 "released": entry.request_id in released,
                 "request": entry.request_id[:12],
             }
@@ -59,26 +64,39 @@ def history_frame(entries: Sequence[Entry]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_TYPES)).astype(_TYPES)
 
 
-def account_table(account: Account) -> str:
-    """Return the total, what is spent and what remains as a plain table."""
-    rows: dict[str, Budget | Spend] = {
-        "total": account.budget,
-        "spent": account.spent,
-        "remaining": account.remaining,
-    }
+def account_table(balance: Balance) -> str:
+    """Return the total, what is spent and what remains as a plain table; below it, what the two parts are."""
+    rows: dict[str, Budget | Spend] = {"total": balance.total, "spent": balance.spent, "remaining": balance.remaining}
     lines = [f"{name:<9} {decimal(row.epsilon):>12} {decimal(row.delta):>12}" for name, row in rows.items()]
+    if balance.gaussian is not None:
+        mu, used = math.sqrt(balance.charged.mu_squared), decimal(balance.gaussian_spent.epsilon)
+        lines.append(f"set aside for Gaussian noise: {balance.gaussian}; spent of it: epsilon = {used} (mu = {mu:.6g})")
+        lines.append("remaining is for releases without it")
     return "\n".join([f"{'':<9} {'epsilon':>12} {'delta':>12}", *lines])
 
 
+def _pair(amount: Budget | Spend) -> dict[str, Fraction]:
+    return {"epsilon": amount.epsilon, "delta": amount.delta}
+
+
 def _as_json(account: Account, head: str, entries: Sequence[Entry]) -> str:
+    balance, part = account.balance, account.balance.gaussian
     document = {
         "package": "hdpstats",
         "package_version": __version__,
         "dataset": account.dataset,
         "relation": account.relation,
-        "total": asdict(account.budget),
-        "spent": asdict(account.spent),
-        "remaining": asdict(account.remaining),
+        "total": _pair(balance.total),
+        "spent": _pair(balance.spent),
+        "remaining": _pair(balance.remaining),
+        "gaussian": None
+        if part is None
+        else {
+            "set_aside": _pair(part),
+            "mu_squared": balance.charged.mu_squared,
+            "spent": _pair(balance.gaussian_spent),
+            "remaining_mu_squared": balance.gaussian_remaining,
+        },
         "head": head,
         "entries": [asdict(entry) for entry in entries],
     }

@@ -25,7 +25,6 @@ from hdpstats.ledger.export import account_table, history_frame, write_export
 from hdpstats.ledger.location import locate
 from hdpstats.ledger.records import (
     LARGEST_VERSION,
-    NOTHING,
     Account,
     Charge,
     Entry,
@@ -37,7 +36,8 @@ from hdpstats.ledger.records import (
 )
 from hdpstats.ledger.store import Store, read_entries
 from hdpstats.ledger.verification import verify_store
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.balance import Balance
+from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.relation import Relation
 
 Number = int | float | Fraction | Decimal
@@ -48,10 +48,16 @@ class Ledger:
     """The account of the privacy spent on a dataset: durable, exact, append-only, tamper-evident.
 
     A release is charged before private rows are touched, and recorded before it is handed out. A charge is
-    never refunded. An identical request returns the recorded release for free. Amounts are exact fractions
-    and add up (sequential composition, Dwork et al. 2006), and their sum never exceeds the total, whatever
-    the number of processes that charge at once: additive sums stay valid when each request is chosen after
-    seeing the releases before it (Rogers et al. 2016).
+    never refunded. An identical request returns the recorded release for free. Amounts are exact fractions, and
+    what they amount to never exceeds the total, whatever the number of processes that charge at once, and although
+    each request may be chosen after seeing the releases before it.
+
+    Releases without Gaussian noise cost an epsilon and a delta, which add up (Dwork et al. 2006). Releases with
+    Gaussian noise cost a ``mu`` whose squares add up, and amount together to far less than the sum of their epsilons
+    (Dong et al. 2022). An account that takes both kinds is divided once, before the first Gaussian release
+    (`hdpstats.privacy.balance` says why): a part of epsilon and delta is set aside for Gaussian ones. Declare it
+    with ``gaussian=``; else the first Gaussian release sets aside what it was asked to keep and half of what is left
+    besides. An account whose delta is 0 refuses Gaussian releases.
 
     A release belongs to a dataset and version, never to a hash of the data: data that changed get a new
     ``version``, which inherits what was spent, because the people in it may be the same.
@@ -67,6 +73,8 @@ class Ledger:
         The number of the data's revision.
     epsilon, delta
         The total that all releases from the dataset may cost together.
+    gaussian
+        The part of the total, an epsilon and a delta, that is set aside for releases with Gaussian noise.
     relation
         Under which neighbouring relation the costs are counted: ``"replace_one"`` or ``"add_or_remove_one"``.
 
@@ -97,13 +105,17 @@ class Ledger:
         version: int = 1,
         epsilon: Number,
         delta: Number = 0,
+        gaussian: Budget | None = None,
         relation: str = "replace_one",
     ) -> None:
+        if not (gaussian is None or isinstance(gaussian, Budget)):
+            raise ArgumentError("gaussian must be a Budget, the part for Gaussian noise, or None", argument="gaussian")
         account = Account(
             dataset=checked_dataset(dataset),
-            budget=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")),
             relation=choice(relation, name="relation", options=[each.value for each in Relation]),
-            spent=NOTHING,
+            balance=Balance(
+                total=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), gaussian=gaussian
+            ),
         )
         self._dataset = account.dataset
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
@@ -116,11 +128,19 @@ class Ledger:
 
     def _compare(self, asked: Account) -> None:
         known = self._account()
-        if (known.budget, known.relation) != (asked.budget, asked.relation):
+        total, asked_total = known.balance.total, asked.balance.total
+        if (total, known.relation) != (asked_total, asked.relation):
             raise LedgerError(
-                f"the account of dataset {asked.dataset!r} was opened with a total of {in_words(known.budget)} "
-                f"and relation {known.relation!r}, not {in_words(asked.budget)} and {asked.relation!r}; these "
+                f"the account of dataset {asked.dataset!r} was opened with a total of {in_words(total)} "
+                f"and relation {known.relation!r}, not {in_words(asked_total)} and {asked.relation!r}; these "
                 "are agreed once: open the ledger on its first terms"
+            )
+        part, asked_part = known.balance.gaussian, asked.balance.gaussian
+        if asked_part not in (None, part):
+            divided = "is not divided" if part is None else f"has {in_words(part)} set aside for Gaussian noise"
+            raise LedgerError(
+                f"the account of dataset {asked.dataset!r} {divided}; it cannot be divided anew: open the ledger "
+                "without gaussian="
             )
 
     @classmethod
@@ -183,17 +203,38 @@ class Ledger:
     @property
     def budget(self) -> Budget:
         """The total."""
-        return self._account().budget
+        return self.balance.total
+
+    @property
+    def balance(self) -> Balance:
+        """The account in full: the total, its division, the sums charged, and what they leave for either kind."""
+        return self._account().balance
 
     @property
     def spent(self) -> Spend:
-        """The sum of all charges, under any version of the dataset."""
-        return self._account().spent
+        """An (epsilon, delta) that holds for everything charged so far, under any version of the dataset.
+
+        The sum of the epsilons and deltas of releases without Gaussian noise, plus the epsilon that the Gaussian ones
+        amount to together at the delta set aside for them, and that delta once there is any.
+        """
+        return self.balance.spent
 
     @property
     def remaining(self) -> Spend:
-        """What is left of the total."""
-        return self._account().remaining
+        """What further releases without Gaussian noise may cost together.
+
+        In a divided account that is less than the total minus `spent`: the rest is for Gaussian releases, which may
+        together reach the part set aside for them (``balance.gaussian_remaining`` as a squared mu).
+        """
+        return self.balance.remaining
+
+    def affords(self, cost: Spend) -> bool:
+        """Whether a cost could be charged now; for the rounds of a fit, their sum before the first is asked.
+
+        >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
+        False
+        """
+        return self.balance.divided_for(cost).affords(cost)
 
     @property
     def head(self) -> str:
@@ -224,7 +265,7 @@ class Ledger:
         Raises
         ------
         InsufficientBudget
-            If the cost exceeds what is left; nothing is charged. Facts: requested, remaining, total.
+            If the cost exceeds what is left for its kind; nothing is charged. Facts: requested, remaining, total.
         ArgumentError
             If the request is for another dataset or version, or the cost is nothing.
         LedgerError
@@ -263,8 +304,9 @@ class Ledger:
         """Return one row per charge of this dataset, in order; public facts only.
 
         Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``version``, ``mechanism`` and
-        ``model`` (the query's own words, if it has them), ``epsilon``, ``delta``, ``released`` (whether the
-        release was recorded), ``request`` (first 12 digits of its identity).
+        ``model`` (the query's own words, if it has them), ``epsilon`` and ``delta`` (of releases without Gaussian
+        noise), ``mu`` (of those with), ``released`` (whether the release was recorded), ``request`` (first 12 digits
+        of its identity).
         """
         return history_frame(self._entries()[1])
 
@@ -313,7 +355,7 @@ class Ledger:
         charges = sum(charge.dataset == self._dataset for charge in chain.charges.values())
         title = f"Ledger of dataset {self._dataset!r}, version {self._version}, in {self._store.place}"
         noun = "charge" if charges == 1 else "charges"
-        return f"{title}\n{account_table(account)}\n{charges} {noun}, relation {account.relation}"
+        return f"{title}\n{account_table(account.balance)}\n{charges} {noun}, relation {account.relation}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -1,5 +1,6 @@
 """The records of a ledger: what is asked, what was charged, what was handed out, what is written in the file."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -8,10 +9,10 @@ from typing import final
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, text
+from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend
 
 LARGEST_VERSION = 10**6
-NOTHING = Spend(Fraction(0))
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -36,7 +37,11 @@ def in_words(amount: Spend | Budget) -> str:
     epsilon, delta = (
         str(part.numerator) if part.denominator == 1 else repr(float(part)) for part in (amount.epsilon, amount.delta)
     )
-    return f"(epsilon = {epsilon}, delta = {delta})"
+    pair = f"epsilon = {epsilon}, delta = {delta}"
+    if isinstance(amount, Budget) or amount.mu_squared == 0:
+        return f"({pair})"
+    mu = f"mu = {math.sqrt(amount.mu_squared):.6g}"
+    return f"({mu})" if amount == Spend(Fraction(0), mu_squared=amount.mu_squared) else f"({pair}, {mu})"
 
 
 @final
@@ -143,22 +148,11 @@ class Verification:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The terms of a dataset's account, and what was spent under any version of it."""
+    """The terms of a dataset's account, and what was charged under any version of it."""
 
     dataset: str
-    budget: Budget
     relation: str
-    spent: Spend
-
-    @property
-    def remaining(self) -> Spend:
-        """What is left."""
-        return self.budget.less(self.spent)
-
-    def affords(self, cost: Spend) -> bool:
-        """Whether a further cost stays within the total, compared as exact fractions."""
-        left = self.remaining
-        return cost.epsilon <= left.epsilon and cost.delta <= left.delta
+    balance: Balance
 
 
 @final
@@ -173,6 +167,7 @@ class Entry:
     request_id: str
     epsilon: str
     delta: str
+    mu_squared: str
     body: str
     at: str
     previous_hash: str

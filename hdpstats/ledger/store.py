@@ -1,4 +1,4 @@
-"""The database of a ledger: two tables, durable transactions, errors that say what to do.
+"""The database of a ledger: three tables, durable transactions, errors that say what to do.
 
 The code is SQLAlchemy Core and knows no dialect except in `_on_connect` and `_on_begin`, which set a SQLite
 file to write-ahead logging with a full flush at every commit, and take the write lock at the beginning of a
@@ -46,6 +46,11 @@ T = TypeVar("T")
 
 METADATA = MetaData()
 
+FORMAT = "hdpstats-ledger-2"
+"""What this module writes and reads; a change of the tables or of what is hashed is a new format."""
+
+LEDGER = Table("ledger", METADATA, Column("format", String(40), primary_key=True))
+
 ACCOUNT = Table(
     "account",
     METADATA,
@@ -66,12 +71,13 @@ ENTRY = Table(
     Column("request_id", String(64), nullable=False),
     Column("epsilon", Text, nullable=False),
     Column("delta", Text, nullable=False),
+    Column("mu_squared", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("at", Text, nullable=False),
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
     UniqueConstraint("kind", "request_id"),
-    CheckConstraint("kind IN ('open', 'charge', 'release')"),
+    CheckConstraint("kind IN ('open', 'divide', 'charge', 'release')"),
 )
 
 _OURS = set(METADATA.tables)
@@ -111,8 +117,8 @@ def write_account(connection: Connection, account: Account, *, opened_at: str) -
     """Insert a new account."""
     row = {
         "dataset": account.dataset,
-        "epsilon": str(account.budget.epsilon),
-        "delta": str(account.budget.delta),
+        "epsilon": str(account.balance.total.epsilon),
+        "delta": str(account.balance.total.delta),
         "relation": account.relation,
         "opened_at": opened_at,
     }
@@ -221,14 +227,27 @@ class Store:
         remedy = next(known, "a request that was charged is not charged again when the call is repeated")
         return LedgerError(f"the ledger {self.place} cannot be used ({reason}): {remedy}")
 
+    def _foreign(self, found: str) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.place} was written in another format ({found}, not {FORMAT!r}): read it with the "
+            "version of hdpstats that wrote it, or name another file"
+        )
+
     def prepare(self, connection: Connection) -> None:
         """Create the tables in an empty database; refuse one that holds something else or cannot be written."""
         tables = set(inspect(connection).get_table_names())
         if not tables >= _OURS:
+            if tables >= {ACCOUNT.name, ENTRY.name}:
+                raise self._foreign("an unknown one")
             if tables or not self._create:
                 raise LedgerError(f"{self.place} is a database but no ledger; name a ledger or a new file")
             METADATA.create_all(connection)
-        elif self._create:
+            connection.execute(insert(LEDGER).values(format=FORMAT))
+            return
+        formats = connection.execute(select(LEDGER.c.format)).scalars().all()
+        if formats != [FORMAT]:
+            raise self._foreign(", ".join(map(repr, formats)) or "none")
+        if self._create:
             # Changes no row, but fails where rows cannot be changed.
             connection.execute(update(ACCOUNT).where(false()).values(relation=ACCOUNT.c.relation))
 

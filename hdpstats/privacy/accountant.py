@@ -1,27 +1,54 @@
-"""From events to what they cost together, and to the guarantee that is promised."""
+"""From events to what they cost, and to the guarantee that a release or a fit promises.
+
+The events are those of one release, or of the rounds of one fit: their number and their costs were fixed before the
+first of them ran. For costs that are chosen after seeing releases, see `hdpstats.privacy.balance`.
+"""
 
 from collections.abc import Iterable
-from fractions import Fraction
 
-from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.budget import NOTHING, Spend
 from hdpstats.privacy.event import PrivacyEvent
+from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 
 
 def total(events: Iterable[PrivacyEvent]) -> Spend:
-    """Return the sum of epsilons and deltas: sequential composition, valid for adaptively chosen events.
+    """Return what events cost: the sums of epsilons and deltas, and of mu_squared of the Gaussian ones.
 
-    Dwork, Kenthapadi, McSherry, Mironov and Naor (2006); for adaptively chosen parameters the additive
-    filter is valid by Rogers, Roth, Ullman and Vadhan (2016).
+    Sequential composition: Dwork, Kenthapadi, McSherry, Mironov and Naor (2006); Dong, Roth and Su (2022).
     """
-    spend = Spend(Fraction(0))
-    for event in events:
-        spend = spend + Spend(event.epsilon, event.delta)
-    return spend
+    return sum((event.cost for event in events), NOTHING)
 
 
-def guarantee(events: Iterable[PrivacyEvent], *, relation: Relation, unit: str = "person") -> Guarantee:
-    """Return the guarantee of everything that ran inside one release."""
-    spend = total(events)
-    return Guarantee(epsilon=spend.epsilon, delta=spend.delta, relation=relation, unit=unit)
+def as_pair(spend: Spend) -> Spend:
+    """Return an amount as an (epsilon, delta) without Gaussian part: what it promises when nothing else is released.
+
+    Events of epsilons and deltas that sum to (e, d), composed with sqrt(mu_squared)-GDP, are
+    (e + epsilon(delta_g), d + delta_g)-DP for every delta_g: each of the former multiplies the odds by at most its own
+    factor, up to its delta. Here delta_g is the delta that the Gaussian part was asked to keep, and its epsilon the
+    one it was asked to keep if the sum of its squares implies that, else the least that they do imply.
+    """
+    if spend.asked is None:
+        return spend
+    asked = spend.asked
+    kept = delta_of_square(asked.epsilon, spend.mu_squared) <= asked.delta
+    epsilon = asked.epsilon if kept else epsilon_of(asked.delta, spend.mu_squared)
+    return Spend(spend.epsilon + epsilon, spend.delta + asked.delta)
+
+
+def guarantee(
+    events: Iterable[PrivacyEvent], *, relation: Relation, unit: str = "person", most_rows: int = 1
+) -> Guarantee:
+    """Return the guarantee of everything that ran inside one fit.
+
+    Parameters
+    ----------
+    events
+        What ran.
+    relation, unit, most_rows
+        Who is protected: the neighbouring relation, the word for one of those protected, and the largest number of
+        rows that one of them may have.
+    """
+    pair = as_pair(total(events))
+    return Guarantee(epsilon=pair.epsilon, delta=pair.delta, relation=relation, unit=unit, most_rows=most_rows)

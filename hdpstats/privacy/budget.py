@@ -1,9 +1,13 @@
 """Amounts of privacy: what is offered (`Budget`) and what is paid (`Spend`), in exact arithmetic.
 
+A release with Gaussian noise is paid for with ``mu_squared``, the square of its parameter of Gaussian differential
+privacy (`hdpstats.privacy.gaussian`), because that is what adds up; all other releases with epsilon and delta.
+
 Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
@@ -22,28 +26,48 @@ def decimal(value: Fraction) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """An amount of privacy loss, possibly zero: ``epsilon`` (nats) and ``delta``, exact fractions."""
+    """An amount of privacy loss, possibly zero, in exact fractions: three sums that are kept apart.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The cost (epsilon in nats) of everything that is not Gaussian.
+    mu_squared
+        The cost of Gaussian noise: the squared parameter of Gaussian differential privacy.
+    asked
+        The (epsilon, delta) that the Gaussian part was asked to keep, by itself or with other rounds of the same fit;
+        ``None`` without one. It is no further cost, and amounts that differ in it only are equal.
+    """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
+    mu_squared: Fraction = Fraction(0)
+    asked: "Budget | None" = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Convert to exact fractions and refuse negative amounts."""
-        epsilon, delta = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
-        if not (epsilon >= 0 and 0 <= delta < 1):
+        amounts = {name: exact(getattr(self, name), name=name) for name in ("epsilon", "delta", "mu_squared")}
+        if not (min(amounts.values()) >= 0 and amounts["delta"] < 1):
+            shown = ", ".join(f"{name} = {value}" for name, value in amounts.items())
             raise ArgumentError(
-                f"an amount of privacy needs epsilon >= 0 and 0 <= delta < 1, not ({epsilon}, {delta})",
+                f"an amount of privacy needs epsilon >= 0, 0 <= delta < 1 and mu_squared >= 0, not {shown}",
                 argument="epsilon",
             )
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        for name, value in amounts.items():
+            object.__setattr__(self, name, value)
 
     def __add__(self, other: "Spend") -> "Spend":
-        """Sequential composition: epsilons and deltas add (Dwork et al. 2006)."""
-        return Spend(self.epsilon + other.epsilon, self.delta + other.delta)
+        """Composition: epsilons, deltas and squares add (Dwork et al. 2006; Dong, Roth and Su 2022)."""
+        asked = [spend.asked for spend in (self, other) if spend.asked is not None]
+        widest = Budget(max(each.epsilon for each in asked), max(each.delta for each in asked)) if asked else None
+        return Spend(self.epsilon + other.epsilon, self.delta + other.delta, self.mu_squared + other.mu_squared, widest)
 
     def __str__(self) -> str:
-        return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}"
+        gaussian = f", mu = {math.sqrt(self.mu_squared):.6g}" if self.mu_squared else ""
+        return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}{gaussian}"
+
+
+NOTHING = Spend(Fraction(0))
 
 
 @final
@@ -70,11 +94,6 @@ class Budget:
             raise ArgumentError(f"delta must be in [0, 1), not {decimal(delta)}", argument="delta")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-
-    def less(self, spent: Spend) -> Spend:
-        """Return what is left after an amount has been spent (never below zero)."""
-        zero = Fraction(0)
-        return Spend(max(self.epsilon - spent.epsilon, zero), max(self.delta - spent.delta, zero))
 
     def __str__(self) -> str:
         return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}"

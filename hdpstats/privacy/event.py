@@ -1,33 +1,78 @@
 """What ran: the private events inside one release. Their meaning never changes; a new mechanism is a new name."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, final
 
+from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.gaussian import delta_of_square
 
 
 class Ran(StrEnum):
     """The mechanisms whose proofs the package holds, by name."""
 
     OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
+    GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
+    OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
     SMOOTHING = "lattice noise on the solution (covers solver error and floating point)"
     HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
+    GRADIENT = "noisy gradient sum (Gaussian)"
+    GRADIENT_PURE = "noisy gradient sum (L2 K-norm noise)"
+    SAMPLING = "exponential mechanism by rejection (certified acceptance)"
+    COUNT = "two-sided geometric noise on the number of records"
+    HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrivacyEvent:
-    """One mechanism that ran on the private rows, with the (epsilon, delta) its proof gives it."""
+    """One mechanism that ran on the private rows, with the (epsilon, delta) that its proof gives it.
+
+    An event with ``mu_squared`` above 0 is sqrt(mu_squared)-Gaussian differentially private, and that is what it
+    costs. Its epsilon and delta are then what it was asked to keep: a pair that its mu implies, or the pair of the
+    whole fit of which it is one round. They are not added to those of other events.
+
+    Raises
+    ------
+    MechanismError
+        If the mu of a Gaussian event does not imply its epsilon and delta.
+    """
 
     ran: Ran
     epsilon: Fraction
     delta: Fraction = Fraction(0)
+    mu_squared: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse a Gaussian event that claims more than its mu implies."""
+        if self.mu_squared and not (
+            self.epsilon > 0 and delta_of_square(self.epsilon, self.mu_squared) <= self.delta < 1
+        ):
+            raise MechanismError(
+                f"Gaussian noise of mu = {math.sqrt(self.mu_squared):.6g} does not imply (epsilon, delta) = "
+                f"({float(self.epsilon):g}, {float(self.delta):g})",
+                ran=self.ran.value,
+            )
+
+    @property
+    def cost(self) -> Spend:
+        """What the event costs: mu_squared if it is Gaussian, else epsilon and delta."""
+        if self.mu_squared == 0:
+            return Spend(self.epsilon, self.delta)
+        return Spend(Fraction(0), mu_squared=self.mu_squared, asked=Budget(self.epsilon, self.delta))
 
     def to_dict(self) -> dict[str, str]:
         """Return the event as plain strings (fractions exactly)."""
-        return {"ran": self.ran.value, "epsilon": str(self.epsilon), "delta": str(self.delta)}
+        return {
+            "ran": self.ran.value,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "mu_squared": str(self.mu_squared),
+        }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "PrivacyEvent":
@@ -36,4 +81,5 @@ class PrivacyEvent:
             ran=Ran(fields["ran"]),
             epsilon=rational(fields["epsilon"], name="epsilon"),
             delta=rational(fields["delta"], name="delta"),
+            mu_squared=rational(fields["mu_squared"], name="mu_squared"),
         )

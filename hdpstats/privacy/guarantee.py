@@ -17,12 +17,34 @@ class Guarantee:
 
     For neighbouring data sets D, D' and every set A of outputs, ``P[M(D) in A] <= e^epsilon P[M(D') in A] +
     delta``. With ``delta = 0`` the guarantee is pure.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The promise.
+    relation
+        Which data sets are neighbours.
+    unit
+        The word for one of those protected, such as "person".
+    most_rows
+        The largest number of rows of one of them that a release uses. All of them are protected together.
     """
 
     epsilon: Fraction
     delta: Fraction
     relation: Relation
     unit: str
+    most_rows: int = 1
+
+    @property
+    def protected(self) -> str:
+        """Who is protected, for tables: 'one person', or 'one person (at most 5 rows)'."""
+        return f"one {self.unit}" if self.most_rows == 1 else f"one {self.unit} (at most {self.most_rows} rows)"
+
+    @property
+    def neighbours(self) -> str:
+        """Which data sets are neighbours, in plain words."""
+        return self.relation.between(self.unit, most_rows=self.most_rows)
 
     def __str__(self) -> str:
         if self.delta == 0:
@@ -43,9 +65,10 @@ class Guarantee:
             if self.delta == 0
             else f"({decimal(self.epsilon)}, {decimal(self.delta)})-differentially private"
         )
-        rest = "" if self.delta == 0 else f", up to an additional probability of {decimal(self.delta)}"
+        rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
+        rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"
         return (
-            f"This release is {kind}. The protected unit is one {self.unit}: {self.relation.sentence}. "
+            f"This release is {kind}. The protected unit is one {self.unit}{rows}: {self.neighbours}. "
             f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
             "The guarantee holds for every adversary, whatever else is known about the other records; "
             "it adds up with other releases from the same records, which the ledger counts."
@@ -58,6 +81,7 @@ class Guarantee:
             "delta": str(self.delta),
             "relation": self.relation.value,
             "unit": self.unit,
+            "most_rows": str(self.most_rows),
         }
 
     @classmethod
@@ -68,4 +92,5 @@ class Guarantee:
             delta=rational(fields["delta"], name="delta"),
             relation=Relation(fields["relation"]),
             unit=str(fields["unit"]),
+            most_rows=int(fields["most_rows"]),
         )

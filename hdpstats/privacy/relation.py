@@ -18,6 +18,20 @@ class Relation(StrEnum):
     @property
     def sentence(self) -> str:
         """The relation in plain words, for tables and statements."""
+        return self.between("person")
+
+    def between(self, unit: str, *, most_rows: int = 1) -> str:
+        """Say the relation in plain words for a kind of unit with one record, or with several rows that count as one.
+
+        >>> Relation.ADD_OR_REMOVE_ONE.between("patient", most_rows=5)
+        'data sets are neighbours when all rows of one patient are added or taken away; their number is not public'
+        """
+        if most_rows == 1:
+            what, verb = f"one {unit}'s record", "is"
+        else:
+            what, verb = f"all rows of one {unit}", "are"
         if self is Relation.REPLACE_ONE:
-            return "data sets are neighbours when one person's record is exchanged for any other; their size is public"
-        return "data sets are neighbours when one person's record is added or taken away"
+            other = "any other" if most_rows == 1 else f"those of any other {unit}"
+            size = "their size is public" if most_rows == 1 else "how many rows these are is protected too"
+            return f"data sets are neighbours when {what} {verb} exchanged for {other}; {size}"
+        return f"data sets are neighbours when {what} {verb} added or taken away; their number is not public"

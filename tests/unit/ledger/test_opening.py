@@ -77,10 +77,22 @@ def test_a_database_that_is_no_ledger_is_refused_untouched(path, sql):
 
 
 def test_tables_of_other_shape_are_refused(path, sql):
-    sql(path, "CREATE TABLE account (x)")
-    sql(path, "CREATE TABLE entry (y)")
+    for name in ("account", "entry", "ledger"):
+        sql(path, f"CREATE TABLE {name} (x)")
     with pytest.raises(LedgerError, match="not those of a ledger"):
         Ledger.open_existing(path)
+
+
+def test_a_file_of_another_format_is_refused_by_name_and_left_alone(filled, path, sql):
+    formats = [("DROP TABLE ledger", "an unknown one"), ("CREATE TABLE ledger (format)", "none")]
+    formats.append(("INSERT INTO ledger VALUES ('hdpstats-ledger-99')", "hdpstats-ledger-99"))
+    for statement, named in formats:
+        sql(path, statement)
+        before = path.read_bytes()
+        for opening in (opened, Ledger.open_existing, verify_file):
+            with pytest.raises(LedgerError, match=f"another format .*{named}.*name another file"):
+                opening(path)
+        assert path.read_bytes() == before
 
 
 def test_a_file_without_write_permission_can_be_read_but_not_opened_for_charging(filled):

@@ -5,7 +5,19 @@ from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.chain import Chain, digest
 
-COLUMNS = ["seq", "kind", "dataset", "version", "request_id", "epsilon", "delta", "body", "at", "previous_hash"]
+COLUMNS = [
+    "seq",
+    "kind",
+    "dataset",
+    "version",
+    "request_id",
+    "epsilon",
+    "delta",
+    "mu_squared",
+    "body",
+    "at",
+    "previous_hash",
+]
 
 
 def rehash(path, sql):

@@ -1,6 +1,7 @@
 """Budgets, spends, events, guarantees, sensitivities: exact records."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -9,6 +10,7 @@ from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
 from hdpstats.privacy.accountant import guarantee, total
 from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
 from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.privacy.gaussian import epsilon_of, mu_of
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
@@ -27,12 +29,6 @@ def test_ten_tenths_are_one() -> None:
     assert spent.epsilon == 1
 
 
-def test_what_is_left_is_never_negative() -> None:
-    budget = Budget(epsilon=3, delta=1e-6)
-    assert budget.less(Spend(1, 1e-7)) == Spend(2, Fraction(9, 10**7))
-    assert budget.less(Spend(5)) == Spend(0, 1e-6)
-
-
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, True, "1", None, 1j])
 def test_a_budget_is_positive(epsilon: object) -> None:
     with pytest.raises(ArgumentError):
@@ -48,8 +44,19 @@ def test_a_delta_is_below_one(delta: object) -> None:
 
 
 def test_a_spend_is_not_negative() -> None:
-    with pytest.raises(ArgumentError):
-        Spend(-0.1)
+    for amounts in ((-0.1,), (1, -1e-9), (1, 0, -1)):
+        with pytest.raises(ArgumentError):
+            Spend(*amounts)
+
+
+def test_sums_keep_gaussian_parts_apart_and_remember_the_widest_promise() -> None:
+    one = Spend(1, 1e-7, Fraction(1, 20), Budget(1, 1e-6))
+    other = Spend(0.5, 0, Fraction(1, 30), Budget(2, 1e-8))
+    both = one + other + Spend(0.25)
+    assert both == Spend(1.75, 1e-7, Fraction(1, 12))
+    assert both.asked == Budget(2, 1e-6)
+    assert str(both) == "epsilon = 1.75, delta = 1e-07, mu = 0.288675"
+    assert (Spend(1) + Spend(2)).asked is None
 
 
 def test_one_release_has_limits() -> None:
@@ -73,6 +80,41 @@ def test_events_add_up_and_become_a_guarantee() -> None:
     assert "(1, 1e-07)-differentially private" in promise.statement()
 
 
+MU = mu_of(Fraction(1), Fraction(1, 10**6))
+ROUND = PrivacyEvent(ran=Ran.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=MU**2 / 4)
+COUNT = PrivacyEvent(ran=Ran.COUNT, epsilon=Fraction(1, 50))
+
+
+def test_the_rounds_of_a_fit_promise_what_the_fit_was_asked() -> None:
+    assert total([ROUND] * 4) == Spend(0, 0, MU**2)
+    promise = guarantee([COUNT, *[ROUND] * 4], relation=Relation.ADD_OR_REMOVE_ONE)
+    assert (promise.epsilon, promise.delta) == (Fraction(51, 50), Fraction(1, 10**6))
+    assert str(promise) == "(1.02, 1e-06)-differential privacy"
+    assert "plus an additional probability of at most 1e-06" in promise.statement()
+
+
+def test_more_rounds_than_were_asked_for_promise_less() -> None:
+    promise = guarantee([ROUND] * 5, relation=Relation.REPLACE_ONE)
+    assert promise.epsilon == epsilon_of(Fraction(1, 10**6), MU**2 * 5 / 4)
+    assert 1.05 < promise.epsilon < 1.25
+
+
+def test_a_gaussian_event_cannot_claim_more_than_its_mu_implies() -> None:
+    for changes in ({"mu_squared": MU**2 * (1 + Fraction(1, 10**9))}, {"delta": Fraction(0)}, {"epsilon": Fraction(0)}):
+        with pytest.raises(MechanismError, match="does not imply"):
+            replace(ROUND, **({"mu_squared": MU**2} | changes))
+    assert replace(ROUND, mu_squared=MU**2).cost == Spend(0, 0, MU**2)
+
+
+def test_a_statement_speaks_of_all_rows_of_a_person() -> None:
+    promise = guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient", most_rows=5)
+    assert promise.protected == "one patient (at most 5 rows)"
+    assert "The protected unit is one patient, with at most 5 rows: " in promise.statement()
+    assert "all rows of one patient are exchanged for those of any other patient" in promise.statement()
+    assert "their number is not public" in replace(promise, relation=Relation.ADD_OR_REMOVE_ONE).statement()
+    assert replace(promise, most_rows=1).protected == "one patient"
+
+
 def test_a_statement_tells_the_factor() -> None:
     pure = Guarantee(epsilon=Fraction(1, 2), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
     assert f"{math.exp(0.5):.4g}" in pure.statement()
@@ -83,9 +125,9 @@ def test_a_statement_tells_the_factor() -> None:
 
 
 def test_records_survive_a_round_trip() -> None:
-    for event in EVENTS:
+    for event in (*EVENTS, ROUND):
         assert PrivacyEvent.from_dict(event.to_dict()) == event
-    promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE)
+    promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE, most_rows=3)
     assert Guarantee.from_dict(promise.to_dict()) == promise
     with pytest.raises(ArgumentError):
         PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"epsilon": "one"})
