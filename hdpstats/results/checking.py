@@ -17,7 +17,7 @@ from hdpstats.results.survival import HazardCurves, curves_at, hazard_facts
 
 TIMES: Final = 12
 """The most times at which Brier scores are computed."""
-SHOWN: Final = 4
+SHOWN: Final = 3
 """The most times at which calibration is tabulated."""
 
 
@@ -25,7 +25,7 @@ def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) 
     """Return how a hazard model does on complete public rows with outcomes.
 
     Concordance compares the linear predictor of the covariates with the times. Brier scores and calibration compare
-    predicted incidence at up to 12 and 4 ends of intervals; they are left out where the formula has entry times, since
+    predicted incidence at up to 12 and 3 ends of intervals; they are left out where the formula has entry times, since
     covariates may then change and no curve belongs to a row. Times beyond the horizon are censored there. Rows whose
     follow-up ends before it begins play no part.
 

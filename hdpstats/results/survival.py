@@ -94,7 +94,7 @@ class Fitted:
 
     def at(self, rows: PublicRows) -> HazardCurves:
         """Return the model at rows of covariates."""
-        values = self.estimate.params.to_numpy(dtype=np.float64)
+        values = np.asarray(self.estimate.params.to_numpy(), dtype=np.float64)
         covariance = self.estimate.sampling + self.estimate.privacy
         return curves_at(hazard_facts(self.facts), values, rows, covariance=covariance)
 

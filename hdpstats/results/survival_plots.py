@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SIZE = {"width": 6.4, "height": 4.0}
+_MARKERS = ("o", "s", "^", "D")
+_WHOLE = 100.0
+"""Times from here on are written without decimals."""
 
 
 def plot_survival(
@@ -66,12 +69,12 @@ def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str
     table = check.calibration[check.calibration["cause"] == shown].dropna(subset="observed")
     axes = axes_of(ax, width=4.8, height=4.8)
     unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
-    for colour, (time, part) in zip(COLOURS, table.groupby("time"), strict=False):
+    for colour, marker, (time, part) in zip(COLOURS, _MARKERS, table.groupby("time"), strict=False):
         known = part.fillna({"conf_low": part["observed"], "conf_high": part["observed"]})
         reach = [known["observed"] - known["conf_low"], known["conf_high"] - known["observed"]]
         axes.errorbar(
-            part["predicted"], part["observed"], yerr=reach, fmt="o-", color=colour, markersize=5, linewidth=1,
-            capsize=2, label=f"{time:.4g}{unit}",
+            part["predicted"], part["observed"], yerr=reach, fmt=f"{marker}-", color=colour, markersize=5, linewidth=1,
+            capsize=2, label=f"{time:.6g}{unit}" if time < _WHOLE else f"{time:.0f}{unit}",
         )  # fmt: skip
     end = 1.05 * float(np.nanmax(table[["predicted", "conf_high", "observed"]].to_numpy(), initial=0.05))
     axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=0.8, zorder=0)
@@ -116,5 +119,5 @@ def _finish(axes: "Axes", hazard: HazardFacts, frame: pd.DataFrame | None, *, le
         where = "all covariates 0" if hazard.typical is None else "typical covariates"
         axes.set_title(f"at {where}", loc="left", fontsize="medium", color=GREY)
     if legend:
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0 if frame is not None else 1.05))
     return axes
