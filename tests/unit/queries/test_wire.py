@@ -10,23 +10,52 @@ import pytest
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.design.geometry import from_box
 from hdpstats.privacy.event import PrivacyEvent, Ran
-from hdpstats.queries import LedgerEntry, ObjectiveQuery, ObjectiveRelease, query_from_json, release_from_json
+from hdpstats.queries import (
+    HazardCap,
+    HazardModel,
+    LedgerEntry,
+    ObjectiveQuery,
+    ObjectiveRelease,
+    RegressionModel,
+    TimeGrid,
+    query_from_json,
+    release_from_json,
+)
 from hdpstats.queries.geometry import Geometry, Source
 
-QUERY = ObjectiveQuery(
+MODEL = RegressionModel(
     formula="y ~ x",
     loss="logistic",
     geometry=from_box([0.1, -1e-7], [1 / 3, 1e9], intercept=True, row_norm=1.1),
+    weights="w",
+    offset=None,
+)
+HAZARD = HazardModel(
+    formula="Surv(t, d) ~ x",
+    link="cloglog",
+    grid=TimeGrid(cuts=(0.1, 1 / 3, 7.7)),
+    baseline=((0.1, 0.2), (0.3, -1e-300), (1.0, 5e-324)),
+    geometry=from_box([0.1, -1e-7], [1 / 3, 1e9], intercept=True, row_norm=1.1),
+    cap=HazardCap(
+        total=4.1,
+        margin=-0.7,
+        baseline=((-1.1, 2.2, 1 / 3), (0.0, 1e-9, 1e6)),
+        slopes=((0.1, -1e-17), (3.0, 0.0)),
+    ),
+    weights=None,
+    offset="o",
+)
+QUERY = ObjectiveQuery(
+    model=MODEL,
     centre=(0.1, -1e-300, 5e-324),
     ridge=Fraction(0.1),
     epsilon=Fraction(1, 3),
     schema_sha256="a" * 64,
     public_sha256=None,
     hessian_share=Fraction(3, 20),
-    weights="w",
-    offset=None,
     replicate=2,
 )
+OF_HAZARDS = replace(QUERY, model=HAZARD, centre=(0.1, -1.0, 2.0, 3.0, 0.0, -5.0, 1e-9, 7.7))
 RELEASE = ObjectiveRelease(
     theta=(0.1, -3.5, 1e-17),
     hessian=(1.0, 2.0, 3.0, 4.0, 5.0, 0.1),
@@ -40,7 +69,7 @@ RELEASE = ObjectiveRelease(
 
 
 def test_a_query_survives_a_round_trip_exactly():
-    for query in (QUERY, replace(QUERY, public_sha256="b" * 64, weights=None, offset="o")):
+    for query in (QUERY, OF_HAZARDS, replace(QUERY, public_sha256="b" * 64, model=replace(MODEL, weights=None, offset="o"))):
         assert query_from_json(query.to_json()) == query
         assert query_from_json(query.to_json()).to_json() == query.to_json()
 
@@ -112,14 +141,82 @@ def test_a_release_without_a_field_is_refused(name):
         {"delta": Fraction(1, 10)},
         {"epsilon": Fraction(10**31, 10**31 + 1)},
         {"hessian_share": Fraction(1, 10**31)},
-        {"weights": ["w"]},
-        {"offset": 1},
     ],
     ids=str,
 )
 def test_a_query_that_contradicts_itself_is_refused(changes):
     with pytest.raises(MechanismError):
         replace(QUERY, **changes)
+
+
+@pytest.mark.parametrize("model", [MODEL, HAZARD], ids=["regression", "hazard"])
+@pytest.mark.parametrize("change", [{"weights": ["w"]}, {"offset": 1}], ids=str)
+def test_columns_have_names(model, change):
+    with pytest.raises(MechanismError, match="names of columns"):
+        replace(model, **change)
+
+
+@pytest.mark.parametrize("query", [QUERY, OF_HAZARDS], ids=["regression", "hazard"])
+def test_a_model_without_a_field_is_refused(query):
+    whole = json.loads(query.to_json())
+    for name in whole["model"]:
+        fields = {key: value for key, value in whole["model"].items() if key != name}
+        with pytest.raises(SiteError):
+            query_from_json(json.dumps(whole | {"model": fields}))
+    with pytest.raises(SiteError):
+        query_from_json(json.dumps(whole | {"model": whole["model"] | {"family": "other"}}))
+
+
+def test_the_dimension_of_a_hazard_model_counts_baseline_and_slopes_of_every_cause():
+    assert (HAZARD.causes, HAZARD.block, HAZARD.dimension) == (2, 4, 8)
+    assert MODEL.dimension == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"baseline": HAZARD.baseline[:2]},
+        {"baseline": ((0.1,), (0.3, 0.0), (1.0, 0.0))},
+        {"baseline": ((), (), ())},
+        {"baseline": ((1.0, 1e-3), *HAZARD.baseline[1:])},
+        {"baseline": ((1.0 + 1e-9, 0.0), *HAZARD.baseline[1:])},
+        {"baseline": ((float("nan"), 0.0), *HAZARD.baseline[1:])},
+        {"cap": replace(HAZARD.cap, baseline=((0.0,), (0.0,)))},
+        {"cap": replace(HAZARD.cap, slopes=((0.0,), (0.0,)))},
+        {"geometry": replace(HAZARD.geometry, intercept=False)},
+    ],
+    ids=str,
+)
+def test_a_hazard_model_that_contradicts_itself_is_refused(changes):
+    with pytest.raises(MechanismError):
+        replace(HAZARD, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"total": 0.9},
+        {"total": 1e5},
+        {"total": float("nan")},
+        {"margin": 21.0},
+        {"margin": float("nan")},
+        {"baseline": ((float("inf"), 0.0, 0.0), (0.0, 0.0, 0.0))},
+        {"baseline": ((2e6, 0.0, 0.0), (0.0, 0.0, 0.0))},
+        {"slopes": ((0.0, float("nan")), (0.0, 0.0))},
+        {"slopes": ((0.0, 0.0),)},
+    ],
+    ids=str,
+)
+def test_a_cap_that_contradicts_itself_is_refused(changes):
+    with pytest.raises(MechanismError):
+        replace(HAZARD.cap, **changes)
+
+
+def test_a_flat_cap_is_one_level_for_everybody():
+    flat = HazardCap(total=4.0, margin=0.0, baseline=((-2.0, -2.0),), slopes=((0.0,),))
+    assert flat.is_flat
+    assert not replace(flat, baseline=((-2.0, -2.1),)).is_flat
+    assert not replace(flat, slopes=((0.1,),)).is_flat
 
 
 @pytest.mark.parametrize(
