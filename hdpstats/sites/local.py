@@ -11,7 +11,7 @@ from hdpstats.data.table import PrivateTable
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.answering import prepare
 from hdpstats.mechanisms.base import Custody, Prepared
-from hdpstats.privacy.accountant import total
+from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
 from hdpstats.sites.firewall import behind_the_wall
 from hdpstats.sites.site import Site
@@ -115,7 +115,7 @@ class LocalSite(Site):
             most_rows=self._terms.most_rows,
         )
         prepared = prepare(query, custody)
-        spent = total(prepared.events)
+        spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
         return prepared
