@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.data.columns import Binary, Continuous
+from hdpstats.data.schema import Schema
 from hdpstats.design.geometry import from_box, whiten
 from hdpstats.losses import Logistic, Loss
-from hdpstats.mechanisms import PrivateRows, curvature, objective
+from hdpstats.mechanisms import curvature, objective, regression
+from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
+from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople, regression_contrast, score_norm
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.coupled import coupled_loss
 from hdpstats.privacy.event import Ran
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm
-from hdpstats.queries import ObjectiveQuery
+from hdpstats.queries import ObjectiveQuery, RegressionModel
 
 SMALL = Fraction(1, 2**30)
 
@@ -26,9 +30,7 @@ def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(
     geometry = from_box([-1.0] * slopes, [1.0] * slopes, intercept=intercept, row_norm=radius)
     beta = geometry.leverage / 4.0
     return ObjectiveQuery(
-        formula="y ~ x",
-        loss="logistic",
-        geometry=geometry,
+        model=RegressionModel(formula="y ~ x", loss="logistic", geometry=geometry),
         centre=(0.0,) * geometry.dimension,
         ridge=Fraction(8.5 * 5.0 * beta / float(epsilon) if ridge is None else ridge),
         epsilon=epsilon,
@@ -38,8 +40,9 @@ def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(
     )
 
 
-def calibrate(query, *, records=1000, weight=1.0, offset=0.0):
-    return objective.calibrate(query, records=records, largest_weight=weight, largest_offset=offset)
+def calibrate(query, *, records=1000, weight=1.0, offset=0.0, relation=Relation.REPLACE_ONE):
+    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=offset)
+    return objective.calibrate(query, contrast, records=records, relation=relation)
 
 
 CASES = [
@@ -71,10 +74,12 @@ def test_events_add_up_to_epsilon_exactly(case, weight):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("weight", WEIGHTS)
-def test_the_noise_rate_costs_what_the_event_says(case, weight):
+@pytest.mark.parametrize("relation", Relation)
+def test_the_noise_rate_costs_what_the_event_says(case, weight, relation):
     query = make_query(**case)
-    constants = calibrate(query, weight=weight)
-    geometry, norm = query.geometry, constants.sensitivity.norm
+    constants = calibrate(query, weight=weight, relation=relation)
+    geometry, norm = query.model.geometry, constants.sensitivity.norm
+    persons = 2 if relation is Relation.REPLACE_ONE else 1
     h = Fraction(weight) * (1 + Fraction(1, 2**40))
     d = len(geometry.location)
     # What rounding b to its lattice can move it, in the norm of the noise: squares, to stay rational.
@@ -83,12 +88,13 @@ def test_the_noise_rate_costs_what_the_event_says(case, weight):
     along = axis**2 if geometry.intercept else Fraction(0)
     cell = Fraction(math.sqrt(max(sideways, along))) * (1 + Fraction(1, 2**40))
     ratio = h * Fraction(geometry.leverage) / 4 / query.ridge
-    cost = float(constants.noise_rate * cell) + coupled_loss(float(2 * constants.noise_rate * h), float(ratio))
+    noise = float(persons * constants.noise_rate * h)
+    cost = float(constants.noise_rate * cell) + coupled_loss(noise, float(ratio), relation=relation)
     promised = float(constants.events[0].epsilon)
     assert cost <= promised * (1.0 + 1e-12)
     assert cost >= promised * (1.0 - 1e-6)
-    assert constants.sensitivity.value == 2 * h
-    assert constants.sensitivity.relation is Relation.REPLACE_ONE
+    assert constants.sensitivity.value == persons * h
+    assert constants.sensitivity.relation is relation
     kind = CylinderNorm if geometry.intercept else BallNorm
     assert norm == kind(radius=Fraction(geometry.radius))
 
@@ -97,17 +103,17 @@ def test_the_noise_rate_costs_what_the_event_says(case, weight):
 def test_the_lattice_law_is_the_stated_one(case):
     query = make_query(**case)
     constants = calibrate(query)
-    noise, D = constants.noise, query.geometry.dimension
+    noise, D = constants.noise, query.model.geometry.dimension
     assert noise.dimension == D == len(constants.noise_grids)
-    if query.geometry.intercept:
-        assert (noise.rate, noise.radius) == (constants.noise_rate, Fraction(query.geometry.radius))
+    if query.model.geometry.intercept:
+        assert (noise.rate, noise.radius) == (constants.noise_rate, Fraction(query.model.geometry.radius))
         assert (noise.grid_axis, noise.grid_ball) == (constants.noise_grids[0], constants.noise_grids[-1])
     else:
-        per_step = constants.noise_rate * constants.noise_grids[0] / Fraction(query.geometry.radius)
+        per_step = constants.noise_rate * constants.noise_grids[0] / Fraction(query.model.geometry.radius)
         assert per_step * (1 - SMALL) <= noise.rate <= per_step
     assert len(set(constants.noise_grids[1:])) <= 1
     # So fine that the lattice costs nothing: 2^-30 of the noise's own scale.
-    size = max(1, Fraction(query.geometry.radius))
+    size = max(1, Fraction(query.model.geometry.radius))
     assert all(grid * constants.noise_rate < size * SMALL for grid in constants.noise_grids)
 
 
@@ -116,7 +122,7 @@ def test_the_lattice_law_is_the_stated_one(case):
 def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     query = make_query(**case)
     constants = calibrate(query, records=records, weight=4.0, offset=2.0)
-    D = query.geometry.dimension
+    D = query.model.geometry.dimension
     # Half a lattice cell of b, through a problem whose curvature is at least the ridge.
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.noise_grids))) / (2 * query.ridge)
     apart = (constants.solver_radius + cell) / constants.grid + Fraction(math.sqrt(D))
@@ -140,17 +146,20 @@ def test_lattices_are_powers_of_two(case):
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize("slopes", [1, 3, 9])
-def test_the_hessian_is_calibrated_to_root_two_of_its_bound(weight, slopes):
+@pytest.mark.parametrize(
+    ("relation", "root"), [(Relation.REPLACE_ONE, math.sqrt(2.0)), (Relation.ADD_OR_REMOVE_ONE, 1)]
+)
+def test_the_hessian_is_calibrated_to_the_change_of_its_bound(weight, slopes, relation, root):
     query = make_query(slopes=slopes, epsilon=Fraction(2), share=Fraction(1, 4))
-    constants = calibrate(query, weight=weight).hessian
+    constants = calibrate(query, weight=weight, relation=relation).hessian
     D = slopes + 1
     entries = D * (D + 1) // 2
-    bound = Fraction(weight) * Fraction(query.geometry.leverage) / 4
-    steps = Fraction(math.sqrt(2.0)) * bound / constants.grid + Fraction(math.sqrt(entries))
+    bound = Fraction(weight) * Fraction(query.model.geometry.leverage) / 4
+    steps = Fraction(root) * bound / constants.grid + Fraction(math.sqrt(entries))
     promised = Fraction(1, 2)
     assert promised * (1 - SMALL) <= constants.noise.rate * steps <= promised
     assert constants.noise.dimension == entries
-    sd = math.sqrt(entries + 1.0) * math.sqrt(2.0) * float(bound) / float(promised)
+    sd = math.sqrt(entries + 1.0) * root * float(bound) / float(promised)
     assert constants.noise_sd == pytest.approx(sd, rel=1e-5)
 
 
@@ -170,8 +179,11 @@ def test_more_weight_needs_more_noise():
 
 def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
     query = make_query()
+    schema = Schema(y=Binary(), x=Continuous(-1, 1), z=Continuous(-1, 1), v=Continuous(-1, 1))
+    model = replace(query.model, formula="y ~ x + z + v")
+    assert regression_contrast(model, schema).largest_weight == 1.0
     with pytest.raises(MechanismError, match="no loss is called"):
-        calibrate(replace(query, loss="hinge"))
+        regression_contrast(replace(model, loss="hinge"), schema)
     with pytest.raises(MechanismError, match="larger ridge"):
         calibrate(replace(query, ridge=Fraction(1, 1024)))
 
@@ -179,9 +191,9 @@ def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
         name, lipschitz, smoothness, coupled = "uncoupled", Fraction(1), Fraction(1, 4), False
         value = score = curvature = exact_score = mean = lambda self, eta, y: eta
 
-    monkeypatch.setitem(objective.BY_NAME, "uncoupled", Uncoupled())
+    monkeypatch.setitem(regression.BY_NAME, "uncoupled", Uncoupled())
     with pytest.raises(MechanismError, match=r"coupled score and curvature.*logistic"):
-        calibrate(replace(query, loss="uncoupled"))
+        calibrate(replace(query, model=replace(query.model, loss="uncoupled")))
 
 
 def test_options_are_exact_and_named():
@@ -194,18 +206,22 @@ def test_options_are_exact_and_named():
 def test_variances_are_those_of_the_noise_laws():
     for case in ({}, {"intercept": False}, {"slopes": 0}):
         query = make_query(**case)
-        D, R = query.geometry.dimension, query.geometry.radius
-        variances = objective.perturbation_variance(query.geometry, rate=0.25)
+        D, R = query.model.geometry.dimension, query.model.geometry.radius
+        variances = NoiseLaw(norm=score_norm(query.model.geometry), dimension=D, rate=0.25).variance
         expected = np.full(D, 16.0 * (D + 1) * R**2)
-        if query.geometry.intercept:
+        if query.model.geometry.intercept:
             expected = np.full(D, 16.0 * (D + 2) * R**2)
             expected[0] = 16.0 * (D + 1) * (D + 2) / 3.0
         assert variances == pytest.approx(expected)
 
 
+def person(X, weights):
+    return RegressionPeople(loss=Logistic(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
+
+
 def test_curvature_of_neighbours_stays_within_root_two():
-    geometry = make_query(slopes=2, radius=1.0).geometry
-    loss, grid = Logistic(), 2.0**-30
+    geometry = make_query(slopes=2, radius=1.0).model.geometry
+    grid = 2.0**-30
     bound = math.sqrt(2.0) * geometry.leverage / 4.0
     rng = np.random.default_rng(4)
     X = np.column_stack([np.ones(400), rng.standard_normal((400, 2)) * rng.choice([0.3, 1.0, 30.0], (400, 1))])
@@ -213,8 +229,7 @@ def test_curvature_of_neighbours_stays_within_root_two():
     theta = np.array([0.1, -0.2, 0.3])
 
     def stacked(i, at):
-        each = PrivateRows(X=rows.X[[i]], y=np.ones(1), weights=rows.weights[[i]], offset=np.zeros(1))
-        return grid * curvature.stacked_hessian(loss, each, theta=at, grid=grid)
+        return grid * person(rows.X[[i]], rows.weights[[i]]).stacked_hessian(at, grid=grid)
 
     moved = max(float(np.linalg.norm(stacked(i, theta) - stacked(i + 1, theta))) for i in range(0, 400, 2))
     assert 0.3 * bound < moved <= bound
@@ -223,16 +238,7 @@ def test_curvature_of_neighbours_stays_within_root_two():
 def test_orthogonal_rows_attain_root_two():
     # At theta = 0 every curvature is 1/4; (1, R) and (1, -1/R) are orthogonal, and as long for R = 1.
     rows = np.array([[1.0, 1.0], [1.0, -1.0]])
-    stacks = [
-        2.0**-30
-        * curvature.stacked_hessian(
-            Logistic(),
-            PrivateRows(X=row[None, :], y=np.ones(1), weights=np.ones(1), offset=np.zeros(1)),
-            theta=np.zeros(2),
-            grid=2.0**-30,
-        )
-        for row in rows
-    ]
+    stacks = [2.0**-30 * person(row[None, :], np.ones(1)).stacked_hessian(np.zeros(2), grid=2.0**-30) for row in rows]
     B = 2.0 / 4.0
     assert np.linalg.norm(stacks[0]) == pytest.approx(B, rel=1e-8)
     assert np.linalg.norm(stacks[0] - stacks[1]) == pytest.approx(math.sqrt(2.0) * B, rel=1e-8)

@@ -1,5 +1,6 @@
 """One run of objective perturbation: the solution is near the exact one, whatever the solver does; the release."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -7,9 +8,11 @@ import numpy as np
 import pytest
 
 from hdpstats.design.geometry import from_box, whiten
-from hdpstats.mechanisms import PrivateRows, objective
-from hdpstats.queries import ObjectiveQuery
-from hdpstats.solvers import Objective, Solution
+from hdpstats.losses import Logistic
+from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
+from hdpstats.queries import ObjectiveQuery, RegressionModel
+from hdpstats.solvers import LinearObjective, Solution
 from hdpstats.solvers.newton import certify
 from tests.unit.solvers.problems import distance, true_minimiser
 
@@ -19,9 +22,7 @@ PERTURBATION = [Fraction(3, 8), Fraction(-7, 2), Fraction(5, 4)]
 def make_query(share=Fraction(0)):
     geometry = from_box([-1.0, 0.0], [1.0, 5.0], intercept=True)
     return ObjectiveQuery(
-        formula="y ~ x",
-        loss="logistic",
-        geometry=geometry,
+        model=RegressionModel(formula="y ~ x", loss="logistic", geometry=geometry),
         centre=(0.1, -0.2, 0.3),
         ridge=Fraction(9.0),
         epsilon=Fraction(1),
@@ -34,14 +35,20 @@ def make_query(share=Fraction(0)):
 def make_rows(query, n=120):
     rng = np.random.default_rng(2)
     X = np.column_stack([np.ones(n), rng.uniform(-1.0, 1.0, n), rng.uniform(0.0, 5.0, n)])
-    rows = whiten(query.geometry, X)
+    rows = whiten(query.model.geometry, X)
     y = (rng.uniform(size=n) < 0.4).astype(float)
-    return PrivateRows(X=rows.X, y=y, weights=rows.weights * rng.uniform(0.5, 1.0, n), offset=np.zeros(n))
+    weights = rows.weights * rng.uniform(0.5, 1.0, n)
+    return RegressionPeople(loss=Logistic(), X=rows.X, y=y, weights=weights, offset=np.zeros(n))
+
+
+def calibrate(query, *, records=120):
+    contrast = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    return objective.calibrate(query, contrast, records=records)
 
 
 def truth(query, rows):
-    problem = Objective(
-        loss=objective.BY_NAME["logistic"],
+    problem = LinearObjective(
+        loss=Logistic(),
         X=rows.X,
         y=rows.y,
         weights=rows.weights,
@@ -57,7 +64,7 @@ def truth(query, rows):
 def test_the_solution_is_within_the_public_radius(n):
     query = make_query()
     rows = make_rows(query, n)
-    constants = objective.calibrate(query, records=n, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(query, records=n)
     theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
     assert distance(theta, truth(query, rows)) <= float(constants.solver_radius) < 1e-9
 
@@ -66,7 +73,7 @@ def test_the_solution_is_within_the_public_radius(n):
 def test_a_solver_that_fails_is_refined(bad, monkeypatch):
     query = make_query()
     rows = make_rows(query)
-    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(query)
     exact, right = truth(query, rows), objective.minimise
     refined = []
 
@@ -99,7 +106,7 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
     # The control: without the certificate the same failure would pass.
     query = make_query()
     rows = make_rows(query)
-    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(query)
     exact, right = truth(query, rows), objective.minimise
 
     def lying(problem, *, start):
@@ -113,9 +120,10 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
 def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
     query = make_query()
     rows = make_rows(query)
-    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(query)
     order = np.random.default_rng(3).permutation(120)
-    shuffled = PrivateRows(X=rows.X[order], y=rows.y[order], weights=rows.weights[order], offset=rows.offset[order])
+    columns = {name: getattr(rows, name)[order] for name in ("X", "y", "weights", "offset")}
+    shuffled = replace(rows, **columns)
     radius = float(constants.solver_radius)
     one, two = (objective.solve(query, constants, each, perturbation=PERTURBATION) for each in (rows, shuffled))
     assert distance(one, two) <= 2.0 * radius
@@ -125,7 +133,7 @@ def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
 def test_released_numbers_are_points_of_the_lattice(share):
     query = make_query(share)
     rows = make_rows(query)
-    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(query)
     release = objective.run(query, constants, rows)
     assert release.grid == float(constants.grid)
     assert all((Fraction(value) / constants.grid).denominator == 1 for value in release.theta)
@@ -142,7 +150,7 @@ def test_released_numbers_are_points_of_the_lattice(share):
 def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
     query = make_query()
     rows = make_rows(query)
-    constants = objective.calibrate(query, records=120, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(query)
     integers = tuple(int(value / grid) for value, grid in zip(PERTURBATION, constants.noise_grids, strict=True))
 
     class Fixed:

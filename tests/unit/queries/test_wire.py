@@ -69,7 +69,11 @@ RELEASE = ObjectiveRelease(
 
 
 def test_a_query_survives_a_round_trip_exactly():
-    for query in (QUERY, OF_HAZARDS, replace(QUERY, public_sha256="b" * 64, model=replace(MODEL, weights=None, offset="o"))):
+    for query in (
+        QUERY,
+        OF_HAZARDS,
+        replace(QUERY, public_sha256="b" * 64, model=replace(MODEL, weights=None, offset="o")),
+    ):
         assert query_from_json(query.to_json()) == query
         assert query_from_json(query.to_json()).to_json() == query.to_json()
 

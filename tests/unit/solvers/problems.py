@@ -6,14 +6,14 @@ import mpmath
 import numpy as np
 
 from hdpstats.losses import Logistic
-from hdpstats.solvers import Objective
+from hdpstats.solvers import LinearObjective
 
 
-def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None) -> Objective:
+def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None) -> LinearObjective:
     """Return an objective; what is left out is trivial."""
     X = np.asarray(X, dtype=float)
     n, D = X.shape
-    return Objective(
+    return LinearObjective(
         loss=Logistic(),
         X=X,
         y=np.asarray(y, dtype=float),
@@ -25,7 +25,7 @@ def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None
     )
 
 
-def problems() -> dict[str, Objective]:
+def problems() -> dict[str, LinearObjective]:
     """Return named problems."""
     rng = np.random.default_rng(5)
     X = np.column_stack([np.ones(60), rng.standard_normal((60, 3))])
@@ -50,7 +50,7 @@ def problems() -> dict[str, Objective]:
     }
 
 
-def exact_gradient(objective: Objective, theta, *, bits: int = 400) -> list[mpmath.mpf]:
+def exact_gradient(objective: LinearObjective, theta, *, bits: int = 400) -> list[mpmath.mpf]:
     """Return the gradient at exact numbers, in so many bits."""
     with mpmath.workprec(bits):
         total = [mpmath.mpf(0)] * len(theta)
@@ -67,7 +67,7 @@ def exact_gradient(objective: Objective, theta, *, bits: int = 400) -> list[mpma
         ]
 
 
-def exact_hessian(objective: Objective, theta) -> mpmath.matrix:
+def exact_hessian(objective: LinearObjective, theta) -> mpmath.matrix:
     """Return the Hessian at exact numbers, in the present precision."""
     hessian = mpmath.diag([mpmath.mpf(r) for r in objective.ridge.tolist()])
     for x, w, o in zip(objective.X.tolist(), objective.weights.tolist(), objective.offset.tolist(), strict=True):
@@ -78,7 +78,7 @@ def exact_hessian(objective: Objective, theta) -> mpmath.matrix:
     return hessian
 
 
-def true_minimiser(objective: Objective, start: np.ndarray, *, bits: int = 400) -> list[mpmath.mpf]:
+def true_minimiser(objective: LinearObjective, start: np.ndarray, *, bits: int = 400) -> list[mpmath.mpf]:
     """Return the minimiser by Newton's method in so many bits, from a point that is close already."""
     with mpmath.workprec(bits):
         theta = [mpmath.mpf(value) for value in start.tolist()]

@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.solvers import Objective, minimise
+from hdpstats.solvers import LinearObjective, minimise
 from hdpstats.solvers.newton import certify
 from hdpstats.solvers.refine import refine
 from tests.unit.solvers.problems import distance, exact_gradient, make, problems, true_minimiser
@@ -102,7 +102,7 @@ def test_random_problems_keep_their_certificates() -> None:
     rng = np.random.default_rng(11)
     for _ in range(25):
         n, D = int(rng.integers(0, 12)), int(rng.integers(1, 5))
-        objective = Objective(
+        objective = LinearObjective(
             loss=PROBLEMS["ordinary"].loss,
             X=rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-3.0, 3.0, D),
             y=rng.integers(0, 2, n).astype(float),

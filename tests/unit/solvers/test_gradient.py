@@ -9,8 +9,7 @@ import pytest
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import Logistic
-from hdpstats.solvers import Objective
-from hdpstats.solvers import objective as objective_module
+from hdpstats.solvers import LinearObjective, linear
 from hdpstats.solvers.kernels import BLOCK
 from hdpstats.solvers.objective import integer_bits
 from tests.unit.solvers.problems import exact_gradient, make, problems
@@ -19,7 +18,7 @@ PROBLEMS = problems()
 CASES = [(name, size) for name in PROBLEMS for size in (0.0, 1e-8, 1.0, 30.0, 1e4)]
 
 
-def gradient_distance(objective: Objective, theta: FloatArray) -> float:
+def gradient_distance(objective: LinearObjective, theta: FloatArray) -> float:
     """Return the distance of the computed gradient from the exact one."""
     exact = exact_gradient(objective, [mpmath.mpf(value) for value in theta.tolist()])
     with mpmath.workprec(400):
@@ -67,7 +66,7 @@ def test_a_gradient_in_single_precision_breaks_the_bound() -> None:
     assert np.linalg.norm(coarse.gradient(theta) - objective.gradient(theta)) > objective.gradient_error(theta)
 
 
-def big(n: int) -> Objective:
+def big(n: int) -> LinearObjective:
     rng = np.random.default_rng(8)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, 4)) * [1.0, 30.0, 1e-3, 5.0]])
     return make(
@@ -79,7 +78,7 @@ def big(n: int) -> Objective:
     )
 
 
-def reordered(objective: Objective, order: np.ndarray) -> Objective:
+def reordered(objective: LinearObjective, order: np.ndarray) -> LinearObjective:
     columns = {name: getattr(objective, name)[order] for name in ("X", "y", "weights", "offset")}
     return replace(objective, **columns)
 
@@ -122,7 +121,7 @@ def test_the_largest_summands_add_up(size: float) -> None:
 
 
 def test_too_fine_a_grid_would_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective_module, "integer_bits", lambda rows, summand: integer_bits(rows, summand) + 4)
+    monkeypatch.setattr(linear, "integer_bits", lambda rows, summand: integer_bits(rows, summand) + 4)
     n = BLOCK
     objective = make(np.ones((n, 1)), np.zeros(n), weights=np.ones(n), offset=np.full(n, 800.0))
     assert float(objective.gradient(np.zeros(1))[0]) != pytest.approx(n, rel=0.5)
