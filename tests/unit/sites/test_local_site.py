@@ -9,12 +9,11 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.data.table import PrivateTable
-from hdpstats.design import compile_design
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.rows import rows_of
+from hdpstats.mechanisms.regression import regression_contrast
 from hdpstats.queries import ObjectiveRelease, Query
-from hdpstats.solvers import Objective
+from hdpstats.solvers import LinearObjective
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
 PRIVATE = people(RECORDS)
@@ -65,40 +64,64 @@ def test_every_coordinate_of_a_release_is_on_its_lattice(site, query):
         assert (Fraction(value) / Fraction(release.grid)).denominator == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"schema_sha256": "0" * 64}, hdp.SiteError),
-        ({"formula": "y ~ x"}, hdp.SiteError),
-        ({"formula": "y ~ 0 + x + log1p(k) + g + x:k"}, hdp.SiteError),
-        ({"formula": "y ~ nowhere + x + g"}, hdp.FormulaError),
-        ({"formula": "y ~ I(__import__('os'))"}, hdp.FormulaError),
-        ({"weights": "x"}, hdp.SiteError),
-        ({"weights": "nowhere"}, hdp.SiteError),
-        ({"offset": "w"}, hdp.SiteError),
-        ({"loss": "squared hinge"}, hdp.MechanismError),
-        ({"ridge": Fraction(1, 2**60)}, hdp.MechanismError),
-        ({"epsilon": Fraction(31, 10)}, hdp.InsufficientBudget),
-    ],
-    ids=str,
-)
-def test_a_query_that_does_not_fit_is_refused_and_costs_nothing(site, ledger, query, change, error):
+MODEL_CHANGES = [
+    ({"formula": "y ~ x"}, hdp.SiteError),
+    ({"formula": "y ~ 0 + x + log1p(k) + g + x:k"}, hdp.SiteError),
+    ({"formula": "y ~ nowhere + x + g"}, hdp.FormulaError),
+    ({"formula": "y ~ I(__import__('os'))"}, hdp.FormulaError),
+    ({"weights": "x"}, hdp.SiteError),
+    ({"weights": "nowhere"}, hdp.SiteError),
+    ({"offset": "w"}, hdp.SiteError),
+    ({"loss": "squared hinge"}, hdp.MechanismError),
+]
+QUERY_CHANGES = [
+    ({"schema_sha256": "0" * 64}, hdp.SiteError),
+    ({"ridge": Fraction(1, 2**60)}, hdp.MechanismError),
+    ({"epsilon": Fraction(31, 10)}, hdp.InsufficientBudget),
+]
+
+
+def check_refused(site, ledger, query, error, match=None):
     before = ledger.verify()
-    with pytest.raises(error):
-        site.answer(replace(query, **change))
+    with pytest.raises(error, match=match):
+        site.answer(query)
     assert ledger.verify() == before
+
+
+@pytest.mark.parametrize(("change", "error"), QUERY_CHANGES, ids=str)
+def test_a_query_that_does_not_fit_is_refused_and_costs_nothing(site, ledger, query, change, error):
+    check_refused(site, ledger, replace(query, **change), error)
+
+
+@pytest.mark.parametrize(("change", "error"), MODEL_CHANGES, ids=str)
+def test_a_model_that_does_not_fit_is_refused_and_costs_nothing(site, ledger, query, change, error):
+    check_refused(site, ledger, replace(query, model=replace(query.model, **change)), error)
 
 
 @pytest.mark.parametrize("formula", ["x ~ k + log1p(k) + g", "k ~ x + I(x^2) + g"])
 def test_an_outcome_that_the_constants_do_not_hold_for_is_refused(site, ledger, query, formula):
     """A handwritten query may name any column; the score of one person is bounded for a binary one only."""
-    with pytest.raises(hdp.MechanismError, match="binary outcome"):
-        site.answer(replace(query, formula=formula))
-    assert ledger.history().empty
+    asked = replace(query, model=replace(query.model, formula=formula))
+    check_refused(site, ledger, asked, hdp.MechanismError, "binary outcome")
+
+
+def test_one_row_per_person_is_not_asked_of_a_site_of_people_with_several(ledger, query):
+    """The score of one row is bounded, not that of all rows of a person."""
+    several = hdp.LocalSite(PRIVATE.assign(id=1), schema=SCHEMA, ledger=ledger, unit="id", max_rows_per_unit=3, n_max=9)
+    check_refused(several, ledger, query, hdp.SiteError, "several rows")
+
+
+def test_a_release_of_a_hidden_number_of_people_tells_the_declared_one(query):
+    for rows in (0, 40, RECORDS):
+        ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation="add_or_remove_one")
+        site = hdp.LocalSite(PRIVATE.iloc[:rows], schema=SCHEMA, ledger=ledger, n_max=500)
+        assert site.answer(query).records == 500
 
 
 def test_a_query_of_another_kind_is_refused(site, ledger):
     class Other(Query):
+        schema_sha256 = SCHEMA.sha256
+
         def to_dict(self):
             return {}
 
@@ -129,27 +152,23 @@ def test_another_version_of_the_data_is_another_release_on_the_same_account(tmp_
 
 @pytest.fixture(params=range(5))
 def orders(request, query):
-    """Return the rows of a query, as the mechanism sees them, in the frame's and in another order."""
-    design = compile_design(query.formula, SCHEMA)
-    rows = []
+    """Return the people of a query, as the mechanism sees them, in the frame's and in another order."""
+    contrast = regression_contrast(query.model, SCHEMA)
+    seen = []
     for order in (np.arange(RECORDS), np.random.default_rng(request.param).permutation(RECORDS)):
-        table = PrivateTable.from_frame(PRIVATE.iloc[order], SCHEMA).admit([*design.needs, "w", "o"])
-        rows.append(rows_of(table, design=design, geometry=query.geometry, weights="w", offset="o"))
-    return rows
+        seen.append(contrast.people(PrivateTable.from_frame(PRIVATE.iloc[order], SCHEMA).admit(contrast.needs)))
+    return seen
 
 
 def test_the_gradient_does_not_depend_on_the_order_of_rows(orders, query):
     rng = np.random.default_rng(0)
-    D = query.geometry.dimension
+    D = query.model.dimension
     constants = {
         "ridge": np.full(D, float(query.ridge)),
         "centre": np.array(query.centre),
         "linear": rng.normal(size=D),
     }
-    both = [
-        Objective(loss=Logistic(), X=rows.X, y=rows.y, weights=rows.weights, offset=rows.offset, **constants)
-        for rows in orders
-    ]
+    both = [people.objective(**constants) for people in orders]
     for theta in rng.normal(scale=3.0, size=(50, D)):
         assert both[0].gradient(theta).tobytes() == both[1].gradient(theta).tobytes()
 
@@ -162,17 +181,17 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
         X, y, weights, offset = rng.normal(size=(n, D)), rng.integers(0, 2, n) + 0.0, rng.random(n), rng.normal(size=n)
         theta, order = rng.normal(scale=3.0, size=D), rng.permutation(n)
         constants = {"loss": Logistic(), "ridge": np.ones(D), "centre": np.zeros(D), "linear": np.zeros(D)}
-        here = Objective(X=X, y=y, weights=weights, offset=offset, **constants)
-        there = Objective(X=X[order], y=y[order], weights=weights[order], offset=offset[order], **constants)
+        here = LinearObjective(X=X, y=y, weights=weights, offset=offset, **constants)
+        there = LinearObjective(X=X[order], y=y[order], weights=weights[order], offset=offset[order], **constants)
         assert here.gradient(theta).tobytes() == there.gradient(theta).tobytes()
 
 
 def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificate(orders, query):
-    calibration = objective.calibrate(query, records=RECORDS, largest_weight=2.0, largest_offset=1.0)
+    calibration = objective.calibrate(query, regression_contrast(query.model, SCHEMA), records=RECORDS)
     for _ in range(5):
         drawn = calibration.noise.draw()
         perturbation = [n * g for n, g in zip(drawn, calibration.noise_grids, strict=True)]
-        first, second = (objective.solve(query, calibration, rows, perturbation=perturbation) for rows in orders)
+        first, second = (objective.solve(query, calibration, each, perturbation=perturbation) for each in orders)
         apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
         assert apart <= (2 * calibration.solver_radius) ** 2
         other = objective.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
