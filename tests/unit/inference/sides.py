@@ -19,5 +19,8 @@ def public_side(n=300, *, seed=0, shift=0.0):
     fit = PublicFit(theta=BETA + 0.1, covariance=np.linalg.inv(information), information=information)
     ones = np.ones(n)
     return with_radius(
-        WhitenedPublic(geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit), 1.5
+        WhitenedPublic(
+            loss=Logistic(), geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit
+        ),
+        1.5,
     )

@@ -15,10 +15,11 @@ from hdpstats.inference import draws, sandwich
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import PrivateRows, curvature, objective
-from hdpstats.mechanisms.objective import perturbation_variance
+from hdpstats.mechanisms import curvature, objective
+from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.noise.moments import ball_variance, cylinder_variance
-from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
+from hdpstats.protocols.objective import noise_law
+from hdpstats.queries import ObjectiveQuery, ObjectiveRelease, RegressionModel
 from hdpstats.queries.geometry import Geometry
 from tests.unit.inference.sides import BETA, public_side
 
@@ -27,9 +28,7 @@ TERMS = ("Intercept", "a", "b")
 
 def query_of(geometry: Geometry, *, ridge=200.0, centre=None, share=Fraction(0)):
     return ObjectiveQuery(
-        formula="y ~ a + b",
-        loss="logistic",
-        geometry=geometry,
+        model=RegressionModel(formula="y ~ a + b", loss="logistic", geometry=geometry),
         centre=tuple(np.zeros(geometry.dimension).tolist() if centre is None else centre.tolist()),
         ridge=Fraction(ridge),
         epsilon=Fraction(1),
@@ -51,10 +50,24 @@ def release_of(theta, *, rate=0.5, records=3000, hessian=None, sd=0.0):
     )
 
 
+def read(query, release, public=None, **options):
+    """Return the estimates as a model reads them."""
+    return estimates(
+        query,
+        release,
+        public,
+        law=noise_law(query.model.geometry, rate=release.noise_rate),
+        T=query.model.geometry.to_raw(),
+        terms=TERMS,
+        records=release.records,
+        **options,
+    )
+
+
 def estimates_at(public, theta, *, rate=0.5, records=3000, ridge=200.0):
     query = query_of(public.geometry, ridge=ridge, centre=public.centre)
     release = release_of(theta, rate=rate, records=records)
-    return estimates(query, release, public, Logistic(), terms=TERMS)
+    return read(query, release, public)
 
 
 def test_unshrinking_undoes_a_ridge_exactly_where_the_loss_is_quadratic():
@@ -150,49 +163,47 @@ def box_release(n, share_sd, *, seed=3):
     geometry = from_box([-2.0, -2.0], [2.0, 2.0], intercept=True)
     rng = np.random.default_rng(seed)
     rows = whiten(geometry, np.column_stack([np.ones(n), rng.uniform(-2.0, 2.0, (n, 2))]))
-    held = PrivateRows(X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
-    H = 2.0**-20 * curvature.stacked_hessian(Logistic(), held, theta=BETA, grid=2.0**-20)
+    held = RegressionPeople(loss=Logistic(), X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
+    H = 2.0**-20 * held.stacked_hessian(BETA, grid=2.0**-20)
     query = query_of(geometry, ridge=20.0, share=Fraction(3, 20))
     return query, release_of(BETA, records=n, hessian=tuple(H.tolist()), sd=share_sd), curvature.unstack(H, 3)
 
 
 def test_without_public_rows_a_bought_hessian_gives_standard_errors():
     query, release, H = box_release(20_000, 5.0)
-    found = estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=1.0)
+    found = read(query, release)
     estimate = found.chosen
-    T = query.geometry.to_raw()
+    T = query.model.geometry.to_raw()
     assert estimate.note is None
     assert estimate.values == pytest.approx(T @ (BETA + np.linalg.solve(H, 20.0 * BETA)))
     # Sampling: T H^-1 T' for weights of one; privacy: T H^-1 B H^-1 T'.
     inverse = T @ np.linalg.inv(H)
-    noise = np.diag(perturbation_variance(query.geometry, rate=release.noise_rate))
+    noise = np.diag(noise_law(query.model.geometry, rate=release.noise_rate).variance)
     assert np.diag(estimate.sampling) == pytest.approx(np.diag(inverse @ T.T), rel=0.2)
     assert np.diag(estimate.privacy) == pytest.approx(np.diag(inverse @ noise @ inverse.T), rel=0.3)
-    again = estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=1.0).chosen
+    again = read(query, release).chosen
     assert np.array_equal(again.bse, estimate.bse)
 
 
 def test_a_larger_case_weight_widens_sampling_errors():
     query, release, _ = box_release(20_000, 5.0)
-    one, four = (estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=a).chosen for a in (1.0, 4.0))
+    one, four = (read(query, release, meat=a).chosen for a in (1.0, 4.0))
     assert np.diag(four.sampling) == pytest.approx(4.0 * np.diag(one.sampling), rel=0.1)
 
 
 def test_a_drowned_hessian_gives_no_standard_errors_and_says_so():
     query, release, _ = box_release(200, 1e4)
-    estimate = estimates(query, release, None, Logistic(), terms=TERMS, largest_weight=1.0).chosen
+    estimate = read(query, release).chosen
     assert estimate.note == ALL_DROWNED
     assert estimate.bse.isna().all()
     assert estimate.pvalues.isna().all()
     assert estimate.conf_int().isna().all().all()
-    assert estimate.values == pytest.approx(query.geometry.to_raw() @ BETA)
+    assert estimate.values == pytest.approx(query.model.geometry.to_raw() @ BETA)
 
 
 def test_without_a_hessian_there_are_no_standard_errors():
     query, release, _ = box_release(200, 1.0)
-    estimate = estimates(
-        query, replace(release, hessian=None), None, Logistic(), terms=TERMS, largest_weight=1.0
-    ).chosen
+    estimate = read(query, replace(release, hessian=None)).chosen
     assert estimate.note == NOT_BOUGHT
     assert estimate.bse.isna().all()
 
@@ -208,10 +219,10 @@ GEOMETRIES = {
 def test_drawn_perturbations_have_the_mechanism_s_law(name):
     # The draws are seeded: these are fixed numbers, and a law with another scale is outside the tolerance.
     geometry, rate, count = GEOMETRIES[name], 0.4, 200_000
-    found = draws.perturbation(draws.generator("ab" * 32), geometry, rate=rate, count=count)
+    found = draws.perturbation(draws.generator("ab" * 32), noise_law(geometry, rate=rate), count=count)
     D, R = geometry.dimension, geometry.radius
     variances = cylinder_variance(D, rate, R) if geometry.intercept else np.full(D, ball_variance(D, rate / R))
-    assert perturbation_variance(geometry, rate=rate) == pytest.approx(variances)
+    assert noise_law(geometry, rate=rate).variance == pytest.approx(variances)
     assert found.shape == (count, D)
     covariance = np.cov(found.T).reshape(D, D)
     scale = np.sqrt(np.outer(variances, variances))
@@ -303,10 +314,12 @@ def test_the_normal_law_is_the_default():
 def test_calibrated_noise_is_what_inference_assumes():
     public = public_side()
     query = query_of(public.geometry, centre=public.centre, ridge=200.0)
-    constants = objective.calibrate(query, records=10, largest_weight=1.0, largest_offset=0.0)
+    constants = objective.calibrate(
+        query, RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0), records=10
+    )
     grids = np.array([float(grid) for grid in constants.noise_grids])
     drawn = np.array([constants.noise.draw() for _ in range(400)]) * grids
-    sd = np.sqrt(perturbation_variance(query.geometry, rate=float(constants.noise_rate)))
+    sd = np.sqrt(noise_law(query.model.geometry, rate=float(constants.noise_rate)).variance)
     # 400 exact draws: a relative standard error of about 6 % each; ten of them are allowed.
     assert drawn.std(axis=0) == pytest.approx(sd, rel=0.6)
     assert np.all(drawn.std(axis=0) < 0.5 * 3.0 * sd)

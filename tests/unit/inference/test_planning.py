@@ -9,9 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.planning import predicted_errors
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms.objective import perturbation_variance
-from hdpstats.protocols.moments import moments
+from hdpstats.protocols.objective import noise_law
 from tests.unit.inference.sides import BETA, public_side
 
 SCHEMA = hdp.Schema(a=hdp.Continuous(-4, 4), b=hdp.Continuous(0, 10), y=hdp.Binary())
@@ -25,16 +23,21 @@ def frame(n=400):
     return pd.DataFrame({"a": a, "b": b, "y": y.astype(float)})
 
 
+def predicted(public, *, rate, records):
+    law = noise_law(public.geometry, rate=rate)
+    return predicted_errors(public, law=law, T=public.geometry.to_raw(), records=records)
+
+
 def plan(public, *, n=5000, epsilon=EPSILONS):
     return hdpf.logit("y ~ a + b", data=hdp.Study(public=public, schema=SCHEMA)).plan(epsilon, n=n)
 
 
 def test_predictions_are_the_sandwich_in_closed_form():
     public = public_side()
-    found = predicted_errors(public, Logistic(), records=2000, rate=0.3)
-    at = moments(public, Logistic(), theta=public.fit.theta, records=2000)
+    found = predicted(public, records=2000, rate=0.3)
+    at = public.moments(public.fit.theta, records=2000)
     T, inverse = public.geometry.to_raw(), np.linalg.inv(at.H)
-    noise = inverse @ np.diag(perturbation_variance(public.geometry, rate=0.3)) @ inverse
+    noise = inverse @ np.diag(noise_law(public.geometry, rate=0.3).variance) @ inverse
     sampling = inverse @ at.J @ inverse
     pooled = np.linalg.inv(np.linalg.inv(noise + sampling) + np.linalg.inv(public.fit.covariance))
     assert found.sampling == pytest.approx(np.sqrt(np.diag(T @ sampling @ T.T)))
@@ -46,10 +49,10 @@ def test_predictions_are_the_sandwich_in_closed_form():
 
 def test_predictions_scale_as_they_should():
     public = public_side()
-    one, four = (predicted_errors(public, Logistic(), records=n, rate=0.3) for n in (1000, 4000))
+    one, four = (predicted(public, records=n, rate=0.3) for n in (1000, 4000))
     assert one.sampling == pytest.approx(2.0 * four.sampling)
     assert one.privacy == pytest.approx(4.0 * four.privacy)
-    loud = predicted_errors(public, Logistic(), records=1000, rate=0.03)
+    loud = predicted(public, records=1000, rate=0.03)
     assert loud.privacy == pytest.approx(10.0 * one.privacy)
     assert np.all(loud.reported <= loud.public)
 

@@ -13,10 +13,11 @@ from hdpstats.data.schema import Schema
 from hdpstats.design import compile_design
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.objective import SMOOTHING_SHARE, perturbation_variance
+from hdpstats.mechanisms.objective import SMOOTHING_SHARE
+from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.privacy.relation import Relation
 from hdpstats.protocols import choose_query, public_rows, whitened_public
-from hdpstats.protocols.moments import moments
-from hdpstats.protocols.objective import CHEAP, FREE, at_best_radius
+from hdpstats.protocols.objective import CHEAP, FREE, at_best_radius, noise_law
 from hdpstats.protocols.public import with_radius
 from hdpstats.queries.geometry import Source
 
@@ -57,6 +58,11 @@ def query_for(public, *, epsilon=Fraction(1), records=1000, largest_weight=1.0, 
     )
 
 
+def calibrate(query, *, records=1000, weight=1.0, relation=Relation.REPLACE_ONE):
+    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=0.0)
+    return objective.calibrate(query, contrast, records=records, relation=relation)
+
+
 def test_public_rows_are_complete_and_within_the_bounds():
     data = frame(100)
     data.loc[3, "y"], data.loc[4, "a"], data.loc[5, "w"] = np.nan, np.nan, np.nan
@@ -74,7 +80,7 @@ def test_public_rows_are_complete_and_within_the_bounds():
 def test_moments_are_the_model_s():
     public = with_radius(side(weights="w", offset="o"), 1.2)
     theta, n, D = np.array([0.1, -0.4, 0.2]), len(public.X), 3
-    found = moments(public, LOSS, theta=theta, records=500)
+    found = public.moments(theta, records=500)
     H, J = np.zeros((D, D)), np.zeros((D, D))
     for x, a, w, o in zip(public.X, public.weights, public.mallows, public.offset, strict=True):
         p = 1.0 / (1.0 + np.exp(-(x @ theta + o)))
@@ -91,8 +97,8 @@ def test_bootstrap_moments_are_moments_under_other_weights():
     flat = np.full((1, n), 1.0 / n)
     first = np.zeros((1, n))
     first[0, : n // 2] = 2.0 / n
-    stack = moments(public, LOSS, theta=public.centre, records=10, row_weights=np.concatenate([flat, first]))
-    single = moments(public, LOSS, theta=public.centre, records=10)
+    stack = public.moments(public.centre, records=10, row_weights=np.concatenate([flat, first]))
+    single = public.moments(public.centre, records=10)
     assert stack.H[0] == pytest.approx(single.H)
     assert stack.J[0] == pytest.approx(single.J)
     assert stack.H[1] != pytest.approx(single.H, rel=1e-3)
@@ -122,29 +128,32 @@ def test_the_radius_of_least_predicted_variance_is_chosen():
 
     def predicted(radius, rate):
         at = with_radius(public, radius)
-        pair = moments(at, LOSS, theta=at.centre, records=1000)
+        pair = at.moments(at.centre, records=1000)
         inverse = np.linalg.inv(pair.H)
-        return np.trace(inverse @ (pair.J + np.diag(perturbation_variance(at.geometry, rate=rate))) @ inverse)
+        return np.trace(inverse @ (pair.J + np.diag(noise_law(at.geometry, rate=rate).variance)) @ inverse)
 
     for rate in (0.02, 0.5, 50.0):
-        chosen = at_best_radius(public, LOSS, records=1000, rate=rate)
+        chosen = at_best_radius(public, records=1000, rate=rate)
         around = [predicted(radius, rate) for radius in np.geomspace(0.4, 3.0, 60)]
         assert predicted(chosen.geometry.radius, rate) <= 1.01 * min(around)
-    quiet, loud = (at_best_radius(public, LOSS, records=1000, rate=rate).geometry.radius for rate in (50.0, 0.02))
+    quiet, loud = (at_best_radius(public, records=1000, rate=rate).geometry.radius for rate in (50.0, 0.02))
     assert quiet > loud
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
 @pytest.mark.parametrize("weight", [1.0, 3.0])
-def test_with_a_public_fit_the_determinant_is_free(epsilon, weight):
+@pytest.mark.parametrize("relation", Relation)
+def test_with_a_public_fit_the_determinant_is_free(epsilon, weight, relation):
     public = side(weights="w" if weight > 1 else None)
-    query = query_for(public, epsilon=epsilon, largest_weight=weight)
-    beta = weight * query.geometry.leverage / 4.0
-    assert query.geometry.source is Source.PUBLIC_ROWS
-    assert float(query.ridge) >= FREE * beta / float(epsilon * (1 - SMOOTHING_SHARE)) * (1.0 - 1e-12)
+    query = query_for(public, epsilon=epsilon, largest_weight=weight, relation=relation)
+    persons = 2 if relation is Relation.REPLACE_ONE else 1
+    beta = weight * query.model.geometry.leverage / 4.0
+    assert query.model.geometry.source is Source.PUBLIC_ROWS
+    assert float(query.ridge) >= persons * FREE * beta / float(epsilon * (1 - SMOOTHING_SHARE)) * (1.0 - 1e-12)
     assert query.centre == tuple(public.fit.theta.tolist())
-    constants = objective.calibrate(query, records=1000, largest_weight=weight, largest_offset=0.0)
-    spent = float(2 * constants.noise_rate * constants.sensitivity.value / 2)
+    constants = calibrate(query, weight=weight, relation=relation)
+    assert constants.sensitivity.value == pytest.approx(persons * weight)
+    spent = float(constants.noise_rate * constants.sensitivity.value)
     assert spent == pytest.approx(0.999 * float(epsilon), rel=1e-6)
 
 
@@ -153,22 +162,22 @@ def test_without_a_public_fit_the_ridge_is_half_of_that(epsilon):
     share = float(epsilon * (1 - SMOOTHING_SHARE))
     for public in (None, replace(side(), fit=None)):
         query = query_for(public, epsilon=epsilon)
-        assert float(query.ridge) == pytest.approx(CHEAP * query.geometry.leverage / 4.0 / share)
+        assert float(query.ridge) == pytest.approx(2.0 * CHEAP * query.model.geometry.leverage / 4.0 / share)
         assert not any(query.centre)
-        constants = objective.calibrate(query, records=1000, largest_weight=1.0, largest_offset=0.0)
+        constants = calibrate(query)
         bought = float(2 * constants.noise_rate) / share
         assert 0.85 < bought < 1.0
 
 
 def test_the_box_is_used_without_public_rows():
     query = query_for(None, row_norm=1.1)
-    assert query.geometry.source is Source.SCHEMA_BOX
-    assert query.geometry.radius == 1.1
-    assert query_for(None).geometry.radius == pytest.approx(np.sqrt(2.0))
+    assert query.model.geometry.source is Source.SCHEMA_BOX
+    assert query.model.geometry.radius == 1.1
+    assert query_for(None).model.geometry.radius == pytest.approx(np.sqrt(2.0))
 
 
 def test_a_hessian_s_share_is_left_out_of_the_noise():
     whole, part = query_for(None), query_for(None, hessian_share=Fraction(1, 4))
     assert float(part.ridge / whole.ridge) == pytest.approx(0.999 / 0.749, rel=1e-9)
-    constants = objective.calibrate(part, records=10, largest_weight=1.0, largest_offset=0.0)
+    constants = calibrate(part, records=10)
     assert constants.events[0].epsilon == Fraction(749, 1000)
