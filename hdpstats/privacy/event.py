@@ -8,7 +8,7 @@ from typing import Any, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.gaussian import delta_of_square
 
 
@@ -64,6 +64,16 @@ class PrivacyEvent:
         if self.mu_squared == 0:
             return Spend(self.epsilon, self.delta)
         return Spend(Fraction(0), mu_squared=self.mu_squared, asked=Budget(self.epsilon, self.delta))
+
+    @property
+    def price(self) -> str:
+        """What the event costs, in words: 'mu = 0.236704', 'epsilon = 0.85', 'epsilon = 1, delta = 1e-06'."""
+        if self.mu_squared:
+            return f"mu = {math.sqrt(self.mu_squared):.6g}"
+        return f"epsilon = {decimal(self.epsilon)}" + (f", delta = {decimal(self.delta)}" if self.delta else "")
+
+    def __str__(self) -> str:
+        return f"{self.ran.value}, {self.price}"
 
     def to_dict(self) -> dict[str, str]:
         """Return the event as plain strings (fractions exactly)."""

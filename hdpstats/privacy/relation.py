@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """Neighbouring relation between two sets of private records, one record per person.
+    """Neighbouring relation between two sets of private records, one record per person: all rows of that person.
 
     ``REPLACE_ONE``: one person's record is replaced by another; the number of records is the same and
     public. The relation of the five papers that the package implements.
@@ -14,11 +14,6 @@ class Relation(StrEnum):
 
     REPLACE_ONE = "replace_one"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
-
-    @property
-    def sentence(self) -> str:
-        """The relation in plain words, for tables and statements."""
-        return self.between("person")
 
     def between(self, unit: str, *, most_rows: int = 1) -> str:
         """Say the relation in plain words for a kind of unit with one record, or with several rows that count as one.

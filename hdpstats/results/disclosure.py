@@ -9,7 +9,6 @@ from typing import Any
 from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats.data.schema import Schema
-from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Query, Release
@@ -61,18 +60,17 @@ def _loss(guarantee: Guarantee) -> dict[str, Any]:
         "exact": {"epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)},
         "relation": guarantee.relation.value,
         "privacy_unit": guarantee.unit,
+        "most_rows_of_a_unit": guarantee.most_rows,
         "statement": guarantee.statement(),
     }
 
 
 def _accounting(release: Release) -> dict[str, Any]:
     return {
-        "composition": "basic: the epsilons and the deltas of the events add up",
+        "composition": "epsilons and deltas of the events add up; so do the squared mu of Gaussian ones, which become "
+        "an epsilon and a delta at the end (Gaussian differential privacy)",
         "mechanism": release.kind,
-        "events": [
-            event.to_dict() | {"text": f"{event.ran.value}, epsilon = {decimal(event.epsilon)}"}
-            for event in release.events
-        ],
+        "events": [event.to_dict() | {"text": str(event)} for event in release.events],
     }
 
 

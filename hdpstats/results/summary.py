@@ -8,7 +8,6 @@ from statsmodels.iolib.table import SimpleTable
 from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, summary, table
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
-from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import Release
 from hdpstats.results.facts import ModelFacts
@@ -59,11 +58,11 @@ def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarant
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
     rows = [
         ("Guarantee:", str(guarantee)),
-        ("Relation:", f"{guarantee.relation.value}: {guarantee.relation.sentence}"),
-        ("Protected unit:", f"one {guarantee.unit}"),
+        ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
+        ("Protected unit:", guarantee.protected),
     ]
     if release is not None:
-        events = [f"epsilon = {decimal(event.epsilon)}: {event.ran.value}" for event in release.events]
+        events = [f"{event.price}: {event.ran.value}" for event in release.events]
         rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
         if release.entry is not None:
             entry = release.entry

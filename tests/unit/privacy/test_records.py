@@ -104,6 +104,8 @@ def test_a_gaussian_event_cannot_claim_more_than_its_mu_implies() -> None:
         with pytest.raises(MechanismError, match="does not imply"):
             replace(ROUND, **({"mu_squared": MU**2} | changes))
     assert replace(ROUND, mu_squared=MU**2).cost == Spend(0, 0, MU**2)
+    assert str(ROUND) == "noisy gradient sum (Gaussian), mu = 0.118352"
+    assert str(EVENTS[2]).endswith("coefficients, epsilon = 0.15, delta = 1e-07")
 
 
 def test_a_statement_speaks_of_all_rows_of_a_person() -> None:
