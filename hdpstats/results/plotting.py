@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS: Final = ("o", "s", "^", "D")
-_NARROW: Final = 8.0
+_NARROW: Final = 4.0
 _WIDE: Final = 1000.0
 """Axes of ratios that reach less far have ticks of even spacing; those that reach farther, powers of ten alone."""
 

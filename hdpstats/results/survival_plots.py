@@ -69,7 +69,8 @@ def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str
     table = check.calibration[check.calibration["cause"] == shown].dropna(subset="observed")
     axes = axes_of(ax, width=4.8, height=4.8)
     unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
-    for colour, marker, (time, part) in zip(COLOURS, _MARKERS, table.groupby("time"), strict=False):
+    for colour, marker, time in zip(COLOURS, _MARKERS, np.unique(table["time"].to_numpy(dtype=float)), strict=False):
+        part = table[table["time"] == time]
         known = part.fillna({"conf_low": part["observed"], "conf_high": part["observed"]})
         reach = [known["observed"] - known["conf_low"], known["conf_high"] - known["observed"]]
         axes.errorbar(
