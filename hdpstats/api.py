@@ -19,7 +19,7 @@ from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Off
 from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms import options as mechanisms
-from hdpstats.models import Logit, Plan
+from hdpstats.models import DiscreteHazard, Logit, Plan
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.sites import LocalSite, Site, Study
@@ -31,6 +31,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Continuous",
+    "DiscreteHazard",
     "Duration",
     "FormulaError",
     "HdpError",

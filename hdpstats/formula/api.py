@@ -8,8 +8,9 @@
 <Logit: event3 ~ age>
 """
 
-from hdpstats.models import Logit
+from hdpstats.models import DiscreteHazard, Logit
 
+hazard = DiscreteHazard
 logit = Logit.from_formula
 
-__all__ = ["logit"]
+__all__ = ["hazard", "logit"]

@@ -46,7 +46,7 @@ from typing import final
 
 import mpmath
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, logit, ndtr, ndtri
 
 from hdpstats._base.typing import FloatArray
 
@@ -101,6 +101,10 @@ class HazardLoss(ABC):
         """Return the probability ``p`` of an event elementwise."""
 
     @abstractmethod
+    def predictor(self, hazard: FloatArray) -> FloatArray:
+        """Return the linear predictor of hazards strictly between 0 and 1, the inverse of `hazard`."""
+
+    @abstractmethod
     def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``c`` and ``e`` elementwise."""
 
@@ -145,6 +149,10 @@ class LogitHazard(HazardLoss):
         """Return ``1 / (1 + e^-eta)``."""
         return np.asarray(expit(eta), dtype=np.float64)
 
+    def predictor(self, hazard: FloatArray) -> FloatArray:
+        """Return the log odds."""
+        return np.asarray(logit(hazard), dtype=np.float64)
+
     def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)``."""
         return _saturate(eta - log_cap, log_cap)
@@ -179,6 +187,10 @@ class CloglogHazard(HazardLoss):
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``1 - exp(-e^eta)``."""
         return np.asarray(-np.expm1(-np.exp(np.minimum(eta, FARTHEST))), dtype=np.float64)
+
+    def predictor(self, hazard: FloatArray) -> FloatArray:
+        """Return ``log(-log(1 - p))``."""
+        return np.asarray(np.log(-np.log1p(-hazard)), dtype=np.float64)
 
     def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``c`` and ``e = psi(m) / sqrt(1 + u^2)``."""
@@ -219,6 +231,10 @@ class ProbitHazard(HazardLoss):
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``F(eta)``."""
         return np.asarray(ndtr(eta), dtype=np.float64)
+
+    def predictor(self, hazard: FloatArray) -> FloatArray:
+        """Return the normal quantile."""
+        return np.asarray(ndtri(hazard), dtype=np.float64)
 
     def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)``."""

@@ -1,10 +1,11 @@
 """The front desk: models that check what is asked, plan it, and fit it. ``fit`` is the only verb that spends.
 
-A model class (``logit``) is thin: ``regression`` checks and asks, ``plan`` predicts, ``fit`` reads the answer,
-``arrays`` makes a study of arrays.
+A model class (``logit``, ``hazard``) is thin: its specification (``regression``, ``hazard_specification``) checks and
+asks, ``plan`` predicts, ``fit`` reads the answer, ``arrays`` makes a study of arrays.
 """
 
+from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.logit import Logit
 from hdpstats.models.plan import Plan
 
-__all__ = ["Logit", "Plan"]
+__all__ = ["DiscreteHazard", "Logit", "Plan"]

@@ -38,13 +38,14 @@ def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) 
         records=release.records,
         meat=spec.meat,
     )
+    facts = spec.facts(
+        _method(spec),
+        records=release.records,
+        public=None if public is None else public.people,
+        model=query.model,
+    )
     return Result(
-        facts=spec.facts(
-            _method(spec),
-            records=release.records,
-            public=None if public is None else public.people,
-            model=query.model,
-        ),
+        facts=facts,
         schema=spec.study.schema,
         estimate=found.chosen,
         public_only=found.public_only,
@@ -53,15 +54,16 @@ def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) 
         query=query,
         release=release,
         guarantee=guarantee(release.events, relation=spec.study.relation),
-        public_check=spec.check(found.chosen.values),
+        public_check=spec.check(facts, found.chosen.values),
     )
 
 
 def fit_likelihood(spec: Specification) -> Result:
     """Return the maximum-likelihood fit to the public rows as they are."""
     estimate, people = spec.likelihood()
+    facts = spec.facts("maximum likelihood on public rows", records=None, public=people, model=None)
     return Result(
-        facts=spec.facts("maximum likelihood on public rows", records=None, public=people, model=None),
+        facts=facts,
         schema=spec.study.schema,
         estimate=estimate,
         public_only=None,
@@ -70,7 +72,7 @@ def fit_likelihood(spec: Specification) -> Result:
         query=None,
         release=None,
         guarantee=None,
-        public_check=spec.check(estimate.values),
+        public_check=spec.check(facts, estimate.values),
     )
 
 

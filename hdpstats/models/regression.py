@@ -15,7 +15,6 @@ from hdpstats.design import Design
 from hdpstats.design.geometry import whiten
 from hdpstats.design.reference import reference_matrix
 from hdpstats.inference import Estimate
-from hdpstats.inference.public_check import PublicCheck
 from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.losses import Loss
 from hdpstats.mechanisms.contrast import Contrast
@@ -25,7 +24,7 @@ from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whiten
 from hdpstats.protocols.public import FEWEST_ROWS, with_radius
 from hdpstats.queries import ObjectiveQuery, RegressionModel
 from hdpstats.queries.model import Model
-from hdpstats.results import ModelFacts
+from hdpstats.results import ModelFacts, PublicCheck
 from hdpstats.sites import Study
 
 
@@ -167,7 +166,7 @@ class Regression(Specification):
         )
         return estimate, rows.rows
 
-    def check(self, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
+    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
         """Return None: checks on public rows are made for survival models."""
         return None
 

@@ -5,13 +5,12 @@ from fractions import Fraction
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import Estimate
-from hdpstats.inference.public_check import PublicCheck
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.protocols import PublicSide
 from hdpstats.queries import ObjectiveQuery
 from hdpstats.queries.model import Model
-from hdpstats.results import ModelFacts
+from hdpstats.results import ModelFacts, PublicCheck
 from hdpstats.sites import Study
 
 
@@ -75,7 +74,7 @@ class Specification(ABC):
         """Return the maximum-likelihood fit to the public rows as they are, and their number."""
 
     @abstractmethod
-    def check(self, values: FloatArray) -> PublicCheck | None:
+    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:
         """Return how coefficients (p,) discriminate and calibrate on the public rows, where that is defined."""
 
     def custody(self, records: int) -> Custody:

@@ -16,7 +16,7 @@ from typing import final
 import mpmath
 import numpy as np
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLoss
 from hdpstats.solvers.kernels import grid_sum
 from hdpstats.solvers.objective import UNIT, Objective, integer_bits
@@ -151,19 +151,28 @@ class CappedSpells:
 
     def hessians(self, theta: FloatArray, spells: slice) -> FloatArray:
         """Return the Hessian of each weighted loss of a slice of spells (b, D, D)."""
-        e, b = self.A.shape[1], spells.stop - spells.start
-        out = np.zeros((b, self.causes * self.block, self.causes * self.block))
-        squares = (self.A[:, :, None] * self.A[:, None, :]).reshape(len(self.A), e * e)
-        Z, everywhere = self.Z[spells], slice(0, len(self.A))
+        D, everywhere = self.causes * self.block, slice(0, len(self.A))
+        out = np.zeros((spells.stop - spells.start, D, D))
         for cause in range(self.causes):
-            curvature = self.curvature(theta, spells, everywhere, cause)
-            i, j, k = cause * self.block, cause * self.block + e, (cause + 1) * self.block
-            cross = (curvature @ self.A)[:, :, None] * Z[:, None, :]
-            out[:, i:j, i:j] = (curvature @ squares).reshape(b, e, e)
-            out[:, i:j, j:k] = cross
-            out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
-            out[:, j:k, j:k] = curvature.sum(axis=1)[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+            self.add_outer(out, self.curvature(theta, spells, everywhere, cause), spells, everywhere, cause)
         return out
+
+    def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
+        """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
+        A, Z = self.A[intervals], self.Z[spells]
+        b, e = len(Z), A.shape[1]
+        i, j, k = cause * self.block, cause * self.block + e, (cause + 1) * self.block
+        cross = (weights @ A)[:, :, None] * Z[:, None, :]
+        squares = (A[:, :, None] * A[:, None, :]).reshape(len(A), e * e)
+        matrices[:, i:j, i:j] += (weights @ squares).reshape(b, e, e)
+        matrices[:, i:j, j:k] += cross
+        matrices[:, j:k, i:j] += np.swapaxes(cross, 1, 2)
+        matrices[:, j:k, j:k] += weights.sum(axis=1)[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+
+    def take(self, kept: BoolArray) -> "CappedSpells":
+        """Return some of the spells."""
+        rows = {name: getattr(self, name)[kept] for name in ("Z", "entry", "last", "cause", "weights", "offset")}
+        return replace(self, **rows)
 
     def curvature(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return the weighted curvature of a block of spells and intervals for a cause (0-based)."""

@@ -1,0 +1,230 @@
+"""Discrete-time survival analysis on private and public records."""
+
+from collections.abc import Iterable, Sequence
+from typing import Self, final
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import choice, exact, integer, real
+from hdpstats.data.columns import Duration
+from hdpstats.design import baseline as features
+from hdpstats.design.survival import compile_survival
+from hdpstats.mechanisms.options import ObjectivePerturbation, named
+from hdpstats.models.fit import fit_likelihood, fit_private
+from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.models.plan import Plan, plan
+from hdpstats.models.regression import checked_row_norm, declared_column
+from hdpstats.privacy.budget import release_epsilon
+from hdpstats.results import Result
+from hdpstats.sites import Study
+
+MOST_DUMMIES = 100
+"""Interval dummies beyond this number are refused: a private fit could not tell them apart."""
+
+
+@final
+class DiscreteHazard:
+    r"""Discrete-time hazard model: the regression for survival times that a few intervals describe.
+
+    Time is cut into intervals at public points. A person who reaches interval ``s`` has the event in it with
+    probability
+
+    .. math:: p_s = g^{-1}(A_s'\alpha + x'\beta),
+
+    where ``A_s'alpha`` is the baseline, a smooth function of time or one number per interval, and ``g`` is the link.
+    With ``link="cloglog"`` the coefficients are log hazard ratios, those of a proportional hazards model with grouped
+    times (Prentice and Gloeckler 1978); with ``"logit"`` they are log odds ratios of the event in an interval, nearly
+    the same where hazards are small.
+
+    Several kinds of event (`Categorical` with the first level for none) give cause-specific hazards, one set of
+    coefficients per cause.
+
+    Parameters
+    ----------
+    formula
+        ``"Surv(time, event) ~ terms"``. ``Surv(start, stop, event)`` is for late entry, and for covariates that change:
+        then a person has several rows, the study says ``unit=`` and that person is what is protected.
+    data
+        The study.
+    intervals
+        How many intervals of equal length there are up to the schema's horizon, or their public cut points.
+    baseline
+        ``"spline"``: a natural cubic spline in time; ``"dummies"``: one coefficient per interval.
+    df, knots
+        Of the spline: how many coefficients it has, or its knots on [0, 1].
+    link
+        ``"logit"``, ``"cloglog"`` or ``"probit"``.
+    cap
+        The largest cumulated hazard (in fact, sum of caps) that one person can contribute to a private fit, at
+        least 1; chosen from public rows by predicted error, 4 without them. The loss is consistent whatever
+        the cap; a smaller one means less noise and less of long follow-up.
+    weights, offset
+        Columns declared as `Weight` and `Offset`.
+    row_norm
+        A declared bound on the norm of a row whose covariates are scaled to [-1, 1] by their bounds; rows beyond it are
+        weighted down. Only without public rows.
+
+    Raises
+    ------
+    FormulaError, SchemaError, ArgumentError
+        Before anything is charged.
+
+    Notes
+    -----
+    A duration beyond the horizon is censored there; 0 counts as the first interval. A missing private duration takes
+    the schema's `missing`, a missing event counts as none. Rows of one person that overlap are put one after the other,
+    an event ends a person's follow-up, and at most `max_rows_per_unit` rows count (`hdpstats.data.spells`).
+
+    References
+    ----------
+    Nguyen and Hui (2017), Differentially private regression for discrete-time survival analysis. Tutz and Schmid
+    (2016), Modeling Discrete Time-to-Event Data.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), age=hdp.Continuous(20, 90))
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> model = DiscreteHazard("Surv(time, event) ~ age", study, intervals=12, link="cloglog")
+    >>> model.fit_public().params.index.tolist()
+    ['baseline[1]', 'baseline[2]', 'baseline[3]', 'age']
+    """
+
+    def __init__(
+        self,
+        formula: str,
+        data: Study,
+        *,
+        intervals: int | Sequence[float] = 24,
+        baseline: str = "spline",
+        df: int = 3,
+        knots: Sequence[float] | None = None,
+        link: str = "logit",
+        cap: float | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
+        row_norm: float | None = None,
+    ) -> None:
+        if not isinstance(data, Study):
+            raise ArgumentError(f"data must be an hdp.Study, not {type(data).__name__}", argument="data")
+        design = compile_survival(formula, data.schema)
+        duration = data.schema[design.stop]
+        if not isinstance(duration, Duration):
+            raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")
+        if data.unit is not None and design.start is None:
+            raise ArgumentError(
+                "formula must say Surv(start, stop, event) where the study has unit=: people have several rows",
+                argument="formula",
+            )
+        grid = features.grid_of(intervals, duration)
+        kind = choice(baseline, name="baseline", options=("spline", "dummies"))
+        if kind == "dummies" and grid.intervals > MOST_DUMMIES:
+            raise ArgumentError(
+                f"baseline='dummies' is for at most {MOST_DUMMIES} intervals, not {grid.intervals}; use the spline",
+                argument="baseline",
+            )
+        A = features.dummies(grid) if kind == "dummies" else features.spline(grid, df, knots=knots)
+        names = features.dummy_names(grid) if kind == "dummies" else features.spline_names(A.shape[1])
+        self._spec = HazardSpecification(
+            study=data,
+            design=design,
+            link=choice(link, name="link", options=("logit", "cloglog", "probit")),
+            grid=grid,
+            features=A,
+            feature_names=names,
+            weights=declared_column(data.schema, weights, kind="weight", argument="weights"),
+            offset=declared_column(data.schema, offset, kind="offset", argument="offset"),
+            row_norm=checked_row_norm(row_norm, has_public=data.public is not None),
+            total=None if cap is None else real(cap, name="cap", lower=1.0, upper=1000.0),
+        )
+
+    @classmethod
+    def from_formula(cls, formula: str, data: Study, **options: object) -> Self:
+        """Return the model; the same as the constructor, which takes a formula too."""
+        return cls(formula, data, **options)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"<DiscreteHazard: {self._spec.formula}, {self._spec.grid.intervals} intervals, {self._spec.link}>"
+
+    def plan(
+        self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None, se_share: float = 0.0
+    ) -> Plan:
+        """Return predicted standard errors per coefficient and epsilon: from public people, for free.
+
+        Parameters
+        ----------
+        epsilon
+            One or several values.
+        n
+            The number of private people, where the study has none at hand.
+        se_share
+            The share of epsilon that `fit` would be given for a noisy Hessian.
+        """
+        values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
+        if not values:
+            raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
+        epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
+        share = ObjectivePerturbation(se_share=se_share).share
+        return plan(self._spec, epsilons=epsilons, records=self._records(n), share=share)
+
+    def fit(
+        self,
+        epsilon: float,
+        *,
+        delta: float = 0,
+        mechanism: str | ObjectivePerturbation = "auto",
+        se_share: float = 0.0,
+        replicate: int = 1,
+        allow_large_epsilon: bool = False,
+    ) -> Result:
+        """Fit under differential privacy: the only verb that spends.
+
+        The same call again returns the stored release for free; ``replicate=2`` buys an independent one.
+
+        Parameters
+        ----------
+        epsilon
+            What the release may cost each person, from 1e-6 to 50.
+        delta
+            A small probability with which the bound may fail, for mechanisms that use one.
+        mechanism
+            ``"auto"``, a name, or an object of `hdp.mechanisms`.
+        se_share
+            Share of epsilon that buys a noisy Hessian: for standard errors without public people, or for standard
+            errors that do not take the private people to be like the public ones.
+        replicate
+            Number of the draw.
+        allow_large_epsilon
+            Allow more than 50, which protects nobody.
+
+        Raises
+        ------
+        ArgumentError, BudgetError, MechanismError
+            Before anything is charged.
+        SiteError
+            If the site could not complete the release; the budget stays charged.
+        """
+        amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
+        if not 0 <= exact(delta, name="delta") < 1:
+            raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
+        options = named(mechanism)
+        if se_share and options.se_share:
+            raise ArgumentError("se_share must be given once: to fit or to the mechanism", argument="se_share")
+        share = options.share or ObjectivePerturbation(se_share=se_share).share
+        draw = integer(replicate, name="replicate", lower=1, upper=10**9)
+        return fit_private(self._spec, epsilon=amount, share=share, replicate=draw)
+
+    def fit_public(self) -> Result:
+        """Return the ordinary maximum-likelihood fit to the public people alone: no noise, no penalty, no cost.
+
+        It equals R's ``glm`` on person-period rows, which are never formed. Public rows are used as they are, not
+        clipped to the schema's bounds but for the horizon, beyond which everybody is censored; rows with missing values
+        are dropped, as ``glm`` does.
+        """
+        return fit_likelihood(self._spec)
+
+    def _records(self, n: int | None) -> int:
+        if n is not None:
+            return integer(n, name="n", lower=1, upper=10**12)
+        if self._spec.study.site is None:
+            raise ArgumentError("n must be given, the number of private people: the study has none", argument="n")
+        return self._spec.study.site.records
