@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import Logistic
-from hdpstats.solvers import Objective, kernels, minimise
+from hdpstats.solvers import LinearObjective, kernels, minimise
 
 
-def _objective(n: int, D: int) -> Objective:
+def _objective(n: int, D: int) -> LinearObjective:
     rng = np.random.default_rng(1)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, D - 1))])
     y = (rng.random(n) < 0.5).astype(float)
     zero = np.zeros(D)
     ones = np.ones(n)
-    return Objective(
+    return LinearObjective(
         loss=Logistic(), X=X, y=y, weights=ones, offset=0 * ones, ridge=np.full(D, 10.0), centre=zero, linear=zero
     )
 

@@ -1,6 +1,7 @@
 """The density that the audit searches is that of the mechanism that a site runs for the same query."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import PerturbedObjective, perturbed_objective
 from hdpstats.design import geometry
+from hdpstats.losses import BY_NAME, Loss
 from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.queries import ObjectiveQuery
 from tests.support import PUBLIC_ROWS, RECORDS, people, study_of
 
@@ -32,9 +35,10 @@ def query_of(formula: str, public_rows: int, *, share: float = 0.0) -> Objective
 def test_the_constants_are_those_of_a_site(formula: str, public_rows: int, weight: float, share: float) -> None:
     query = query_of(formula, public_rows, share=share)
     mechanism = perturbed_objective(query, largest_weight=weight)
-    constants = objective.calibrate(query, records=RECORDS, largest_weight=weight, largest_offset=3.0)
+    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=3.0)
+    constants = objective.calibrate(query, contrast, records=RECORDS)
     assert (mechanism.rate, mechanism.norm) == (float(constants.noise_rate), constants.sensitivity.norm)
-    assert mechanism.ridge.tolist() == [float(query.ridge)] * query.geometry.dimension
+    assert mechanism.ridge.tolist() == [float(query.ridge)] * query.model.geometry.dimension
     assert tuple(mechanism.centre.tolist()) == query.centre
 
 
@@ -42,8 +46,8 @@ def test_the_constants_are_those_of_a_site(formula: str, public_rows: int, weigh
 def test_rows_have_the_weights_of_a_site(formula: str) -> None:
     query = query_of(formula, PUBLIC_ROWS)
     raw = np.column_stack([np.linspace(-50, 50, 101), np.linspace(400, -400, 101) ** 2])
-    design = np.column_stack([np.ones(101), raw]) if query.geometry.intercept else raw
-    rows = geometry.whiten(query.geometry, design)
+    design = np.column_stack([np.ones(101), raw]) if query.model.geometry.intercept else raw
+    rows = geometry.whiten(query.model.geometry, design)
     found = perturbed_objective(query, largest_weight=2.0).weigh(rows.X)
     np.testing.assert_allclose(found, 2.0 * rows.weights, rtol=1e-12)
     assert found.min() < 0.1
@@ -80,6 +84,13 @@ def test_releases_follow_the_density_and_not_that_of_broken_mechanisms() -> None
         assert p_value(broken, released) < ALPHA
 
 
-def test_a_query_that_the_proof_does_not_cover_is_refused() -> None:
-    with pytest.raises(hdp.MechanismError, match="no loss is called"):
-        perturbed_objective(replace(query_of("y ~ x", 0), loss="absolute"))
+class Uncoupled(Loss):
+    name, lipschitz, smoothness, coupled = "smooth hinge", Fraction(1), Fraction(1, 4), False
+    value = score = curvature = exact_score = mean = lambda self, eta, y: eta
+
+
+def test_a_query_that_the_proof_does_not_cover_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = query_of("y ~ x", 0)
+    monkeypatch.setitem(BY_NAME, "smooth hinge", Uncoupled())
+    with pytest.raises(hdp.MechanismError, match="coupled score and curvature"):
+        perturbed_objective(replace(query, model=replace(query.model, loss="smooth hinge")))

@@ -5,6 +5,7 @@ rows and points. The constants are those of `calibrate`, the ridge and the centr
 hands on, the weights of rows those of `whiten`. Each mutation changes one function of the package and must be found.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,12 +15,13 @@ from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.design import geometry as rows_of_geometry
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import PrivateRows, objective
+from hdpstats.mechanisms import objective, regression
+from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.privacy.event import Ran
 from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.queries import Geometry, ObjectiveQuery
+from hdpstats.queries import Geometry, ObjectiveQuery, RegressionModel
 from hdpstats.queries.geometry import Source
-from hdpstats.solvers import Objective
+from hdpstats.solvers import LinearObjective
 
 FREE, CHEAP, DEAR = 8.01, 4.0, 1.0
 """Ridges over beta / epsilon: the determinant is free, costs little, costs much."""
@@ -50,9 +52,7 @@ def make_query(
         source=Source.PUBLIC_ROWS,
     )
     return ObjectiveQuery(
-        formula="y ~ x",
-        loss="logistic",
-        geometry=public,
+        model=RegressionModel(formula="y ~ x", loss="logistic", geometry=public),
         centre=(centre,) * (slopes + intercept),
         ridge=Fraction(ridge * weight * leverage / 4.0 / (0.999 * float(epsilon))),
         epsilon=epsilon,
@@ -61,13 +61,19 @@ def make_query(
     )
 
 
-def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Objective:
-    """Return the problem that `solve` gives to the solver."""
-    seen: list[Objective] = []
-    D = query.geometry.dimension
-    rows = PrivateRows(X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1))
+def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> objective.Calibration:
+    """Return the constants that a site fixes where case weights are declared to be at most ``weight``."""
+    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=0.0)
+    return objective.calibrate(query, contrast, records=3)
 
-    def spy(problem: Objective, *, start: np.ndarray) -> object:
+
+def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> LinearObjective:
+    """Return the problem that `solve` gives to the solver."""
+    seen: list[LinearObjective] = []
+    D = query.model.dimension
+    rows = RegressionPeople(loss=Logistic(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1))
+
+    def spy(problem: LinearObjective, *, start: np.ndarray) -> object:
         seen.append(problem)
         return minimise(problem, start=start)
 
@@ -81,18 +87,18 @@ def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Obj
 def mechanism_of(query: ObjectiveQuery, *, weight: float = 1.0, assumed: float | None = None) -> PerturbedObjective:
     """Return the density of the mechanism that the package would run; ``assumed`` is the weight that it is told."""
     told = weight if assumed is None else assumed
-    calibration = objective.calibrate(query, records=3, largest_weight=told, largest_offset=0.0)
+    calibration = calibrate(query, weight=told)
     problem = problem_of(query, calibration)
-    slopes, intercept = len(query.geometry.location), query.geometry.intercept
+    slopes, intercept = len(query.model.geometry.location), query.model.geometry.intercept
 
     def weigh(X: np.ndarray) -> np.ndarray:
         # The intercept's column is replaced by whiten: what comes in is a row of the design.
-        whitened = rows_of_geometry.whiten(query.geometry, X)
+        whitened = rows_of_geometry.whiten(query.model.geometry, X)
         assert whitened.X.shape == (len(X), slopes + intercept)
         return weight * whitened.weights
 
     return PerturbedObjective(
-        loss=calibration.loss,
+        loss=problem.loss,
         ridge=problem.ridge,
         centre=problem.centre,
         rate=float(calibration.noise_rate),
@@ -103,7 +109,7 @@ def mechanism_of(query: ObjectiveQuery, *, weight: float = 1.0, assumed: float |
 
 def promised(query: ObjectiveQuery) -> float:
     """Return the epsilon of the event that the search attacks."""
-    calibration = objective.calibrate(query, records=3, largest_weight=1.0, largest_offset=0.0)
+    calibration = calibrate(query)
     [event] = [each for each in calibration.events if each.ran is Ran.OBJECTIVE]
     assert event.epsilon < query.epsilon
     return float(event.epsilon)
@@ -111,8 +117,8 @@ def promised(query: ObjectiveQuery) -> float:
 
 def worst(query: ObjectiveQuery, mechanism: PerturbedObjective) -> float:
     """Return the largest loss found, with near and far rows and 0 to 2 shared rows."""
-    near, far = 2.0 * query.geometry.radius, 30.0 * query.geometry.radius
-    intercept = query.geometry.intercept
+    near, far = 2.0 * query.model.geometry.radius, 30.0 * query.model.geometry.radius
+    intercept = query.model.geometry.intercept
     places = [(0, near), (1, near), (1, far), (2, far)]
     found = [worst_neighbours(mechanism, others=k, reach=r, intercept=intercept) for k, r in places]
     for pair in found:
@@ -169,8 +175,8 @@ def test_where_the_bound_is_tight_the_search_reaches_it(regime: dict[str, object
 
 
 def test_the_search_finds_a_doubled_noise_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = objective._noise_rate
-    monkeypatch.setattr(objective, "_noise_rate", lambda *args, **kwargs: 2 * right(*args, **kwargs))
+    right = RegressionContrast.noise_rate
+    monkeypatch.setattr(RegressionContrast, "noise_rate", lambda *args, **kwargs: 2 * right(*args, **kwargs))
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > 1.9 * promised(query)
 
@@ -180,18 +186,18 @@ def test_the_search_finds_a_norm_that_forgets_the_intercept(
     radius: float, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # K(b) = ||b|| / R: one record's gradient (1, z) then has size sqrt(1 + R^2) / R, not 1.
-    monkeypatch.setattr(objective, "CylinderNorm", BallNorm)
+    monkeypatch.setattr(regression, "CylinderNorm", BallNorm)
     query = make_query(radius=radius, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > factor * promised(query)
 
 
 def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unpenalised(**fields: object) -> Objective:
+    def unpenalised(**fields: object) -> LinearObjective:
         ridge = np.array(fields.pop("ridge"))
         ridge[0] = 1e-9
-        return Objective(ridge=ridge, **fields)
+        return LinearObjective(ridge=ridge, **fields)
 
-    monkeypatch.setattr(objective, "Objective", unpenalised)
+    monkeypatch.setattr(regression, "LinearObjective", unpenalised)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > 5.0 * promised(query)
 
@@ -217,26 +223,24 @@ def test_the_search_finds_case_weights_left_out() -> None:
 
 
 def test_the_search_finds_case_weights_left_out_of_the_hessian_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = objective._curvature_ratio
-    monkeypatch.setattr(
-        objective, "_curvature_ratio", lambda *args, half, ridge: right(*args, half=Fraction(1), ridge=ridge)
-    )
+    right = RegressionContrast.trace.fget
+    monkeypatch.setattr(RegressionContrast, "trace", property(lambda self: right(replace(self, largest_weight=1.0))))
     # The ridge makes the determinant free for weights of 1; they are up to 3.
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=FREE, weight=1.0)
     assert worst(query, mechanism_of(query, weight=3.0)) > 1.03 * promised(query)
 
 
 def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(loss: Logistic, public: Geometry, *, half: Fraction, ridge: Fraction) -> Fraction:
-        return loss.smoothness * half * Fraction(public.leverage - 1.0) / ridge
+    def short(contrast: RegressionContrast) -> Fraction:
+        return contrast.loss.smoothness * contrast.half * Fraction(contrast.model.geometry.leverage - 1.0)
 
-    monkeypatch.setattr(objective, "_curvature_ratio", short)
+    monkeypatch.setattr(RegressionContrast, "trace", property(short))
     query = make_query(radius=0.5, epsilon=Fraction(1), ridge=FREE / 3.0)
     assert worst(query, mechanism_of(query)) > 1.02 * promised(query)
 
 
 def test_the_search_finds_a_determinant_that_is_not_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "coupled_noise_epsilon", lambda epsilon, ratio: epsilon)
+    monkeypatch.setattr(regression, "coupled_noise_epsilon", lambda epsilon, ratio, relation: epsilon)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=DEAR)
     assert worst(query, mechanism_of(query)) > 1.2 * promised(query)
 
@@ -257,24 +261,24 @@ def corner_rows(radius: float, slopes: int) -> np.ndarray:
 @pytest.mark.parametrize("slopes", [1, 4])
 def test_one_record_s_gradient_and_leverage_keep_their_bounds(radius: float, slopes: int, intercept: bool) -> None:
     query = make_query(radius=radius, epsilon=Fraction(1), ridge=FREE, slopes=slopes, intercept=intercept, weight=3.0)
-    calibration = objective.calibrate(query, records=1, largest_weight=3.0, largest_offset=0.0)
+    calibration = calibrate(query, weight=3.0)
     X = corner_rows(radius, slopes)
-    rows = rows_of_geometry.whiten(query.geometry, X if intercept else X[:, 1:])
+    rows = rows_of_geometry.whiten(query.model.geometry, X if intercept else X[:, 1:])
     weights = 3.0 * rows.weights
     halfwidth = float(calibration.sensitivity.value / 2)
     sizes = k_norm(weights[:, None] * rows.X, calibration.sensitivity.norm)
     assert np.all(sizes <= halfwidth)
     assert np.max(sizes) >= halfwidth * (1.0 - 1e-9)
     leverages = weights * np.sum(rows.X**2, axis=1)
-    assert np.all(leverages <= 3.0 * query.geometry.leverage * (1.0 + 2.0**-40))
-    assert np.max(leverages) >= 3.0 * query.geometry.leverage * (1.0 - 1e-5)
+    assert np.all(leverages <= 3.0 * query.model.geometry.leverage * (1.0 + 2.0**-40))
+    assert np.max(leverages) >= 3.0 * query.model.geometry.leverage * (1.0 - 1e-5)
     assert np.all((rows.weights > 0) & (rows.weights <= 1))
 
 
 def test_the_ball_norm_does_not_bound_a_gradient_with_an_intercept() -> None:
     query = make_query(radius=1.0, epsilon=Fraction(1), ridge=FREE)
     X = corner_rows(1.0, 1)
-    rows = rows_of_geometry.whiten(query.geometry, X)
+    rows = rows_of_geometry.whiten(query.model.geometry, X)
     sizes = k_norm(rows.weights[:, None] * rows.X, BallNorm(radius=Fraction(1)))
     assert np.max(sizes) == pytest.approx(np.sqrt(2.0), rel=1e-6)
 
@@ -282,14 +286,14 @@ def test_the_ball_norm_does_not_bound_a_gradient_with_an_intercept() -> None:
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])
 def test_determinants_of_neighbours_keep_their_bound(intercept: bool) -> None:
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=1.0, slopes=2, intercept=intercept)
-    half = Fraction(1) * objective.ROUNDING
-    r = float(objective._curvature_ratio(Logistic(), query.geometry, half=half, ridge=query.ridge))
-    D, ridge = query.geometry.dimension, float(query.ridge)
+    contrast = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    r = float(contrast.trace / query.ridge)
+    D, ridge = query.model.dimension, float(query.ridge)
     rng = np.random.default_rng(2)
     largest = 0.0
     for case in range(2000):
         X = np.column_stack([np.ones(5), rng.standard_normal((5, 2)) * rng.choice([0.5, 2.0, 20.0])])
-        rows = rows_of_geometry.whiten(query.geometry, X if intercept else X[:, 1:])
+        rows = rows_of_geometry.whiten(query.model.geometry, X if intercept else X[:, 1:])
         p = rng.uniform(size=5) if case % 2 else np.full(5, 0.5)
         counts = np.array([1.0, 1.0, *(rng.choice([0.0, 1.0, 100.0], 3))])
         each = [
