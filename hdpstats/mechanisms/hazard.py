@@ -19,7 +19,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.columns import Categorical
-from hdpstats.data.spells import Spells, spells
+from hdpstats.data.spells import spells_of
 from hdpstats.data.table import AdmittedTable
 from hdpstats.design.geometry import whiten
 from hdpstats.design.survival import SurvivalDesign, compile_survival
@@ -212,7 +212,10 @@ class HazardContrast(Contrast):
 
     def people(self, table: AdmittedTable) -> HazardPeople:
         """Return the spells of an admitted table, capped and weighted."""
-        found = self._spells(table)
+        design, grid = self.design, self.model.grid
+        found = spells_of(
+            table, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=self.most_rows
+        )
         rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
         weights, offset = self.model.weights, self.model.offset
         case = table.numeric[weights] if weights is not None else np.ones(table.rows)
@@ -232,18 +235,6 @@ class HazardContrast(Contrast):
             total=self.model.cap.total,
         )
         return HazardPeople(spells=whole.ended(found.person), person=found.person, number=found.people)
-
-    def _spells(self, table: AdmittedTable) -> Spells:
-        design, event = self.design, self.design.event
-        return spells(
-            start=None if design.start is None else table.numeric[design.start],
-            stop=table.numeric[design.stop],
-            beyond=table.beyond[design.stop],
-            event=table.codes[event] if event in table.codes else table.numeric[event],
-            person=table.persons,
-            grid=self.model.grid,
-            most_rows=self.most_rows,
-        )
 
 
 def hazard_contrast(model: HazardModel, custody: Custody) -> HazardContrast:
