@@ -148,11 +148,11 @@ class _Parts:
 
     @classmethod
     def of(cls, model: Coefficients, X: FloatArray, offset: FloatArray) -> "_Parts":
-        """Evaluate a model; separately fitted hazards that add up to more than 1 are taken to leave nobody."""
+        """Evaluate a model; separately fitted hazards that add up to 1 or more leave nobody, and are without limits."""
         p, rest, slope = inverse_link(model.link, _predictor(model, X, offset))
         survive = np.maximum(rest[:, :, 0] - p[:, :, 1:].sum(axis=2), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            weights = slope / survive[:, :, None]
+            weights = np.where(survive[:, :, None] > 0.0, slope / survive[:, :, None], np.nan)
             log_survival = np.pad(np.cumsum(np.log(survive), axis=1), ((0, 0), (1, 0)))
         return cls(hazard=p, slope=slope, weights=weights, log_survival=log_survival)
 
@@ -178,8 +178,8 @@ def _accumulate(weights: FloatArray, features: FloatArray, X: FloatArray, places
 
 def _variance(gradient: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return the variances (n, T) of what has a gradient (n, T, K, e + p)."""
-    flat = gradient.reshape(*gradient.shape[:2], -1)
-    with np.errstate(invalid="ignore"):
+    flat = gradient.reshape(*gradient.shape[:2], len(covariance))
+    with np.errstate(invalid="ignore", over="ignore"):
         squares: FloatArray = ((flat @ covariance) * flat).sum(axis=2)
         return np.maximum(squares, 0.0)
 

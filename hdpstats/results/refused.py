@@ -6,7 +6,7 @@ from types import MappingProxyType
 _GROUPS = (
     (
         "fittedvalues predicted resid wresid influence hat_matrix_diag outlier_test get_influence get_prediction "
-        "score_obs llf_obs endog exog",
+        "score_obs llf_obs endog exog martingale_residuals schoenfeld_residuals score_residuals durations",
         "it holds one number per person, and no noise of a sensible size would hide a person in it",
         "predict(frame) gives predictions for public rows; conf_int() and summary() speak of the error",
     ),
@@ -36,12 +36,27 @@ _GROUPS = (
         "it needs another pass over the private rows",
         "cov_params() is cov_sampling + cov_privacy, from the release and public rows alone",
     ),
+    (
+        "concordance concordance_index concordance_index_ brier_score",
+        "it compares predictions with the outcomes of private rows",
+        "public_check says it for the public rows; model.evaluate(result, epsilon=...) buys it for the private ones",
+    ),
+    (
+        "basehaz baseline_hazard_ baseline_survival_ baseline_cumulative_hazard baseline_cumulative_hazard_",
+        "it is a step function with a jump at the time of every private event",
+        "baseline_hazard() and predict_survival(frame) give hazards and survival by interval, from the coefficients",
+    ),
 )
+_ELSEWHERE = {
+    **dict.fromkeys(_GROUPS[-2][0].split(), "see public_check"),
+    **dict.fromkeys(_GROUPS[-1][0].split(), "ask baseline_hazard() or predict_survival(frame)"),
+}
+"""What a fit to public rows has instead, where that is not another program."""
 
 REFUSED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {name: (reason, instead) for names, reason, instead in _GROUPS for name in names.split()}
 )
-"""Names that statsmodels' results have, each with the reason and the remedy."""
+"""Names that results of statsmodels, lifelines or R have, each with the reason and the remedy."""
 
 
 def explain(name: str, *, public: bool) -> str:
@@ -65,6 +80,7 @@ def explain(name: str, *, public: bool) -> str:
     if key not in REFUSED:
         return f"'Result' object has no attribute {name!r}"
     if public:
-        return f"a Result has no {name!r}: it holds no rows; for this, fit statsmodels to the public rows"
+        instead = _ELSEWHERE.get(key, "fit statsmodels to the public rows")
+        return f"a Result has no {name!r}: it holds no rows; for this, {instead}"
     reason, instead = REFUSED[key]
     return f"a differentially private result has no {name!r}: {reason}. Instead: {instead}."

@@ -1,11 +1,12 @@
 """Results made by hand: fixed numbers, no fit, no noise."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from hdpstats.data.columns import Binary, Categorical, Continuous, Offset
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.data.schema import Schema
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.privacy.event import PrivacyEvent, Ran
@@ -14,7 +15,8 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Geometry, LedgerEntry, ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.geometry import Source
 from hdpstats.queries.model import RegressionModel
-from hdpstats.results import ModelFacts, Result
+from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.results import HazardFacts, ModelFacts, Result
 
 FORMULA = "event3 ~ age + size + log1p(nodes)"
 TERMS = ("Intercept", "age", "size[T.20-50]", "size[T.>50]", "log1p(nodes)")
@@ -41,6 +43,70 @@ def make_estimate(label, values, sampling_sd, privacy_sd, *, law=False, note=Non
         privacy=np.diag(np.square(privacy_sd)),
         law=ErrorLaw(levels=np.array([0.0, 0.6, 0.95, 0.999]), quantiles=ends) if law else None,
         note=note,
+    )
+
+
+def make_hazard_schema():
+    return Schema(
+        age=Continuous(20, 90),
+        size=Categorical(["<=20", "20-50", ">50"]),
+        hormon=Binary(),
+        time=Duration(10, unit="years"),
+        entry=Duration(10, unit="years", missing=0),
+        event=Binary(),
+        cause=Categorical(["none", "relapse", "death"]),
+        w=Weight(max=5),
+        o=Offset(-2, 2),
+    )
+
+
+def make_hazard(link="cloglog", causes=("event",), *, noise=0.0, **changes):
+    """Return a hazard model of known numbers: 4 intervals that end at 1, 2.5, 4 and 10 years, e = 2, p = 3."""
+    event = "event" if len(causes) == 1 else "cause"
+    own = ("baseline[1]", "baseline[2]", "age", "size[T.20-50]", "size[T.>50]")
+    values = np.array([[-2.5, 1.0, 0.02, 0.3, 0.7], [-3.5, 2.0, 0.01, -0.2, 0.1]])[: len(causes)].ravel()
+    factor = np.random.default_rng(7).normal(size=(values.size, values.size)) * 0.1
+    scale = np.tile([1.0, 1.0, 0.02, 1.0, 1.0], len(causes))
+    sampling = np.outer(scale, scale) * (factor @ factor.T)
+    hazard = HazardFacts(
+        link=link,
+        grid=TimeGrid((1.0, 2.5, 4.0, 10.0)),
+        unit_of_time="years",
+        start=None,
+        stop="time",
+        event=event,
+        causes=causes,
+        baseline=((1.0, 0.1), (1.0, 0.4), (1.0, 0.3), (1.0, -0.6)),
+        baseline_names=own[:2],
+        cap=None,
+    )
+    facts = ModelFacts(
+        model="DiscreteHazard",
+        formula=f"Surv(time, {event}) ~ age + size",
+        response=f"Surv(time, {event})",
+        method="maximum likelihood on public rows",
+        records=None,
+        public_rows=686,
+        weights=None,
+        offset=changes.pop("offset", None),
+        loss=None,
+        exponentiated={"logit": "odds ratio", "cloglog": "hazard ratio", "probit": "exponential"}[link],
+        hazard=replace(hazard, **changes),
+    )
+    terms = own if len(causes) == 1 else tuple(f"{cause}: {name}" for cause in causes for name in own)
+    estimate = Estimate(
+        label="maximum likelihood", terms=terms, values=values, sampling=sampling, privacy=noise * sampling
+    )
+    return Result(
+        facts=facts,
+        schema=make_hazard_schema(),
+        estimate=estimate,
+        public_only=None,
+        private_only=None,
+        pooled=None,
+        query=None,
+        release=None,
+        guarantee=None,
     )
 
 
@@ -177,3 +243,9 @@ def silent_result(result):
         release=result.release,
         guarantee=result.guarantee,
     )
+
+
+@pytest.fixture
+def hazard():
+    """How to make a hazard result by hand."""
+    return make_hazard
