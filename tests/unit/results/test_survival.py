@@ -1,0 +1,339 @@
+"""Hazards, survival and incidence agree with plain loops, and their bands with finite differences."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtri
+from scipy.stats import norm
+
+from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats.results import survival
+from hdpstats.results.survival import Fitted
+
+LINKS = ("logit", "cloglog", "probit")
+CAUSES = [("event",), ("relapse", "death")]
+CUTS = np.array([1.0, 2.5, 4.0, 10.0])
+Z = -float(ndtri(0.025))
+
+
+def frame():
+    return pd.DataFrame(
+        {"age": [30.0, 55.0, 85.0], "size": ["<=20", ">50", "20-50"], "o": [0.0, 0.5, -1.0]}, index=["a", "b", "c"]
+    )
+
+
+def probability(link, eta):
+    """The inverse link of one number."""
+    if link == "logit":
+        return 1.0 / (1.0 + math.exp(-eta))
+    return 1.0 - math.exp(-math.exp(eta)) if link == "cloglog" else float(norm.cdf(eta))
+
+
+def by_hand(result, theta, row):
+    """Hazards (q, K), survival (q,) and incidence (q, K) of one row of the frame, by loops over definitions."""
+    hazard = result.facts.hazard
+    x = [row["age"], float(row["size"] == "20-50"), float(row["size"] == ">50")]
+    offset = row["o"] if result.facts.offset else 0.0
+    own = theta.reshape(len(hazard.causes), -1)
+    p = np.array(
+        [
+            [probability(hazard.link, float(np.dot(part, [*features, *x])) + offset) for part in own]
+            for features in hazard.baseline
+        ]
+    )
+    alive, S, F, found = 1.0, [], [], np.zeros(len(own))
+    for hazards in p:
+        found = found + alive * hazards
+        alive *= 1.0 - hazards.sum()
+        S.append(alive)
+        F.append(found)
+    return p, np.array(S), np.array(F)
+
+
+def gradient(curve, theta):
+    """Central differences of an array-valued function of the coefficients."""
+    step = 1e-5
+    return np.stack([(curve(theta + step * e) - curve(theta - step * e)) / (2 * step) for e in np.eye(len(theta))])
+
+
+def error(result, curve):
+    g = gradient(curve, result.estimate.values)
+    return np.sqrt(np.einsum("i...,ij,j...->...", g, result.cov_params().to_numpy(), g))
+
+
+def of_row(table, label):
+    return table[table["row"] == label].drop(columns="row").reset_index(drop=True)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("causes", CAUSES)
+@pytest.mark.parametrize("offset", [None, "o"])
+def test_hazards_survival_and_incidence_are_their_definitions(hazard, link, causes, offset):
+    result = hazard(link, causes, offset=offset)
+    hazards = result.predict_hazard(frame())
+    curves = result.predict_survival(frame(), ci=False)
+    incidences = result.predict_incidence(frame(), ci=False)
+    for label, row in frame().iterrows():
+        p, S, F = by_hand(result, result.estimate.values, row)
+        np.testing.assert_allclose(of_row(hazards, label)["hazard"], p.T.ravel(), rtol=1e-12)
+        np.testing.assert_allclose(of_row(curves, label)["survival"], [1.0, *S], rtol=1e-12)
+        shown = of_row(incidences, label)["incidence"].to_numpy().reshape(len(causes), -1)
+        np.testing.assert_allclose(shown, np.column_stack([np.zeros(len(causes)), F.T]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("causes", CAUSES)
+def test_bands_of_survival_are_the_delta_method_with_finite_differences(hazard, link, causes):
+    result = hazard(link, causes, noise=0.5)
+    table = result.predict_survival(frame(), CUTS)
+    for label, row in frame().iterrows():
+        S = by_hand(result, result.estimate.values, row)[1]
+        se = error(result, lambda theta, row=row: np.log(-np.log(by_hand(result, theta, row)[1])))
+        shown = of_row(table, label)
+        np.testing.assert_allclose(shown["conf_low"], S ** np.exp(Z * se), rtol=1e-5)
+        np.testing.assert_allclose(shown["conf_high"], S ** np.exp(-Z * se), rtol=1e-5)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("causes", CAUSES)
+def test_bands_of_incidence_are_the_delta_method_with_finite_differences(hazard, link, causes):
+    result = hazard(link, causes, noise=0.5)
+    table = result.predict_incidence(frame(), CUTS, alpha=0.2)
+    z = -float(ndtri(0.1))
+    for label, row in frame().iterrows():
+        F = by_hand(result, result.estimate.values, row)[2]
+        se = error(result, lambda theta, row=row: np.log(-np.log(1.0 - by_hand(result, theta, row)[2])))
+        shown = of_row(table, label)
+        np.testing.assert_allclose(shown["conf_low"], (1.0 - (1.0 - F) ** np.exp(-z * se)).T.ravel(), rtol=1e-5)
+        np.testing.assert_allclose(shown["conf_high"], (1.0 - (1.0 - F) ** np.exp(z * se)).T.ravel(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("causes", CAUSES)
+def test_limits_of_hazards_are_those_of_the_linear_predictor(hazard, link, causes):
+    result = hazard(link, causes, noise=0.5)
+    table = result.predict_hazard(frame(), ci=True)
+    quantile = {"logit": lambda p: np.log(p / (1 - p)), "cloglog": lambda p: np.log(-np.log1p(-p)), "probit": norm.ppf}
+    eta = {name: quantile[link](table[name].to_numpy()) for name in ("hazard", "conf_low", "conf_high")}
+    se = np.concatenate(
+        [
+            error(result, lambda theta, row=row: quantile[link](by_hand(result, theta, row)[0])).T.ravel()
+            for _, row in frame().iterrows()
+        ]
+    )
+    np.testing.assert_allclose(eta["hazard"] - eta["conf_low"], Z * se, rtol=1e-5)
+    np.testing.assert_allclose(eta["conf_high"] - eta["hazard"], Z * se, rtol=1e-5)
+
+
+def test_privacy_noise_widens_the_bands(hazard):
+    quiet, noisy = (hazard(noise=noise).predict_survival(frame(), 4.0) for noise in (0.0, 3.0))
+    assert (noisy["conf_low"] < quiet["conf_low"]).all()
+    assert (noisy["conf_high"] > quiet["conf_high"]).all()
+    assert (noisy["survival"] == quiet["survival"]).all()
+
+
+def test_incidences_and_survival_add_up_to_one(hazard):
+    result = hazard("logit", ("relapse", "death"))
+    F = result.predict_incidence(frame(), ci=False).groupby(["row", "time"])["incidence"].sum()
+    S = result.predict_survival(frame(), ci=False).set_index(["row", "time"])["survival"]
+    np.testing.assert_allclose(F + S, 1.0, rtol=1e-14)
+
+
+def test_with_one_cause_incidence_is_one_minus_survival_with_its_limits(hazard):
+    result = hazard("probit", noise=0.2)
+    F, S = result.predict_incidence(frame()), result.predict_survival(frame())
+    assert "cause" not in F
+    np.testing.assert_allclose(F["incidence"], 1.0 - S["survival"], atol=1e-15)
+    np.testing.assert_allclose(F["conf_low"], 1.0 - S["conf_high"], atol=1e-12)
+    np.testing.assert_allclose(F["conf_high"], 1.0 - S["conf_low"], atol=1e-12)
+
+
+def test_survival_falls_when_an_interval_has_ended(hazard):
+    result = hazard()
+    times = [0.0, 0.99, 1.0, 2.4999, 2.5, 3.99, 4.0, 9.99, 10.0]
+    S = result.predict_survival(frame().iloc[[0]], times, ci=False)["survival"].to_numpy()
+    steps = result.predict_survival(frame().iloc[[0]], ci=False)["survival"].to_numpy()
+    np.testing.assert_array_equal(S, steps[[0, 0, 1, 1, 2, 2, 3, 3, 4]])
+    assert S[0] == 1.0
+
+
+def test_times_may_be_one_number_and_come_in_any_order(hazard):
+    result = hazard()
+    some = result.predict_survival(frame(), [4.0, 1.0, 4.0])
+    assert some["time"].tolist() == [4.0, 1.0, 4.0] * 3
+    assert some["row"].tolist() == [label for label in "abc" for _ in range(3)]
+    one = result.predict_survival(frame(), 1.0)
+    np.testing.assert_array_equal(one["survival"], some["survival"][1::3])
+    assert len(result.predict_survival(frame(), [])) == 0
+
+
+@pytest.mark.parametrize("times", [10.001, -1, [1, np.nan], "1", [None], True])
+def test_other_times_are_refused(hazard, times):
+    with pytest.raises(ArgumentError, match="times"):
+        hazard().predict_survival(frame(), times)
+
+
+def test_the_limit_at_time_zero_is_certain(hazard):
+    first = hazard().predict_survival(frame(), 0.0)
+    assert (first[["survival", "conf_low", "conf_high"]] == 1.0).all(axis=None)
+
+
+def test_the_baseline_hazard_is_where_covariates_are_zero(hazard):
+    result = hazard("logit", ("relapse", "death"))
+    table = result.baseline_hazard()
+    assert list(table) == ["interval", "start", "stop", "cause", "hazard", "conf_low", "conf_high"]
+    A = result.facts.hazard.features
+    for cause, alpha in (("relapse", [-2.5, 1.0]), ("death", [-3.5, 2.0])):
+        part = table[table["cause"] == cause]
+        np.testing.assert_allclose(part["hazard"], [probability("logit", eta) for eta in A @ alpha])
+        assert part["stop"].tolist() == CUTS.tolist()
+        assert part["start"].tolist() == [0.0, *CUTS[:-1]]
+        assert part["interval"].tolist() == [1, 2, 3, 4]
+
+
+def test_the_baseline_hazard_may_be_asked_for_elsewhere(hazard):
+    result = hazard(offset="o")
+    at = frame().loc[["b"]]
+    expected = of_row(result.predict_hazard(at, ci=True), "b")
+    pd.testing.assert_frame_equal(result.baseline_hazard(at=at), expected)
+    with pytest.raises(ArgumentError, match="one row"):
+        result.baseline_hazard(at=frame())
+
+
+def test_the_median_is_where_curve_and_limits_cross_one_half(hazard):
+    result = hazard()
+    S = result.predict_survival(frame(), CUTS)
+    found = result.predict_median(frame())
+    assert list(found.index) == ["a", "b", "c"]
+    for label in found.index:
+        part = of_row(S, label)
+        for name, curve in (("median", "survival"), ("conf_low", "conf_low"), ("conf_high", "conf_high")):
+            below = CUTS[part[curve].to_numpy() <= 0.5]
+            assert found.loc[label, name] == (below[0] if len(below) else np.inf)
+    assert np.isfinite(found["median"]).any()
+    assert np.isinf(found["conf_high"]).any()
+
+
+def test_missing_rows_are_kept_as_missing(hazard):
+    result = hazard()
+    holes = frame().astype({"size": object})
+    holes.loc["b", "age"] = np.nan
+    whole = result.predict_survival(frame(), [1, 10])
+    found = result.predict_survival(holes, [1, 10])
+    assert found[found["row"] == "b"][["survival", "conf_low", "conf_high"]].isna().all(axis=None)
+    pd.testing.assert_frame_equal(found[found["row"] != "b"], whole[whole["row"] != "b"])
+    assert result.predict_median(holes).loc["b"].isna().all()
+    assert result.predict_hazard(holes)["hazard"].isna().sum() == 4
+
+
+def test_an_empty_frame_has_no_curves(hazard):
+    result = hazard()
+    assert len(result.predict_survival(frame().iloc[:0])) == 0
+    assert list(result.predict_hazard(frame().iloc[:0], ci=True))[-3:] == ["hazard", "conf_low", "conf_high"]
+
+
+def test_rows_do_not_depend_on_how_many_come_together(hazard, monkeypatch):
+    result = hazard("logit", ("relapse", "death"))
+    whole = [result.predict_survival(frame()), result.predict_incidence(frame()), result.predict_hazard(frame(), True)]
+    monkeypatch.setattr(survival, "_BLOCK", 1)
+    one_by_one = [
+        result.predict_survival(frame()),
+        result.predict_incidence(frame()),
+        result.predict_hazard(frame(), True),
+    ]
+    for a, b in zip(whole, one_by_one, strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=False, rtol=1e-13)
+
+
+def test_limits_are_missing_where_standard_errors_are(hazard):
+    result = hazard()
+    unknown = np.full_like(result.estimate.sampling, np.nan)
+    silent = replace(result, estimate=replace(result.estimate, sampling=unknown))
+    for table, value in (
+        (silent.predict_survival(frame(), CUTS), "survival"),
+        (silent.predict_incidence(frame(), CUTS), "incidence"),
+        (silent.baseline_hazard(), "hazard"),
+    ):
+        assert table[value].notna().all()
+        assert table[["conf_low", "conf_high"]].isna().all(axis=None)
+    median = silent.predict_median(frame())
+    assert median["median"].notna().all()
+    assert median[["conf_low", "conf_high"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("causes", CAUSES)
+@pytest.mark.parametrize("shift", [-800.0, -40.0, 40.0, 800.0])
+def test_extreme_coefficients_give_probabilities_and_no_warning(hazard, link, causes, shift):
+    result = hazard(link, causes)
+    values = result.estimate.values.copy()
+    values[0] += shift
+    extreme = replace(result, estimate=replace(result.estimate, values=values))
+    for table, value in (
+        (extreme.predict_survival(frame()), "survival"),
+        (extreme.predict_incidence(frame()), "incidence"),
+        (extreme.predict_hazard(frame(), ci=True), "hazard"),
+    ):
+        assert table[value].between(0.0, 1.0).all()
+        known = table[["conf_low", "conf_high"]].dropna()
+        assert known.stack().between(0.0, 1.0).all()
+
+
+def test_hazards_of_separate_fits_that_exceed_one_leave_nobody(hazard):
+    result = hazard("logit", ("relapse", "death"))
+    values = result.estimate.values.copy()
+    values[[0, 5]] += 5.0
+    certain = replace(result, estimate=replace(result.estimate, values=values))
+    assert (certain.predict_survival(frame(), 10.0, ci=False)["survival"] == 0.0).all()
+
+
+def test_the_typical_covariates_are_those_of_the_facts(hazard):
+    typical, zero = (hazard(typical=values) for values in ((55.0, 0.0, 1.0), None))
+    rows = (frame().loc[["b"]], pd.DataFrame({"age": [0.0], "size": ["<=20"]}))
+    for result, row in zip((typical, zero), rows, strict=True):
+        fit = Fitted(facts=result.facts, schema=result.schema, estimate=result.estimate)
+        curve = survival.open_curves(fit, None).survival(CUTS, alpha=None)
+        np.testing.assert_allclose(curve.value[0], result.predict_survival(row, CUTS)["survival"])
+
+
+def test_only_hazard_models_have_curves(public_result):
+    for ask in (
+        lambda: public_result.predict_survival(frame()),
+        lambda: public_result.predict_hazard(frame()),
+        public_result.baseline_hazard,
+        public_result.plot_survival,
+        public_result.plot_hazard,
+    ):
+        with pytest.raises(ArgumentError, match=r"this is a Logit model: use predict"):
+            ask()
+
+
+def test_predict_says_what_to_ask_of_a_hazard_model(hazard):
+    with pytest.raises(ArgumentError, match="predict_survival"):
+        hazard().predict(frame())
+
+
+def test_frames_and_levels_are_checked_as_in_predict(hazard):
+    result = hazard(offset="o")
+    with pytest.raises(ArgumentError, match="DataFrame"):
+        result.predict_survival([1])
+    with pytest.raises(SchemaError, match="'o'"):
+        result.predict_survival(frame().drop(columns="o"))
+    with pytest.raises(SchemaError, match="not a declared level"):
+        result.predict_median(frame().assign(size="huge"))
+    for call in (result.predict_survival, result.predict_incidence, result.predict_median):
+        with pytest.raises(ArgumentError, match="alpha"):
+            call(frame(), alpha=2.0)
+
+
+def test_coefficients_that_are_not_identified_are_named(hazard):
+    result = hazard()
+    values = result.estimate.values.copy()
+    values[4] = np.nan
+    unknown = replace(result, estimate=replace(result.estimate, values=values))
+    for ask in (lambda: unknown.predict_survival(frame()), unknown.baseline_hazard):
+        with pytest.raises(ArgumentError, match=r"do not identify size\[T.>50\]"):
+            ask()
