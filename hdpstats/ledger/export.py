@@ -70,8 +70,9 @@ def account_table(balance: Balance) -> str:
     lines = [f"{name:<9} {decimal(row.epsilon):>12} {decimal(row.delta):>12}" for name, row in rows.items()]
     if balance.gaussian is not None:
         mu, used = math.sqrt(balance.charged.mu_squared), decimal(balance.gaussian_spent.epsilon)
-        lines.append(f"set aside for Gaussian noise: {balance.gaussian}; spent of it: epsilon = {used} (mu = {mu:.6g})")
-        lines.append("remaining is for releases without it")
+        part, delta = decimal(balance.gaussian.epsilon), decimal(balance.gaussian.delta)
+        share = f"epsilon = {used} spent of the {part} set aside, at delta = {delta} (mu = {mu:.6g})"
+        lines.append(f"for Gaussian noise: {share}")
     return "\n".join([f"{'':<9} {'epsilon':>12} {'delta':>12}", *lines])
 
 

@@ -1,19 +1,25 @@
 """Laws of the ledger: whatever is asked in whatever order, the sum of the charges stays within the total."""
 
 import functools
+import math
 import sqlite3
 import tempfile
 from contextlib import closing, contextmanager
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, Request, verify_file
-from hdpstats.privacy.budget import Spend
+from hdpstats.ledger.records import Entry
+from hdpstats.privacy.balance import Balance
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.gaussian import mu_of
 
 epsilons = st.one_of(
     st.floats(min_value=1e-9, max_value=2).map(lambda number: Fraction(str(number))),
@@ -72,6 +78,78 @@ def test_a_total_that_suffices_suffices_in_every_order(asked):
         assert ledger.remaining == ZERO
 
 
+TOTAL = Budget(2, 1e-4)
+promises = st.builds(Budget, st.sampled_from([0.1, 0.5, 1, 1.5]), st.sampled_from([1e-6, 5e-5, 1e-4]))
+shares = st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(1, 3)])
+gaussians = st.builds(lambda asked, share: (asked, share), promises, shares)
+either = st.one_of(costs, gaussians)
+
+
+def cost_of(asked):
+    """The cost of one of several rounds of a fit that was asked to keep a promise, or an additive cost as it is."""
+    if isinstance(asked, Spend):
+        return asked
+    promise, share = asked
+    return Spend(0, 0, mu_of(promise.epsilon, promise.delta) ** 2 * share, promise)
+
+
+def delta_reached(epsilon, mu_squared):
+    """What Gaussian releases reach at an epsilon, in doubles (Balle and Wang 2018)."""
+    mu = math.sqrt(mu_squared)
+    return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) if mu else 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(asked=st.lists(either, max_size=10), declared=st.sampled_from([None, Budget(0.5, 1e-4), Budget(2, 5e-5)]))
+def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared):
+    ledger = Ledger(None, dataset="d", epsilon=TOTAL.epsilon, delta=TOTAL.delta, gaussian=declared)
+    granted = ZERO
+    for number, cost in enumerate(map(cost_of, asked)):
+        promised, before = ledger.affords(cost), ledger.balance
+        assert (attempt(ledger, number, cost) is not None) == promised
+        granted = granted + cost if promised else granted
+        balance = ledger.balance
+        assert balance.charged == granted
+        left = float(TOTAL.epsilon - granted.epsilon), float(TOTAL.delta - granted.delta)
+        assert delta_reached(left[0], granted.mu_squared) <= left[1] * (1 + 1e-12)
+        assert balance.spent.epsilon <= TOTAL.epsilon
+        assert balance.spent.delta <= TOTAL.delta
+        assert ledger.affords(balance.remaining)
+        assert balance.gaussian == before.gaussian or before.charged.mu_squared == 0
+        if granted.mu_squared == 0 and declared is None:
+            assert balance.spent + balance.remaining == Spend(TOTAL.epsilon, TOTAL.delta)
+    assert len(ledger.history()) <= ledger.verify().entries - 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    asked=st.lists(either, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))),
+)
+def test_in_a_divided_account_what_suffices_suffices_in_every_order(asked):
+    whole = sum(map(cost_of, asked[0]), ZERO)
+    balance = Balance(total=TOTAL, gaussian=Budget(1, 5e-5))
+    if not (whole.delta < 1 and balance.affords(whole)):
+        return
+    for order in asked:
+        ledger = Ledger(None, dataset="d", epsilon=2, delta=1e-4, gaussian=Budget(1, 5e-5))
+        for number, cost in enumerate(map(cost_of, order)):
+            ledger.charge(request_for(number), cost)
+        assert ledger.balance.charged == whole
+        assert ledger.spent == replace(balance, charged=whole).spent
+
+
+@settings(max_examples=25, deadline=None)
+@given(promise=promises, rounds=st.integers(1, 6), before=st.sampled_from([ZERO, Spend(0.25, 1e-6)]))
+def test_a_fit_fits_alone_wherever_its_promise_fits(promise, rounds, before):
+    ledger = Ledger(None, dataset="d", epsilon=before.epsilon + promise.epsilon, delta=before.delta + promise.delta)
+    if before != ZERO:
+        ledger.charge(request_for(0), before)
+    for number in range(rounds):
+        ledger.charge(request_for(number + 1), cost_of((promise, Fraction(1, rounds))))
+    assert ledger.spent.epsilon <= ledger.budget.epsilon
+    assert ledger.remaining == ZERO
+
+
 steps = st.tuples(st.sampled_from(["charge", "persist", "reopen"]), st.integers(0, 3), st.integers(1, 3))
 
 
@@ -104,9 +182,9 @@ def test_a_file_remembers_each_request_once_through_replays_reopenings_and_versi
 def content_and_head():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"
-        ledger = Ledger(path, dataset="d", epsilon=1)
-        for number in (0, 1):
-            ledger.persist(ledger.charge(request_for(number), Spend(Fraction(1, 7))), "{}")
+        ledger = Ledger(path, dataset="d", epsilon=1, delta=1e-6)
+        ledger.persist(ledger.charge(request_for(0), Spend(Fraction(1, 7))), "{}")
+        ledger.charge(request_for(1), Spend(0, 0, Fraction(1, 100)))
         return path.read_bytes(), ledger.head
 
 
@@ -118,7 +196,7 @@ def copy_of_a_ledger():
         yield path
 
 
-COLUMNS = ["kind", "dataset", "version", "request_id", "epsilon", "delta", "body", "at", "previous_hash", "hash"]
+COLUMNS = [field.name for field in fields(Entry) if field.name != "seq"]
 values = st.one_of(st.text(max_size=8), st.integers(0, 9), st.binary(max_size=4), st.sampled_from(["1/7", "{}"]))
 
 

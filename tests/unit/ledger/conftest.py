@@ -1,11 +1,14 @@
 import sqlite3
 from contextlib import closing
+from dataclasses import fields
 from fractions import Fraction
 
 import pytest
 
 from hdpstats._base import canonical
 from hdpstats.ledger import Ledger, Request
+from hdpstats.ledger.chain import digest
+from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Spend
 
 
@@ -47,6 +50,21 @@ def filled(path, request_for, cost):
     other = Ledger(path, dataset="other", epsilon=1)
     other.persist(other.charge(request_for(1, dataset="other"), cost("0.1")), '{"params":[2.5]}')
     return path
+
+
+@pytest.fixture
+def rehash(sql):
+    def run(path):
+        """Rewrite the whole chain over what the table now says, as somebody with the file and this code could."""
+        columns = [field.name for field in fields(Entry) if field.name != "hash"]
+        previous = "0" * 64
+        for values in sql(path, f"SELECT {', '.join(columns)} FROM entry ORDER BY seq"):
+            entry = {**dict(zip(columns, values, strict=True)), "previous_hash": previous}
+            previous = digest(entry)
+            new = (entry["previous_hash"], previous, entry["seq"])
+            sql(path, "UPDATE entry SET previous_hash = ?, hash = ? WHERE seq = ?", *new)
+
+    return run
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.gaussian import delta_of_square
 
 PRELUDE = """
 import os, signal, sys
@@ -40,6 +41,21 @@ try:
         ledger.persist(charge, "{}")
 except InsufficientBudget:
     print(made)
+"""
+
+GAUSSIANS_AND_OTHERS = """
+from hdpstats.privacy.budget import Budget
+ledger = Ledger(path, dataset="mixed", epsilon=2, delta=Fraction(1, 10**6))
+step = Fraction(1, 400)
+for number in range(30):
+    gaussian = (number + int(worker)) % 2
+    cost = Spend(0, 0, step, Budget(Fraction(1, 2), Fraction(1, 10**6))) if gaussian else Spend(Fraction(1, 20))
+    request = Request(dataset="mixed", version=1, schema_sha256="ab" * 32, public_sha256=None,
+                      query_json='{}', replicate=1 + number + 1000 * int(worker))
+    try:
+        ledger.charge(request, cost)
+    except InsufficientBudget:
+        pass
 """
 
 SAME_REQUEST = """
@@ -90,6 +106,19 @@ def test_eight_processes_open_a_new_file_and_make_exactly_a_hundred_charges_of_a
     assert ledger.spent == Spend(Fraction(1))
     assert ledger.history()["released"].sum() == 100
     assert ledger.verify().entries == 201
+
+
+def test_processes_that_mix_both_kinds_fill_both_parts_and_no_more(path):
+    codes, _ = run_together(GAUSSIANS_AND_OTHERS, path, 4)
+    assert codes == [0] * 4
+    ledger = Ledger(path, dataset="mixed", epsilon=2, delta=1e-6)
+    balance, kinds = ledger.balance, ledger.history()["mu"] > 0
+    assert kinds.sum() == balance.charged.mu_squared * 400
+    assert (~kinds).sum() == balance.charged.epsilon * 20
+    assert not ledger.affords(Spend(Fraction(1, 20)))
+    assert not ledger.affords(Spend(0, 0, Fraction(1, 400)))
+    assert delta_of_square(2 - balance.charged.epsilon, balance.charged.mu_squared) <= Fraction(1, 10**6)
+    assert ledger.verify().entries == 3 + len(kinds)
 
 
 def test_processes_with_the_same_request_pay_once_and_receive_the_same_release(path):
