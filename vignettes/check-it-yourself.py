@@ -87,7 +87,7 @@ def broken_versions(mechanism):
 losses = pd.DataFrame(
     {
         epsilon: {
-            name: largest_loss(version, query.geometry.radius)
+            name: largest_loss(version, query.model.geometry.radius)
             for name, version in broken_versions(hdp.audit.perturbed_objective(query)).items()
         }
         for epsilon, query in queries.items()

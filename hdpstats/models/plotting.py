@@ -40,7 +40,7 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
 
 def _draw(panel: "Axes", part: pd.DataFrame) -> None:
     """Draw the curves of one coefficient; the vertical axis ends where the private rows alone stop mattering."""
-    black, blue, vermilion, _ = COLOURS
+    black, blue, vermilion = COLOURS[:3]
     public = float(part["public_only"].iloc[0])
     known = not math.isnan(public)
     if known:

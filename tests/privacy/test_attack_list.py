@@ -274,7 +274,7 @@ def test_relations_and_units_that_are_not_proved_are_refused(option):
 FORMULAS = [
     "", "~", "y", "x ~ y ~ g", "y ~ nowhere", "y ~ x + y", "y ~ .", "g ~ x", "x ~ g", "log1p(y) ~ x",
     "y ~ C(g, levels=['a'])",
-    "y ~ scale(x)", "y ~ center(x)", "y ~ bs(x, df=4)", "y ~ poly(x, 2)", "y ~ x.mean()", "y ~ x[0]", "y ~ `x`.T",
+    "y ~ scale(x)", "y ~ center(x)", "y ~ bs(x, knots=k)", "y ~ poly(x)", "y ~ x.mean()", "y ~ x[0]", "y ~ `x`.T",
     "y ~ I(__import__('os').system('true'))", "y ~ ().__class__.__base__.__subclasses__()", "y ~ (lambda: x)()",
     "y ~ f'{x}'", "y ~ (x := 1)", "y ~ np.exp(x)", "y ~ PRIVATE", "y ~ (a + b)**40", "y ~ " + " + ".join(["x"] * 5000),
     "y ~ " + "(" * 500 + "x" + ")" * 500, "y ~ x" + " " * 2**20, "y ~ x | g", "y ~ x\0", "y ~ \u202ex",

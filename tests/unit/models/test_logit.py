@@ -80,7 +80,7 @@ def test_beside_public_rows_a_bought_hessian_gives_the_private_curvature(other_c
     bought, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0)
     assert bought.estimate.note is None
     assert "as the public ones" in free.estimate.note
-    geometry = bought.query.geometry
+    geometry = bought.query.model.geometry
     rows = whiten(geometry, np.column_stack([np.ones(4000), private["x"]]))
     p = expit(rows.X @ np.array(bought.release.theta))
     truth = rows.X.T @ ((rows.weights * p * (1 - p))[:, None] * rows.X)
