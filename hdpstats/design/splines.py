@@ -9,7 +9,7 @@ On a piece [a, b] with :math:`u = (x - a) / (b - a)` a polynomial of degree d is
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -23,7 +23,7 @@ _PARTS = 16
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """A continuous function that is a polynomial between breaks, and continues the outer ones beyond them.
+    """A continuous function that is a polynomial between breaks; beyond them the outer ones go on, or lines.
 
     Attributes
     ----------
@@ -31,10 +31,13 @@ class Pieces:
         The P + 1 ends of the pieces, increasing.
     coefficients : tuple of tuple of float
         The d + 1 Bernstein coefficients of each piece.
+    slopes : (float, float), optional
+        The slopes of the lines before the first break and after the last one.
     """
 
     breaks: tuple[float, ...]
     coefficients: tuple[tuple[float, ...], ...]
+    slopes: tuple[float, float] | None = None
 
 
 def values(pieces: Pieces, x: FloatArray) -> FloatArray:
@@ -44,11 +47,12 @@ def values(pieces: Pieces, x: FloatArray) -> FloatArray:
     >>> values(hat, np.array([0.0, 0.5, 1.0, 2.0, 3.0])).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    breaks, coefficients = np.array(pieces.breaks), np.array(pieces.coefficients)
-    place = np.searchsorted(breaks[1:-1], x, side="right")
+    if pieces.slopes is None:
+        return _polynomials(pieces, x)
+    before, after = pieces.slopes
     with np.errstate(all="ignore"):
-        u = (x - breaks[place]) / (breaks[place + 1] - breaks[place])
-        return _blossom(coefficients[place], [u] * (coefficients.shape[1] - 1))
+        inside = np.clip(x, pieces.breaks[0], pieces.breaks[-1])
+        return _polynomials(pieces, inside) + before * np.minimum(x - inside, 0.0) + after * np.maximum(x - inside, 0.0)
 
 
 def image(pieces: Pieces, x: Interval) -> Interval:
@@ -61,12 +65,11 @@ def image(pieces: Pieces, x: Interval) -> Interval:
     >>> image(Pieces(breaks=(0.0, 1.0, 3.0), coefficients=((0.0, 1.0), (1.0, 0.0))), Interval(0.5, 2.5))
     Interval(lower=0.25, upper=1.0)
     """
-    breaks, coefficients = np.array(pieces.breaks), np.array(pieces.coefficients)
-    cuts = np.unique(np.linspace(breaks[:-1], breaks[1:], _PARTS + 1))
-    ends = np.array([x.lower, *cuts[(x.lower < cuts) & (cuts < x.upper)], x.upper])
-    place = np.searchsorted(breaks[1:-1], ends[:-1], side="right")
-    start, width = breaks[place], breaks[place + 1] - breaks[place]
-    hull = _restricted(coefficients[place], (ends[:-1] - start) / width, (ends[1:] - start) / width)
+    ends = values(pieces, np.array([x.lower, x.upper]))
+    core = x
+    if pieces.slopes is not None:
+        core = Interval(max(x.lower, pieces.breaks[0]), min(x.upper, pieces.breaks[-1]))
+    hull = np.append(ends, _hull(pieces, core) if core.lower < core.upper else [])
     return Interval(float(hull.min()), float(hull.max()))
 
 
@@ -119,10 +122,30 @@ def natural_splines(knots: Sequence[float], *, lower: float, upper: float) -> tu
     first, last = coefficients[0], coefficients[-1]
     curvatures = np.stack([first[0] - 2 * first[1] + first[2], last[1] - 2 * last[2] + last[3]])
     free = coefficients @ _complement(curvatures)
-    before = free[0, 0] - _line(free[0, 1] - free[0, 0], width=breaks[1] - lower, reach=upper - lower)[::-1]
-    after = free[-1, 3] + _line(free[-1, 3] - free[-1, 2], width=upper - breaks[-2], reach=upper - lower)
-    reach = upper - lower
-    return _columns((lower - reach, *breaks, upper + reach), np.concatenate([[before], free, [after]]))
+    before = 3 * (free[0, 1] - free[0, 0]) / (breaks[1] - lower)
+    after = 3 * (free[-1, 3] - free[-1, 2]) / (upper - breaks[-2])
+    columns = _columns(breaks, free)
+    slopes = zip(before.tolist(), after.tolist(), strict=True)
+    return tuple(replace(column, slopes=pair) for column, pair in zip(columns, slopes, strict=True))
+
+
+def _polynomials(pieces: Pieces, x: FloatArray) -> FloatArray:
+    """Return the polynomial of the piece of each x."""
+    breaks, coefficients = np.array(pieces.breaks), np.array(pieces.coefficients)
+    place = np.searchsorted(breaks[1:-1], x, side="right")
+    with np.errstate(all="ignore"):
+        u = (x - breaks[place]) / (breaks[place + 1] - breaks[place])
+        return _blossom(coefficients[place], [u] * (coefficients.shape[1] - 1))
+
+
+def _hull(pieces: Pieces, x: Interval) -> FloatArray:
+    """Return the Bernstein coefficients on the parts of an interval."""
+    breaks, coefficients = np.array(pieces.breaks), np.array(pieces.coefficients)
+    cuts = np.unique(np.linspace(breaks[:-1], breaks[1:], _PARTS + 1))
+    ends = np.array([x.lower, *cuts[(x.lower < cuts) & (cuts < x.upper)], x.upper])
+    place = np.searchsorted(breaks[1:-1], ends[:-1], side="right")
+    start, width = breaks[place], breaks[place + 1] - breaks[place]
+    return _restricted(coefficients[place], (ends[:-1] - start) / width, (ends[1:] - start) / width).ravel()
 
 
 def _columns(breaks: Sequence[float], coefficients: FloatArray) -> tuple[Pieces, ...]:
@@ -131,11 +154,6 @@ def _columns(breaks: Sequence[float], coefficients: FloatArray) -> tuple[Pieces,
         Pieces(breaks=tuple(float(place) for place in breaks), coefficients=tuple(map(tuple, column.tolist())))
         for column in np.moveaxis(coefficients, 2, 0)
     )
-
-
-def _line(step: FloatArray, *, width: float, reach: float) -> FloatArray:
-    """Return the rise (4, columns) of lines over a third, two thirds and all of a reach; a width rises 3 steps."""
-    return np.outer(np.arange(4), step) * (reach / width)
 
 
 def _bernstein(breaks: Sequence[float], degree: int) -> FloatArray:

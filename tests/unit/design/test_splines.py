@@ -80,6 +80,14 @@ def test_cubic_splines_have_two_continuous_derivatives_at_their_knots(make, knot
             np.testing.assert_allclose(np.diff(f, 2)[1:] / h**2, np.diff(f, 2)[:-1] / h**2, atol=0.02)
 
 
+def test_natural_splines_keep_their_digits_far_beyond_narrow_boundaries():
+    """Lines, not cubic polynomials whose higher terms cancel: at u = 64000 those would lose half of the digits."""
+    for column in natural_splines([2.2], lower=2, upper=2.5):
+        near, far = values(column, np.array([2.5, 3.0, 32000.0])), image(column, Interval(2.5, 32000.0))
+        assert near[2] == pytest.approx(near[0] + (near[1] - near[0]) / 0.5 * 31997.5, rel=1e-13)
+        assert (far.lower, far.upper) == (min(near), max(near))
+
+
 def test_natural_splines_reproduce_lines():
     """With the intercept they span every line; B-splines span every polynomial of their degree."""
     X = np.column_stack([np.ones(len(AGES)), *(values(c, AGES) for c in natural_splines([30, 60], lower=20, upper=90))])
