@@ -83,7 +83,8 @@ def _dominated(first: IntArray, second: IntArray, w: FloatArray, a: IntArray, b:
     order = np.argsort(first, kind="stable")
     low, high = np.zeros(len(a), dtype=np.int64), np.searchsorted(first[order], a)
     second, w, total = second[order], w[order], np.zeros(len(a))
-    for digit in reversed(range(int(b.max(initial=0)).bit_length())):
+    largest = max(int(b.max(initial=0)), int(second.max(initial=0)))
+    for digit in reversed(range(largest.bit_length())):
         zero = (second >> digit) & 1 == 0
         count = np.concatenate([[0], np.cumsum(zero)])
         weight = np.concatenate([[0.0], np.cumsum(w * zero)])
