@@ -97,12 +97,19 @@ def prepare(
 
 
 def fit(
-    patients: Patients, *, ridge: float = 0.0, linear: FloatArray | None = None, start: FloatArray | None = None
+    patients: Patients,
+    *,
+    link: str = "logit",
+    ridge: float = 0.0,
+    linear: FloatArray | None = None,
+    start: FloatArray | None = None,
 ) -> HazardFit:
     r"""Find the minimiser (e + p,) of :math:`\sum_i \ell_i(f) + \frac{\rho}{2}\|f\|^2 + b'f`. NOT private: exact.
 
     Parameters
     ----------
+    link : {"logit", "cloglog", "probit"}
+        Of the hazard; the paper's algorithms take the logit.
     ridge : number
         ``rho``, in the scale of sums: ``n`` times the paper's ``Lambda``. Positive where there is a linear term.
     linear : (e + p,), optional
@@ -112,7 +119,7 @@ def fit(
     """
     penalty = np.full(patients.dimension, ridge) if ridge > 0.0 else None
     centre = None if linear is None else -linear / ridge  # completes the square
-    return fit_hazard(patients.data, "logit", ridge=penalty, centre=centre, start=start)
+    return fit_hazard(patients.data, link, ridge=penalty, centre=centre, start=start)
 
 
 def relative_error(estimates: FloatArray, truth: FloatArray) -> FloatArray:

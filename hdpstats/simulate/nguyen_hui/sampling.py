@@ -38,6 +38,9 @@ _SAFE: Final = 600.0
 _FLAT: Final = 37.0
 """Beyond it ``log(1 + e^x)`` is ``max(x, 0)`` in floating point."""
 
+_REORDER: Final = {"reassoc", "contract"}
+"""What the compiler may do with sums and products."""
+
 
 def psgld(
     patients: Patients,
@@ -157,7 +160,7 @@ def _walk(
         path[t] = state
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def batch_gradient(
     A: FloatArray,
     X: FloatArray,
@@ -202,7 +205,7 @@ def batch_gradient(
     return total
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
 def _survive(factors: FloatArray, factor: float, last: int, hazards: FloatArray) -> float:
     """Write the hazards of the first intervals, and return the sum of ``log(1 + odds)``: no product overflows here."""
     product = 1.0
