@@ -14,6 +14,7 @@ from hdpstats.inference.follow_up import FollowUp, kaplan_meier, reaches
 
 GROUPS: Final = 5
 """Groups of predicted risk."""
+_SCORES: Final = ("cause", "time", "brier", "reference")
 _CALIBRATION: Final = ("cause", "time", "group", "rows", "predicted", "observed", "conf_low", "conf_high")
 
 
@@ -74,8 +75,8 @@ class PublicCheck:
                 Concordance(**{key: np.nan if value is None else float(value) for key, value in part.items()})
                 for part in entries["concordance"]
             ),
-            scores=_frame(entries["scores"]),
-            calibration=_frame(entries["calibration"]),
+            scores=_frame(entries["scores"], _SCORES),
+            calibration=_frame(entries["calibration"], _CALIBRATION),
         )
 
 
@@ -112,13 +113,12 @@ def check(
         for k in places
         for place in shown
     ]
-    nothing = _frame({name: [] for name in _CALIBRATION})
     return PublicCheck(
         rows=len(rows.time),
         causes=tuple(causes),
         concordance=tuple(concordance(rows, score[:, k], cause=k + 1) for k in places),
-        scores=pd.concat(scores, ignore_index=True),
-        calibration=pd.concat(tables, ignore_index=True)[list(_CALIBRATION)] if tables else nothing,
+        scores=_frame(_joined(scores, _SCORES), _SCORES),
+        calibration=_frame(_joined(tables, _CALIBRATION), _CALIBRATION),
     )
 
 
@@ -160,7 +160,7 @@ def _scores(rows: FollowUp, name: str, k: int, times: FloatArray, incidence: Flo
     everybody = np.broadcast_to(curves.at(curves.incidence[:, k], times, start=0.0), incidence.shape)
     return pd.DataFrame(
         {
-            "cause": pd.Series([name] * len(times), dtype="object"),
+            "cause": name,
             "time": times,
             "brier": brier_scores(rows, incidence, times, cause=k + 1),
             "reference": brier_scores(rows, everybody, times, cause=k + 1),
@@ -176,7 +176,11 @@ def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
     return {str(name): [_or_none(value) for value in frame[name].tolist()] for name in frame.columns}
 
 
-def _frame(columns: dict[str, list[Any]]) -> pd.DataFrame:
+def _joined(parts: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [value for part in parts for value in part[name].tolist()] for name in names}
+
+
+def _frame(columns: dict[str, list[Any]], names: Sequence[str]) -> pd.DataFrame:
     """Return a frame with the types of its columns, however many rows it has."""
     kinds = {"cause": "object", "group": "int64", "rows": "int64"}
-    return pd.DataFrame({key: pd.Series(part, dtype=kinds.get(key, "float64")) for key, part in columns.items()})
+    return pd.DataFrame({name: pd.Series(columns[name], dtype=kinds.get(name, "float64")) for name in names})

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SIZE = {"width": 6.4, "height": 4.0}
 _MARKERS = ("o", "s", "^", "D")
+_DRAWN = ("predicted", "observed", "conf_low", "conf_high")
 _WHOLE = 100.0
 """Times from here on are written without decimals."""
 
@@ -71,13 +72,13 @@ def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str
     unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
     for colour, marker, time in zip(COLOURS, _MARKERS, np.unique(table["time"].to_numpy(dtype=float)), strict=False):
         part = table[table["time"] == time]
-        known = part.fillna({"conf_low": part["observed"], "conf_high": part["observed"]})
-        reach = [known["observed"] - known["conf_low"], known["conf_high"] - known["observed"]]
+        predicted, observed, low, high = (part[name].to_numpy() for name in _DRAWN)
+        reach = np.nan_to_num([observed - low, high - observed])
         axes.errorbar(
-            part["predicted"], part["observed"], yerr=reach, fmt=f"{marker}-", color=colour, markersize=5, linewidth=1,
-            capsize=2, label=f"{time:.6g}{unit}" if time < _WHOLE else f"{time:.0f}{unit}",
+            predicted, observed, yerr=reach, fmt=f"{marker}-", color=colour, markersize=5, linewidth=1, capsize=2,
+            label=f"{time:.6g}{unit}" if time < _WHOLE else f"{time:.0f}{unit}",
         )  # fmt: skip
-    end = 1.05 * float(np.nanmax(table[["predicted", "conf_high", "observed"]].to_numpy(), initial=0.05))
+    end = 1.05 * float(np.nanmax(table[list(_DRAWN)].to_numpy(), initial=0.05))
     axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=0.8, zorder=0)
     of = f" of {shown}" if len(check.causes) > 1 else ""
     axes.set(
