@@ -8,5 +8,6 @@ seed, and nothing here sees a record: the laws depend on declared numbers only.
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.cylinder import CylinderNoise
 from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.normal import RoundedNormal
 
-__all__ = ["BallNoise", "CylinderNoise", "TwoSidedGeometric"]
+__all__ = ["BallNoise", "CylinderNoise", "RoundedNormal", "TwoSidedGeometric"]

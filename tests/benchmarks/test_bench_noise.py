@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from hdpstats.noise import BallNoise, CylinderNoise, TwoSidedGeometric, opendp_adapter
+from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, opendp_adapter
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, snap, sqrt_up
 
 GRID = Fraction(1, 2**20)
@@ -33,6 +33,12 @@ def test_cylinder(benchmark: BenchmarkFixture, dimension: int) -> None:
         grid_axis=GRID,
         grid_ball=power_of_two_below(GRID / sqrt_up(Fraction(max(1, dimension - 1)))),
     )
+    assert len(benchmark(noise.draw)) == dimension
+
+
+@pytest.mark.parametrize("dimension", [1, 10, 50])
+def test_normal(benchmark: BenchmarkFixture, dimension: int) -> None:
+    noise = RoundedNormal(dimension=dimension, sd=Fraction(10, 3), grid=GRID)
     assert len(benchmark(noise.draw)) == dimension
 
 

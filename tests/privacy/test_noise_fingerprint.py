@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from hdpstats.noise import BallNoise, CylinderNoise, TwoSidedGeometric, opendp_adapter
+from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, opendp_adapter
 from hdpstats.noise.lattice import lift, round_down, snap
 
 ALPHA = 1e-9
@@ -93,6 +93,11 @@ def cylinder(query: float, count: int) -> np.ndarray:
     return on_lattice(query, count, lambda: noise.draw()[0])
 
 
+def normal(query: float, count: int) -> np.ndarray:
+    noise = RoundedNormal(dimension=1, sd=Fraction(1), grid=GRID)
+    return on_lattice(query, count, lambda: noise.draw()[0])
+
+
 def opendp(query: float, count: int) -> np.ndarray:
     return opendp_adapter.laplace([query] * count, scale=1 / EPSILON, sensitivity=Fraction(1), epsilon=EPSILON)
 
@@ -110,7 +115,7 @@ def test_a_quarter_of_the_noise_is_caught() -> None:
     assert fingerprint(lambda query, count: ball(4.0 * query, count)) > float(EPSILON)
 
 
-@pytest.mark.parametrize("mechanism", [geometric, ball, cylinder])
+@pytest.mark.parametrize("mechanism", [geometric, ball, cylinder, normal])
 @pytest.mark.parametrize("query", [0.0, 1.0, 1 / 3, 1e-9, -123.456])
 def test_releases_lie_on_the_public_grid_whatever_the_query(mechanism: Mechanism, query: float) -> None:
     assert lowest_bit(mechanism(query, 300)).min() >= -20

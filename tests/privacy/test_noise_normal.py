@@ -1,0 +1,163 @@
+"""Goodness of fit of the rounded normal noise to its exact law, its last digits, and the privacy that it gives.
+
+Every check has a level of 1e-9 with a fixed number of draws, and the same check must reject a scale that is wrong by
+a tenth or more and samplers with a step left out.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import beta, chisquare, kstest, norm
+
+from hdpstats.noise import RoundedNormal, bernoulli, normal
+
+ALPHA = 1e-9
+DRAWS = 8000
+SMALLEST_CELL = 30.0
+
+
+def sample(ratio: Fraction, draws: int = DRAWS) -> list[int]:
+    """Draws of one coordinate with a standard deviation of ``ratio`` lattice steps."""
+    return list(RoundedNormal(dimension=draws, sd=ratio, grid=Fraction(1)).draw())
+
+
+def fits(draws: Sequence[int], ratio: float) -> bool:
+    """Chi-square test of P[z] = Phi((z + 1/2) / ratio) - Phi((z - 1/2) / ratio); rare points are one cell."""
+    reach = math.ceil(8 * ratio) + 1
+    points = np.arange(-reach, reach + 1)
+    expected = len(draws) * np.diff(norm.cdf((np.append(points, reach + 1) - 0.5) / ratio))
+    frequent = expected >= SMALLEST_CELL
+    counts = Counter(draws)
+    observed = [counts[z] for z in points[frequent].tolist()]
+    assert len(observed) >= 3
+    observed.append(len(draws) - sum(observed))
+    expected = np.append(expected[frequent], len(draws) - expected[frequent].sum())
+    return bool(chisquare(observed, expected).pvalue > ALPHA)
+
+
+def fits_the_continuous_law(draws: Sequence[int], ratio: float) -> bool:
+    return bool(kstest(np.array(draws, dtype=float) / ratio, "norm").pvalue > ALPHA)
+
+
+def last_digits_are_uniform(draws: Sequence[int], size: int) -> bool:
+    counts = Counter(z % size for z in draws)
+    return bool(chisquare([counts[digit] for digit in range(size)]).pvalue > ALPHA)
+
+
+def undecided(digits: int, estimate: float, error: float) -> bool | None:
+    return None
+
+
+RATIOS = [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(10), Fraction(40)]
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_the_law_of_a_coordinate(ratio: Fraction) -> None:
+    draws = sample(ratio)
+    assert fits(draws, float(ratio))
+    assert not fits(draws, 1.15 * float(ratio))
+    assert not fits(draws, float(ratio) / 1.15)
+
+
+def test_the_law_on_a_fine_lattice() -> None:
+    ratio = Fraction(10, 3) * 2**20
+    draws = sample(ratio)
+    assert fits_the_continuous_law(draws, float(ratio))
+    assert not fits_the_continuous_law(draws, 1.25 * float(ratio))
+    assert not fits_the_continuous_law([z + int(ratio) // 4 for z in draws], float(ratio))
+    assert last_digits_are_uniform(draws, 16)
+
+
+def test_a_lattice_finer_than_the_first_digits_has_uniform_last_digits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio = Fraction(2) ** 90
+    assert last_digits_are_uniform(sample(ratio), 16)
+
+    def zeros(self: normal._Uniform, known: int) -> None:
+        if known > self.known:
+            self.digits, self.known = self.digits << (known - self.known), known
+
+    monkeypatch.setattr(normal._Uniform, "extend", zeros)
+    assert not last_digits_are_uniform(sample(ratio), 16)
+
+
+def test_the_law_holds_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
+    monkeypatch.setattr(normal, "_HALF_LOWER", 0)
+    monkeypatch.setattr(normal, "_HALF_UPPER", 1 << 64)
+    draws = sample(Fraction(3), DRAWS // 2)
+    assert fits(draws, 3.0)
+    assert not fits(draws, 3.0 * 1.25)
+
+
+def test_the_law_holds_when_digits_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few first digits: the coin and the rounding both ask for more, of the same number."""
+    monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
+    monkeypatch.setattr(normal, "_half_coin", lambda: bernoulli.bernoulli_exp(1, 2))
+    monkeypatch.setattr(normal, "_DIGITS", 1)
+    monkeypatch.setattr(normal, "_ULP", 0.5)
+    draws = sample(Fraction(5, 2), DRAWS // 2)
+    assert fits(draws, 2.5)
+    assert not fits(draws, 2.5 * 1.25)
+
+
+BROKEN: dict[str, tuple[str, Callable[..., object]]] = {
+    "the fraction is always kept": ("bernoulli_exp_real", lambda *_: True),
+    "the whole part is always kept": ("bernoulli_exp", lambda *_: True),
+    "the exponent is twice as large": (
+        "bernoulli_exp_real",
+        lambda estimate, error, bounds: bernoulli.bernoulli_exp_real(
+            2 * estimate, 2 * error, lambda precision: tuple(2 * bound for bound in bounds(precision))
+        ),
+    ),
+    "the first coin is for exp(-1)": ("_half_coin", bernoulli.bernoulli_exp_one),
+    "the sign is always positive": ("bits", lambda count: 0 if count == 1 else bernoulli.bits(count)),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_step_left_out_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, replacement = BROKEN[fault]
+    monkeypatch.setattr(normal, name, replacement)
+    assert not fits(sample(Fraction(10), 2 * DRAWS), 10.0)
+
+
+def independent(pairs: Sequence[tuple[int, int]]) -> bool:
+    """Chi-square test of two coordinates with one lattice step of standard deviation, in nine cells."""
+    sides = np.diff([0.0, *norm.cdf([-0.5, 0.5]), 1.0])
+    observed = Counter((max(-1, min(1, x)), max(-1, min(1, y))) for x, y in pairs)
+    expected = [len(pairs) * a * b for a in sides for b in sides]
+    return bool(chisquare([observed[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)], expected).pvalue > ALPHA)
+
+
+def test_coordinates_are_independent() -> None:
+    noise = RoundedNormal(dimension=2, sd=Fraction(1), grid=Fraction(1))
+    draws = [noise.draw() for _ in range(DRAWS)]
+    assert independent([(x, y) for x, y in draws])
+    assert not independent([(x, y if x % 2 else -abs(y)) for x, y in draws])
+
+
+def certified_mu(first: np.ndarray, second: np.ndarray, threshold: float) -> float:
+    """Lower bound of mu at confidence 1 - ALPHA from the errors of the test "above the threshold"."""
+    trials = len(first)
+    alarms, detections = int((first > threshold).sum()), int((second > threshold).sum())
+    most_alarms = beta.ppf(1 - ALPHA / 2, alarms + 1, trials - alarms)
+    least_detections = beta.ppf(ALPHA / 2, detections, trials - detections + 1)
+    return float(norm.ppf(least_detections) - norm.ppf(most_alarms))
+
+
+@pytest.mark.parametrize("dimension", [1, 4])
+def test_releases_of_neighbours_are_no_farther_apart_than_mu(dimension: int) -> None:
+    """Lattice points that one person moves by S = 2: the best test between neighbours looks along the move."""
+    sd, grid, trials = Fraction(2), Fraction(1, 4), 12_000
+    noise = RoundedNormal(dimension=dimension, sd=sd, grid=grid)
+    step = [round(2 / grid / math.sqrt(dimension))] * dimension  # exactly 2 in one and in four dimensions
+    axis = np.array(step) / np.linalg.norm(step)
+    first = np.array([noise.draw() for _ in range(trials)]) @ axis * float(grid)
+    second = (np.array([noise.draw() for _ in range(trials)]) + step) @ axis * float(grid)
+    mu = 2.0 / float(sd)
+    assert 0.8 * mu < certified_mu(first, second, 1.0) <= mu
+    assert certified_mu(first / 1.5, (second - 2) / 1.5 + 2, 1.0) > mu
