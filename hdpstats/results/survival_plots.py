@@ -35,10 +35,7 @@ def plot_survival(
     times = read_times(None, opened.facts)
     curve = opened.survival(times, alpha=0.05 if ci else None)
     for name, colour, place in zip(names, COLOURS, range(len(names)), strict=False):
-        axes.step(times, curve.value[place], where="post", color=colour, linewidth=1.8, label=name)
-        axes.fill_between(
-            times, curve.low[place], curve.high[place], step="post", color=colour, alpha=0.15, linewidth=0
-        )
+        _steps(axes, times, (curve.value[place], curve.low[place], curve.high[place]), colour=colour, label=name)
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
     return _finish(axes, opened.facts, frame, legend=len(names) > 1)
 
@@ -51,10 +48,8 @@ def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | N
     curve = opened.hazard(alpha=0.05 if ci else None)
     edges = np.array((0.0, *opened.facts.grid.cuts))
     for place, cause in enumerate(opened.facts.causes):
-        colour = COLOURS[place % len(COLOURS)]
-        value, low, high = (_closed(part[0, :, place]) for part in (curve.value, curve.low, curve.high))
-        axes.step(edges, value, where="post", color=colour, linewidth=1.8, label=cause)
-        axes.fill_between(edges, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
+        parts = [_closed(part[0, :, place]) for part in (curve.value, curve.low, curve.high)]
+        _steps(axes, edges, parts, colour=COLOURS[place % len(COLOURS)], label=cause)
     axes.set(ylim=(0.0, _top(curve)), ylabel="hazard per interval")
     return _finish(axes, opened.facts, at, legend=len(opened.facts.causes) > 1)
 
@@ -98,6 +93,14 @@ def _names(opened: HazardCurves, labels: Sequence[str] | None) -> list[str]:
     if isinstance(labels, str) or len(names) != rows:
         raise ArgumentError(f"labels must be a list of {rows} texts, one per row", argument="labels")
     return names
+
+
+def _steps(axes: "Axes", at: FloatArray, curve: Sequence[FloatArray], *, colour: str, label: str) -> None:
+    """Draw a step function with its band, where it has one."""
+    value, low, high = curve
+    axes.step(at, value, where="post", color=colour, linewidth=1.8, label=label)
+    if np.isfinite(low).any():
+        axes.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
 
 
 def _closed(values: FloatArray) -> FloatArray:

@@ -1,5 +1,7 @@
 """Curves, hazards and calibration as plots."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,10 +55,13 @@ def test_survival_curves_are_the_predictions(hazard):
 
 
 def test_without_bands(hazard):
-    ax = hazard().plot_survival(WHO, axes(), ci=False)
-    assert all(np.isnan(collection.get_paths()[0].vertices).any() or not len(collection.get_paths()[0].vertices)
-               for collection in ax.collections if collection.get_paths())  # fmt: skip
-    ax.figure.canvas.draw()
+    result = hazard()
+    unknown = replace(result, estimate=replace(result.estimate, sampling=np.full((5, 5), np.nan)))
+    for one, ci in ((result, False), (unknown, True)):
+        for ax in (one.plot_survival(WHO, axes(), ci=ci), one.plot_hazard(axes(), ci=ci)):
+            assert len(ax.collections) == 0
+            assert len(ax.get_lines()) > 0
+            ax.figure.canvas.draw()
 
 
 def test_labels_name_the_rows(hazard):
@@ -132,8 +137,6 @@ def checked(causes=("event",), observed=(0.1, 0.3, np.nan)):
 
 
 def with_check(result, check):
-    from dataclasses import replace
-
     return replace(result, public_check=check)
 
 
@@ -180,8 +183,6 @@ def test_coefficients_are_drawn_without_the_baseline(hazard):
 
 @pytest.mark.parametrize("spread", [0.02, 0.5, 3.0])
 def test_ratios_have_plain_numbers(hazard, spread):
-    from dataclasses import replace
-
     result = hazard()
     wide = replace(result, estimate=replace(result.estimate, sampling=np.eye(5) * spread**2))
     ax = wide.plot_coefficients(axes(), exponentiate=True)
