@@ -119,6 +119,7 @@ def test_the_exponent_of_the_coin_is_enclosed_ever_more_closely(whole: int, monk
             assert all(abs(Fraction(estimate) - value) <= Fraction(error) for value in exact)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_no_bit_is_shared_by_threads_or_forked_children() -> None:
     noise = RoundedNormal(dimension=200, sd=Fraction(2) ** 60, grid=Fraction(1))
     with ThreadPoolExecutor(4) as pool:
