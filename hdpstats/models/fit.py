@@ -53,7 +53,7 @@ def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) 
         pooled=found.pooled,
         query=query,
         release=release,
-        guarantee=guarantee(release.events, relation=spec.study.relation),
+        guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
         public_check=spec.check(facts, found.chosen.values),
     )
 
