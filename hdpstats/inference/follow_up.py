@@ -147,10 +147,12 @@ def _risk_sets(rows: FollowUp) -> tuple[FloatArray, FloatArray, FloatArray, Floa
 
 
 def reaches(rows: FollowUp, times: FloatArray) -> BoolArray:
-    """Return at which times (T,) somebody is still seen event-free, or everybody was seen to fail."""
+    """Return at which times (T,) somebody is still followed, or everybody was seen to fail.
+
+    Beyond, an estimate would rest on the last person followed, whose event would stand for all who were censored.
+    """
     end = rows.time.max(initial=-np.inf)
-    all_failed = not np.any((rows.time == end) & (rows.cause == 0))
-    return np.asarray((times <= end) | all_failed)
+    return np.asarray((times <= end) | bool(np.all(rows.cause > 0)))
 
 
 def ratio(above: FloatArray | BoolArray, below: FloatArray, *, where: BoolArray, other: float) -> FloatArray:

@@ -99,7 +99,7 @@ def _steps(axes: "Axes", at: FloatArray, curve: Sequence[FloatArray], *, colour:
     """Draw a step function with its band, where it has one."""
     value, low, high = curve
     axes.step(at, value, where="post", color=colour, linewidth=1.8, label=label)
-    if np.isfinite(low).any():
+    if np.isfinite(low[1:]).any():
         axes.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
 
 

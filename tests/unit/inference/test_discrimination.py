@@ -228,8 +228,8 @@ def test_brier_scores_are_missing_beyond_the_rows():
     rows = FollowUp(time=np.array([1.0, 2.0, 3.0]), cause=np.array([1, 1, 0]), causes=1)
     found = brier_scores(rows, np.full((3, 2), 0.5), np.array([3.0, 3.1]))
     assert np.isnan(found).tolist() == [False, True]
-    failed = replace(rows, cause=np.array([1, 0, 1]))
-    assert reaches(failed, np.array([3.1])).all()
+    for cause, known in (([1, 0, 1], False), ([1, 1, 1], True)):
+        assert reaches(replace(rows, cause=np.array(cause)), np.array([3.1])).tolist() == [known]
 
 
 def test_the_integral_of_brier_scores():
