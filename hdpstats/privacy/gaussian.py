@@ -162,6 +162,11 @@ def objective_delta(epsilon: Fraction, *, jacobian: Fraction, multiplier: Fracti
     .. math:: \delta\, 2^{r/2 - 1} \Gamma(r/2) \le
               I_{r-1}(a) - e^{\epsilon - J} \sum_j \binom{r-1}{j} (-g)^{r-1-j} I_j(a + g).
 
+    The minimiser is never computed exactly, nor ``b`` drawn with all its digits. If instead a point that is surely
+    within some distance of it is released, plus noise whose densities at points of that distance differ by a factor
+    of at most :math:`e^{e_0/2}`, then whatever is released is (epsilon + e_0, e^(e_0/2) delta)-DP: that factor is paid
+    once on the way from one data set to its exact minimiser, where delta is added, and once from the other's back.
+
     Parameters
     ----------
     epsilon
@@ -232,10 +237,11 @@ def objective_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction,
 def fixed_sign_delta(epsilon: Fraction, *, jacobian: Fraction, multiplier: Fraction) -> Fraction:
     r"""Return an upper bound of the delta of Gaussian objective perturbation when one person is added or taken away.
 
-    For losses whose derivative in the linear predictor keeps its sign given the record (logistic, and each term of a
-    discrete hazard), one row per person. In `objective_delta`'s notation :math:`\Delta = t u` with a vector ``u``
-    that the record fixes, :math:`\|u\| \le G`, and some :math:`t \in [0, 1]`. The bound of ``L`` is convex in ``t``,
-    so it is largest at an end: :math:`L \le J + \max(0, \langle b, u \rangle / s^2 + \|u\|^2 / 2 s^2)`. For epsilon
+    For losses of one linear predictor per person whose derivative keeps its sign given the record, as the logistic
+    loss of an outcome 0 or 1. (A person whose gradient sums several terms, as in a hazard model, needs
+    `objective_delta`.) In its notation :math:`\Delta = t u` with a vector ``u`` that the record fixes,
+    :math:`\|u\| \le G`, and some :math:`t \in [0, 1]`. The bound of ``L`` is convex in ``t``, so it is largest at an
+    end: :math:`L \le J + \max(0, \langle b, u \rangle / s^2 + \|u\|^2 / 2 s^2)`. For epsilon
     >= J the first end adds nothing, and the second is the privacy loss of the Gaussian mechanism:
 
     .. math:: \delta(\epsilon) \le \delta_{G/s}(\epsilon - J).
