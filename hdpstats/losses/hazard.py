@@ -206,11 +206,11 @@ class CloglogHazard(HazardLoss):
         return Cells(survived=c, event=e, survived_curvature=c * s * s, event_curvature=e * (slope + 1.0 - s * s))
 
     def exact_scores(self, eta: mpmath.mpf, log_cap: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-        """Return ``c`` and ``e``."""
-        m = mpmath.exp(eta)
+        """Return ``c`` and ``e``; beyond ``eta = 50`` the latter is 0, as ``psi < exp(-10^21)`` there."""
         u = mpmath.exp(eta - log_cap)
         s = 1 / mpmath.sqrt(1 + u * u)
-        return mpmath.exp(log_cap) * u * s, m / mpmath.expm1(m) * s
+        m = mpmath.exp(min(eta, mpmath.mpf(50)))
+        return mpmath.exp(log_cap) * u * s, m / mpmath.expm1(m) * s if eta < 50 else mpmath.mpf(0)
 
 
 @final
