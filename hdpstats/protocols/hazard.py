@@ -35,6 +35,9 @@ EVENNESS = 0.01
 BASELINE_SPREADS = (1.0, 3.0)
 """Prior standard deviations of mixed baseline coefficients among which the evidence chooses."""
 
+WEAK = 0.1
+"""Information added in every direction: where follow-up ends before an interval the private people tell nothing of it."""
+
 UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 """A cap so high that it hardly binds."""
 
@@ -61,7 +64,7 @@ class Baseline:
     @property
     def mixed(self) -> FloatArray:
         """``A B`` (q, e), rows of norm at most 1."""
-        return np.asarray(self.features @ self.mixing)
+        return np.asarray(self.features @ self.mixing, dtype=np.float64)
 
     def to_terms(self, geometry: Geometry, causes: int) -> FloatArray:
         """Return the matrix from fitted coefficients to those of features and design columns, causes one by one.
@@ -84,7 +87,7 @@ def mixed_baseline(features: FloatArray, weights: FloatArray) -> Baseline:
     mixing = vectors / np.sqrt(kept)
     longest = float(np.max(np.linalg.norm(features @ mixing, axis=1)))
     constant = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
-    return Baseline(features=features, mixing=mixing / longest, constant=constant)
+    return Baseline(features=features, mixing=mixing / longest, constant=np.asarray(constant, dtype=np.float64))
 
 
 @final
@@ -110,7 +113,7 @@ class PublicSpells:
         steps = np.zeros(intervals + 1)
         np.add.at(steps, self.entry, 1.0)
         np.add.at(steps, self.exit, -1.0)
-        return np.cumsum(steps)[:-1]
+        return np.asarray(np.cumsum(steps)[:-1], dtype=np.float64)
 
 
 def public_spells(
@@ -189,12 +192,13 @@ class HazardSide(PublicSide):
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         p = self.spells.Z.shape[1]
         ends = [(k + 1) * self.spells.block for k in range(self.spells.causes)]
-        return averaged(
+        found = averaged(
             self._triangles(theta),
             records=records,
             row_weights=row_weights,
             levelled=tuple(slice(end - p, end) for end in ends),
         )
+        return replace(found, H=found.H + WEAK * np.eye(self.dimension))
 
     def _triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""
@@ -349,8 +353,8 @@ def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, c
             evidence = fit.log_likelihood - 0.5 * distance
             evidence += 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(bend)[1]))
             if best is None or evidence > best[0]:
-                inverse = np.linalg.inv(bend)
-                best = (evidence, PublicFit(theta=fit.theta, covariance=inverse, information=fit.information))
+                covariance = np.asarray(np.linalg.inv(bend), dtype=np.float64)
+                best = (evidence, PublicFit(theta=fit.theta, covariance=covariance, information=fit.information))
     if best is None:
         raise ArithmeticError("no prior spread was tried")
     return best[1]

@@ -107,31 +107,33 @@ class CappedSpells:
     def ended(self, person: IntArray) -> "CappedSpells":
         """Return the spells with follow-up ended before a person's sum of caps, over all causes, passes ``total``.
 
-        ``person`` (m,) names the person of each spell; the spells of one stand together in the order of time.
+        ``person`` (m,) names the person of each spell; the spells of one stand together in the order of time. The sum
+        of a person is formed from that person's spells alone, to the last bit.
         """
-        fits = np.zeros(len(self.Z), dtype=np.int64)
-        whole = self._cap_sums(before=np.zeros(len(self.Z)), fits=fits)
-        earlier = np.concatenate([[0.0], np.cumsum(whole)[:-1]]) if len(whole) else whole
-        first = np.concatenate([[True], person[1:] != person[:-1]]) if len(person) else np.zeros(0, dtype=bool)
-        if not np.all(first):
-            starts = np.flatnonzero(first)
-            before = earlier - np.repeat(earlier[starts], np.diff(np.append(starts, len(first))))
-            self._cap_sums(before=before, fits=fits)
+        none = np.zeros(len(self.Z))
+        whole, fits = self._cap_sums(before=none)
+        rank = _rank(person)
+        before = none.copy()
+        for earlier in range(1, int(rank.max(initial=0)) + 1):
+            places = np.flatnonzero(rank == earlier)
+            before[places] = before[places - 1] + whole[places - 1]
+        if np.any(before):
+            fits = self._cap_sums(before=before)[1]
         last = self.entry + fits
         return replace(self, last=last, cause=np.where(last == self.last, self.cause, 0))
 
-    def _cap_sums(self, *, before: FloatArray, fits: IntArray) -> FloatArray:
-        """Return each spell's sum of caps (m,); write how many of its intervals fit under ``total`` into ``fits``."""
-        sums = np.zeros(len(before))
+    def _cap_sums(self, *, before: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return each spell's sum of caps (m,), and how many of its intervals fit under ``total`` after ``before``."""
+        sums, fits = np.zeros(len(before)), np.zeros(len(before), dtype=np.int64)
         for part, intervals in self.blocks():
-            caps = np.zeros((part.stop - part.start, intervals.stop - intervals.start))
+            at_risk = self.at_risk(part, intervals)
+            caps = np.zeros_like(at_risk)
             for cause in range(self.causes):
                 caps += np.exp(self.log_caps(part, intervals, cause))
-            at_risk = self.at_risk(part, intervals)
             running = np.cumsum(caps * at_risk, axis=1)
             fits[part] = np.sum(at_risk * (before[part, None] + running <= self.total), axis=1)
             sums[part] = running[:, -1] if running.shape[1] else 0.0
-        return sums
+        return sums, fits
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of every spell's unweighted loss (m, causes (e + p))."""
@@ -299,3 +301,10 @@ class HazardObjective(Objective):
         slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
         sizes = spells.weights * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
         return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))
+
+
+def _rank(person: IntArray) -> IntArray:
+    """Return the place of each spell among those of its person, from 0; a person's spells stand together."""
+    m = len(person)
+    first = np.flatnonzero(np.concatenate([[True], person[1:] != person[:-1]])) if m else np.zeros(0, dtype=np.int64)
+    return np.asarray(np.arange(m) - np.repeat(first, np.diff(np.append(first, m))), dtype=np.int64)
