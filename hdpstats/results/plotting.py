@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS: Final = ("o", "s", "^", "D")
-_NARROW: Final = 4.0
+_NARROW: Final = 8.0
 _WIDE: Final = 1000.0
 """Axes of ratios that reach less far have ticks of even spacing; those that reach farther, powers of ten alone."""
 
@@ -51,11 +51,14 @@ def plot_coefficients(
 
 def _ratio_axis(axes: "Axes") -> None:
     """Make the horizontal axis logarithmic, with plain numbers at round places."""
-    from matplotlib.ticker import AutoLocator, LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     narrow, wide = high < _NARROW * low, high > _WIDE * low
-    axes.xaxis.set_major_locator(AutoLocator() if narrow else LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    round_places = (
+        MaxNLocator(nbins=6, steps=[1, 2.5, 5, 10]) if narrow else LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0))
+    )
+    axes.xaxis.set_major_locator(round_places)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:g}")
