@@ -36,7 +36,7 @@ BASELINE_SPREADS = (1.0, 3.0)
 """Prior standard deviations of mixed baseline coefficients among which the evidence chooses."""
 
 WEAK = 0.1
-"""Information added in every direction: where follow-up ends before an interval the private people tell nothing of it."""
+"""Information added in every direction: of intervals that follow-up never reaches the private people tell nothing."""
 
 UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 """A cap so high that it hardly binds."""
@@ -76,7 +76,7 @@ class Baseline:
         block[:e, :e] = self.mixing
         block[:e, e:] = np.outer(self.constant, raw[0, 1:])
         block[e:, e:] = raw[1:, 1:]
-        return np.kron(np.eye(causes), block)
+        return np.asarray(np.kron(np.eye(causes), block), dtype=np.float64)
 
 
 def mixed_baseline(features: FloatArray, weights: FloatArray) -> Baseline:
