@@ -18,7 +18,7 @@ import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLoss
-from hdpstats.solvers.kernels import grid_sum
+from hdpstats.solvers.kernels import grid_sum, row_products
 from hdpstats.solvers.objective import UNIT, Objective, integer_bits
 
 CELLS = 400_000
@@ -74,8 +74,8 @@ class CappedSpells:
         return int(self.A.shape[1] + self.Z.shape[1])
 
     def log_caps(self, spells: slice, intervals: slice, cause: int) -> FloatArray:
-        """Return ``log h`` of a block of spells and intervals for a cause (0-based)."""
-        level = self.Z[spells] @ self.cap_slopes[cause] + self.offset[spells]
+        """Return ``log h`` of a block of spells and intervals for a cause (0-based), each of its own spell alone."""
+        level = row_products(self.Z[spells], self.cap_slopes[cause]) + self.offset[spells]
         return self.loss.caps(self.cap_baseline[cause, intervals] + level[:, None], self.margin)
 
     def predictor(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
