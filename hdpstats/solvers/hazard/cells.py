@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.solvers.hazard.kernel import Block, IntervalSums, Kernel, SpellSums
+from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
 from hdpstats.solvers.hazard.links import Link
 
 CELLS = 1 << 17
@@ -17,19 +17,19 @@ CELLS = 1 << 17
 class CellKernel(Kernel):
     """Evaluates the link at every person-interval of a block, held as a sparse matrix of spells by intervals."""
 
-    def __init__(self, link: Link, A: FloatArray, a: FloatArray) -> None:
-        self._link, self._A, self._a = link, A, a
+    def __init__(self, link: Link, A: FloatArray, a: FloatArray, survived: Survived) -> None:
+        self._link, self._A, self._a, self._survived = link, A, a, survived
         self._value = 0.0
         self._score, self._curvature = np.zeros(len(a)), np.zeros(len(a))
 
-    def spells(self, block: Block) -> SpellSums:
-        """Return the sums of a block's spells, in parts of about `CELLS` person-intervals."""
-        step = max(1, CELLS // len(self._a))
+    def spells(self, rows: slice) -> SpellSums:
+        """Return the sums of a block's spells, made in parts of about `CELLS` person-intervals."""
+        block, step = self._survived.part(rows), max(1, CELLS // len(self._a))
         parts = [self._part(block.part(slice(k, k + step))) for k in range(0, len(block.eta), step)]
         score, curvature, cross = zip(*parts, strict=True)
         return SpellSums(np.concatenate(score), np.concatenate(curvature), np.sum(cross, axis=0))
 
-    def _part(self, block: Block) -> SpellSums:
+    def _part(self, block: Survived) -> SpellSums:
         lengths = block.last - block.entry
         ends = np.concatenate([[0], np.cumsum(lengths)])
         column = np.arange(ends[-1]) + np.repeat(block.entry - ends[:-1], lengths)

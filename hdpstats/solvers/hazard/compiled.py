@@ -1,7 +1,8 @@
 r"""The direct kernel of the logit link, compiled: one division per person and interval and no exponential.
 
-``e^{a_s + eta_i} = E_s w_i``, so a pass needs q + m exponentials. The logarithms of a
-spell's terms are one logarithm of their product, taken before it can overflow.
+``e^{a_s + eta_i} = E_s w_i``, so a pass needs q + m exponentials. The logarithms of a spell's terms are one logarithm
+of their product, unless that overflows. Loops run over slices from 0 and may reorder their sums, so that the processor
+works on several intervals at once.
 """
 
 import math
@@ -11,104 +12,128 @@ import numba
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.solvers.hazard.kernel import Block, IntervalSums, Kernel, SpellSums
+from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
 from hdpstats.solvers.hazard.links import LARGEST_EXPONENT
 
-LARGEST_LOG_PRODUCT = 690.0
-"""Products of ``1 + e^eta`` stay below e^690."""
-
 REORDER = {"reassoc", "contract", "nsz"}
-"""Sums may be reordered, which lets them run in parallel lanes; infinities and NaN keep their meaning."""
+"""What the compiler may do with sums; infinities and NaN keep their meaning."""
+
+compiled = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
+"""Compiles a loop over finite numbers, once per machine."""
 
 
 @final
 class CompiledLogit(Kernel):
     """Loops over the survived intervals of every spell."""
 
-    def __init__(self, A: FloatArray, a: FloatArray) -> None:
-        self._A, self._a = A, a
+    def __init__(self, A: FloatArray, a: FloatArray, survived: Survived) -> None:
+        self._A, self._a, self._survived = A, a, survived
         self._features = np.ascontiguousarray(A.T)
-        self._highest = float(np.max(a))
-        self._odds = np.exp(a - self._highest)
         self._value = 0.0
         self._score, self._curvature = np.zeros(len(a)), np.zeros(len(a))
 
-    def spells(self, block: Block) -> SpellSums:
+    def spells(self, rows: slice) -> SpellSums:
         """Return the sums of a block's spells."""
+        block = self._survived.part(rows)
         (b, p), e = block.Z.shape, self._A.shape[1]
         score, curvature = np.empty(b), np.empty(b)
-        wide = e > p  # the cheaper way round: V'Z, (q, p), or V A, (b, e)
-        cross = np.zeros((p, len(self._a))) if wide else np.zeros((b, e))
+        by_interval = e > p  # the cheaper way round: Z'V, (p, q), or V A, (b, e)
+        cross = np.zeros((p, len(self._a)) if by_interval else (b, e))
         self._value += _logit_pass(
-            self._odds, self._a, self._highest, self._features,
-            block.Z, block.entry, block.last, block.weights, block.eta,
-            score, curvature, cross, self._score, self._curvature, wide,
+            self._a, self._features, block.Z, block.entry, block.last, block.weights, block.eta,
+            score, curvature, cross, self._score, self._curvature, by_interval,
         )  # fmt: skip
-        return SpellSums(score, curvature, cross @ self._A if wide else block.Z.T @ cross)
+        return SpellSums(score, curvature, cross @ self._A if by_interval else block.Z.T @ cross)
 
     def intervals(self) -> IntervalSums:
         """Return the interval sums of all blocks so far."""
         return IntervalSums(self._value, self._score, self._curvature)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=REORDER)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def _logit_pass(
-    odds: FloatArray, a: FloatArray, highest: float, features: FloatArray,
+    a: FloatArray, features: FloatArray,
     Z: FloatArray, entry: IntArray, last: IntArray, weights: FloatArray, eta: FloatArray,
     score: FloatArray, curvature: FloatArray, cross: FloatArray,
-    by_interval_score: FloatArray, by_interval_curvature: FloatArray, wide: bool,
+    interval_score: FloatArray, interval_curvature: FloatArray, by_interval: bool,
 ) -> float:  # fmt: skip
     """Fill ``score``, ``curvature`` and ``cross``, add to the interval sums, return minus the log-likelihood."""
+    highest = np.max(a)
+    odds = np.exp(a - highest)
     v = np.empty(len(a))
     value = 0.0
     for i in range(len(eta)):
-        low, high, weight = entry[i], last[i], weights[i]
-        largest = eta[i] + highest
-        if largest <= LARGEST_EXPONENT:
-            w = math.exp(largest)
-            total, p_sum, v_sum = 0.0, 0.0, 0.0
-            stretch = min(high - low, max(1, int(LARGEST_LOG_PRODUCT / math.log1p(w)))) if w > 1.0 else 512
-            for start in range(low, high, max(1, stretch)):
-                product = 1.0
-                for s in range(start, min(start + stretch, high)):
-                    u = odds[s] * w
-                    c = 1.0 + u
-                    r = 1.0 / c
-                    p = u * r
-                    pr = p * r
-                    product *= c
-                    p_sum += p
-                    v_sum += pr
-                    v[s] = weight * pr
-                    by_interval_score[s] += weight * p
-                    by_interval_curvature[s] += weight * pr
-                total += math.log(product)
+        low, high = entry[i], last[i]
+        if eta[i] + highest <= LARGEST_EXPONENT:
+            w = math.exp(eta[i] + highest)
+            terms = _survive(odds, w, weights[i], low, high, interval_score, interval_curvature, v)
         else:
-            total, p_sum, v_sum = 0.0, 0.0, 0.0
-            for s in range(low, high):
-                x = a[s] + eta[i]
-                smaller = math.exp(-abs(x))
-                r = 1.0 / (1.0 + smaller)
-                p = r if x >= 0.0 else smaller * r
-                pr = smaller * r * r
-                total += math.log1p(smaller) + max(x, 0.0)
-                p_sum += p
-                v_sum += pr
-                v[s] = weight * pr
-                by_interval_score[s] += weight * p
-                by_interval_curvature[s] += weight * pr
-        value += weight * total
-        score[i] = weight * p_sum
-        curvature[i] = weight * v_sum
-        if wide:
+            terms = _survive_extreme(a, eta[i], weights[i], low, high, interval_score, interval_curvature, v)
+        value += terms[0]
+        score[i] = terms[1]
+        curvature[i] = terms[2]
+        kept = v[low:high]
+        if by_interval:
             for j in range(Z.shape[1]):
-                z = Z[i, j]
-                for s in range(low, high):
-                    cross[j, s] += z * v[s]
+                total, z = cross[j, low:high], Z[i, j]
+                for s in range(len(kept)):
+                    total[s] += z * kept[s]
         else:
             for k in range(len(features)):
-                dot = 0.0
-                for s in range(low, high):
-                    dot += features[k, s] * v[s]
+                feature, dot = features[k, low:high], 0.0
+                for s in range(len(kept)):
+                    dot += feature[s] * kept[s]
                 cross[i, k] = dot
     return value
+
+
+@compiled  # type: ignore[untyped-decorator]
+def _survive(
+    odds: FloatArray, w: float, weight: float, low: int, high: int,
+    interval_score: FloatArray, interval_curvature: FloatArray, v: FloatArray,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return value, score and curvature of a spell's intervals ``low + 1, ..., high``, whose odds are ``odds w``.
+
+    The curvatures are left in ``v``; ``odds`` are at most 1.
+    """
+    odds, v = odds[low:high], v[low:high]
+    scores, curvatures = interval_score[low:high], interval_curvature[low:high]
+    product, p_sum, v_sum = 1.0, 0.0, 0.0
+    for k in range(len(odds)):
+        u = odds[k] * w
+        survived = 1.0 / (1.0 + u)
+        p = weight * u * survived
+        keep = p * survived
+        product *= 1.0 + u
+        p_sum += p
+        v_sum += keep
+        scores[k] += p
+        curvatures[k] += keep
+        v[k] = keep
+    value = math.log(product)
+    if product == math.inf:
+        value = 0.0
+        for k in range(len(odds)):
+            value += math.log1p(odds[k] * w)
+    return weight * value, p_sum, v_sum
+
+
+@compiled  # type: ignore[untyped-decorator]
+def _survive_extreme(
+    a: FloatArray, eta: float, weight: float, low: int, high: int,
+    interval_score: FloatArray, interval_curvature: FloatArray, v: FloatArray,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the same from linear predictors ``a + eta`` whose odds could overflow: an exponential each."""
+    value, p_sum, v_sum = 0.0, 0.0, 0.0
+    for k in range(low, high):
+        x = a[k] + eta
+        smaller = math.exp(-abs(x))
+        p = weight * (1.0 if x >= 0.0 else smaller) / (1.0 + smaller)
+        keep = weight * smaller / (1.0 + smaller) ** 2
+        value += weight * (math.log1p(smaller) + max(x, 0.0))
+        p_sum += p
+        v_sum += keep
+        interval_score[k] += p
+        interval_curvature[k] += keep
+        v[k] = keep
+    return value, p_sum, v_sum

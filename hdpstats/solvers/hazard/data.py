@@ -74,15 +74,10 @@ class HazardData:
         """How many rows the expanded table would have."""
         return int(np.sum(self.exit - self.entry))
 
-    @property
-    def happened(self) -> IntArray:
-        """The spells (k,) that end with an event."""
-        return np.flatnonzero((self.event == 1) & (self.exit > self.entry))
-
-    def every(self, step: int) -> "HazardData":
-        """Return every ``step``-th spell."""
+    def part(self, rows: slice | IntArray) -> "HazardData":
+        """Return some of the spells."""
         names = ("Z", "entry", "exit", "event", "weights", "offset")
-        return HazardData(A=self.A, **{name: getattr(self, name)[::step] for name in names})
+        return HazardData(A=self.A, **{name: getattr(self, name)[rows] for name in names})
 
 
 @final

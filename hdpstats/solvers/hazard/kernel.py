@@ -1,4 +1,4 @@
-"""What every kernel computes: the sums over the survived intervals of a block of spells."""
+"""What every kernel computes: sums over the intervals that spells survive."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 from hdpstats._base.typing import FloatArray, IntArray
 
 
-class Block(NamedTuple):
-    """Consecutive spells: survived intervals ``entry + 1, ..., last``, shapes (b, p) and (b,)."""
+class Survived(NamedTuple):
+    """Spells and their survived intervals ``entry + 1, ..., last``: ``Z`` (m, p), the others (m,)."""
 
     Z: FloatArray
     entry: IntArray
@@ -15,15 +15,15 @@ class Block(NamedTuple):
     weights: FloatArray
     eta: FloatArray
 
-    def part(self, rows: slice) -> "Block":
+    def part(self, rows: slice) -> "Survived":
         """Return some of the spells."""
-        return Block(self.Z[rows], self.entry[rows], self.last[rows], self.weights[rows], self.eta[rows])
+        return Survived(self.Z[rows], self.entry[rows], self.last[rows], self.weights[rows], self.eta[rows])
 
 
 class SpellSums(NamedTuple):
-    """Weighted sums over each spell's survived intervals.
+    """Weighted sums over the survived intervals of b spells.
 
-    ``score`` and ``curvature`` (b,) of the terms; ``cross`` (p, e) is the sum over spells and intervals of
+    ``score`` and ``curvature`` (b,) of each spell; ``cross`` (p, e), the sum over spells and intervals of
     ``curvature z A_s'``.
     """
 
@@ -33,7 +33,7 @@ class SpellSums(NamedTuple):
 
 
 class IntervalSums(NamedTuple):
-    """Sums over all spells at risk: minus the log-likelihood, and score and curvature (q,) by interval."""
+    """Weighted sums over all spells: minus the log-likelihood, and score and curvature (q,) of each interval."""
 
     value: float
     score: FloatArray
@@ -41,11 +41,11 @@ class IntervalSums(NamedTuple):
 
 
 class Kernel(ABC):
-    """One pass over the data at given linear predictors: blocks in, interval sums at the end."""
+    """One pass over spells at given linear predictors: every block once, then the intervals."""
 
     @abstractmethod
-    def spells(self, block: Block) -> SpellSums:
-        """Return the sums of a block's spells, and remember its part of the interval sums."""
+    def spells(self, rows: slice) -> SpellSums:
+        """Return the sums of a block of spells, and remember its part of the interval sums."""
 
     @abstractmethod
     def intervals(self) -> IntervalSums:

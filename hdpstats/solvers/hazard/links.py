@@ -39,6 +39,8 @@ class Link(ABC):
     """A link: ``survive`` and ``event`` with their derivatives, and the linear predictor of a probability."""
 
     name: ClassVar[str]
+    linear_event: ClassVar[bool] = False
+    """Whether an event adds the term of a survived interval minus ``eta``."""
 
     @abstractmethod
     def survive(self, eta: FloatArray) -> Terms:
@@ -58,6 +60,7 @@ class LogitLink(Link):
     """``log(p / (1 - p))``."""
 
     name = "logit"
+    linear_event = True
 
     def survive(self, eta: FloatArray) -> Terms:
         """Return ``log(1 + e^eta)``, ``p`` and ``p (1 - p)``."""
