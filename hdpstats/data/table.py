@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsIndex, final
 
-import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
@@ -142,7 +141,7 @@ class PrivateTable:
     leaves it is what `admit` returns, to a mechanism.
     """
 
-    __slots__ = ("_cells", "_most_people", "_rows", "_schema", "_unit")
+    __slots__ = ("_cells", "_rows", "_schema", "_unit")
 
     def __init__(
         self,
@@ -151,18 +150,14 @@ class PrivateTable:
         schema: Schema,
         rows: int,
         unit: "pd.Series[Any] | None",
-        most_people: int | None,
     ) -> None:
         self._cells = dict(cells)
         self._schema = schema
         self._rows = rows
         self._unit = unit
-        self._most_people = most_people
 
     @classmethod
-    def from_frame(
-        cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None, most_people: int | None = None
-    ) -> "PrivateTable":
+    def from_frame(cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> "PrivateTable":
         """Register private rows. Looks at the labels of columns only, never at cells or their types.
 
         Parameters
@@ -173,8 +168,6 @@ class PrivateTable:
             The declared columns, each of which the frame must have exactly once.
         unit : str, optional
             The column that names the person, read by `hdpstats.data.coerce.persons`. The schema need not declare it.
-        most_people : int, optional
-            A declared maximum: of more people, the first so many in the order of their first rows are kept.
 
         Raises
         ------
@@ -185,12 +178,8 @@ class PrivateTable:
 
         Notes
         -----
-        Let T be the first N people in the order of their first rows. An exchange of one person for another (who may
-        stand elsewhere) leaves the order of the others, so it exchanges at most one person of T for another: where A
-        leaves, the next in the line moves up, and where B comes, the last one moves out, who is the one that moved up
-        or B. So the cut keeps a guarantee under ``replace_one`` as it is. One person more changes T not at all up to N
-        people, and beyond by one who comes and one who goes: the guarantee under ``add_or_remove_one`` is for data of
-        at most N people, and costs twice as much beyond.
+        However many people there are, all of them are kept: a cut to the first so many would exchange one person for
+        another where one is added, and cost a guarantee under ``add_or_remove_one`` twice as much.
 
         Examples
         --------
@@ -203,11 +192,9 @@ class PrivateTable:
         array([35., 90., 55.])
         """
         plain = check_frame(frame, name="private")
-        if unit is None:
-            plain = plain.iloc[:most_people]
         cells = _select(plain, schema)
         named = None if unit is None else select_unit(plain, unit, whose="private")
-        return cls(cells=cells, schema=schema, rows=len(plain), unit=named, most_people=most_people)
+        return cls(cells=cells, schema=schema, rows=len(plain), unit=named)
 
     @property
     def schema(self) -> Schema:
@@ -225,10 +212,7 @@ class PrivateTable:
         return _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._persons())
 
     def _persons(self) -> IntArray | None:
-        if self._unit is None:
-            return None
-        persons = coerce.persons(self._unit)
-        return persons if self._most_people is None else np.where(persons < self._most_people, persons, -1)
+        return None if self._unit is None else coerce.persons(self._unit)
 
     def __repr__(self) -> str:
         return f"<private table: {len(self._cells)} declared columns>"

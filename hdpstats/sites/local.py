@@ -35,9 +35,7 @@ class LocalSite(Site):
     max_rows_per_unit
         With ``unit``: the most rows of one person that a model uses.
     n_max
-        With ``unit`` or under ``add_or_remove_one``: the declared maximum of people. It stands for their number, which
-        is never read, wherever a constant is fixed. Of more people the first n_max are kept (see
-        `hdpstats.data.table.PrivateTable.from_frame`), so leave room.
+        With ``unit`` or under ``add_or_remove_one``: the declared number of people; see `hdpstats.sites.terms.Terms`.
 
     Notes
     -----
@@ -62,7 +60,7 @@ class LocalSite(Site):
         self._terms = Terms.declared(
             relation=ledger.relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max
         )
-        self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit, most_people=self._terms.n_max)
+        self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit)
         self._ledger = ledger
 
     @property

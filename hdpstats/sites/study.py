@@ -41,7 +41,8 @@ class Study:
         Instead of a ledger: a total for an account that lasts as long as this process.
     relation
         ``"replace_one"``: one person's record may be any other, the number of records is public.
-        ``"add_or_remove_one"``: one person may be there or not, the number is never read; it needs ``n_max``.
+        ``"add_or_remove_one"``: one person may be there or not, the number is never read but through noise, which each
+        fit pays for; it needs ``n_max``.
     unit
         The column that names the person, where a person has several rows; all rows of a person are protected together.
         The schema need not declare it. Cells are read as text (1, 1.0 and "1" are one person); private rows that name
@@ -49,9 +50,9 @@ class Study:
     max_rows_per_unit
         With ``unit``: the most rows of one person that a model uses, the earliest ones. A public choice.
     n_max
-        With ``unit`` or under ``add_or_remove_one``: the declared maximum of people, which stands for their number
-        wherever a constant is fixed. Of more people the first n_max are kept, and under ``add_or_remove_one`` the
-        guarantee then doubles: leave room.
+        Under ``add_or_remove_one`` the declared maximum of people, with room: noisy counts are cut there. With ``unit``
+        under ``replace_one`` the declared number of people, which standard errors rest on, as rows do not tell it. No
+        guarantee depends on it.
 
     Raises
     ------

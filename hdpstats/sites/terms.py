@@ -25,14 +25,19 @@ class Terms:
     most_rows : int
         The most rows of one person that a model uses; 1 without a unit.
     n_max : int or None
-        The declared number of people, where the number of rows does not tell it: with a unit, and where the number
-        itself is protected.
+        The declared number of people, where the number of rows does not tell it. With a unit under ``replace_one`` it
+        stands for the number of people everywhere, also in standard errors: declare what is publicly known. Where the
+        number itself is protected it is a maximum: every noisy count is cut there.
 
     Notes
     -----
     With a unit, a person's record is all rows with the person's name, and nobody else has that name. Neighbours differ
     in the rows of one person: exchanged for any rows with any one name that nobody else has, or with none
     (``replace_one``), or there and not there (``add_or_remove_one``). The other rows keep their order among themselves.
+
+    No guarantee rests on ``n_max``: mechanisms derive from it the scale of the accuracy that their solvers must reach,
+    and runs that would miss it go on in higher precision; grids of integer sums follow the actual number of rows behind
+    the wall, where every sum is certified to that accuracy. Rows beyond the declared number are used like the others.
     """
 
     relation: Relation
@@ -60,8 +65,12 @@ class Terms:
             message = "max_rows_per_unit must be given with unit: the most rows of one person that a model may use"
             raise ArgumentError(message, argument="max_rows_per_unit")
         if n_max is None and (hidden or unit is not None):
-            which = "relation='add_or_remove_one', which protects" if hidden else "unit: rows do not tell"
-            message = f"n_max must be given with {which} the number of people; declare a maximum with room"
+            message = (
+                "n_max must be given with relation='add_or_remove_one', which protects the number of people: declare a "
+                "maximum with room"
+                if hidden
+                else "n_max must be given with unit: declare the number of people, which the rows do not tell"
+            )
             raise ArgumentError(message, argument="n_max")
         if n_max is not None and not hidden and unit is None:
             message = "n_max must be None: under replace_one with one row per person the number of rows is public"

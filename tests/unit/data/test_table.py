@@ -253,16 +253,3 @@ def test_the_column_that_names_the_person_is_there_once():
     with pytest.raises(SchemaError, match="several columns are called 'patient'"):
         PrivateTable.from_frame(twice, TIMES, unit="patient")
     assert PrivateTable.from_frame(twice, TIMES).rows == 5
-
-
-def test_the_first_people_are_kept_of_too_many():
-    cut = [PrivateTable.from_frame(long_form(), TIMES, unit="patient", most_people=most) for most in (1, 2, 3, 9)]
-    assert [table.admit([]).persons.tolist() for table in cut] == [
-        [0, -1, -1, -1, -1],
-        [0, 1, -1, 1, -1],
-        [0, 1, -1, 1, 2],
-        [0, 1, -1, 1, 2],
-    ]
-    alone = PrivateTable.from_frame(long_form(), TIMES, most_people=2).admit(["time"])
-    assert (alone.rows, alone.numeric["time"].tolist()) == (2, [5.0, 10.0])
-    assert PrivateTable.from_frame(long_form(), TIMES, most_people=9).admit([]).rows == 5

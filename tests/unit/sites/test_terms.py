@@ -108,7 +108,7 @@ def test_a_site_that_hides_the_number_reads_none():
     assert {site.records for site in sites} == {700}
     assert {site.relation for site in sites} == {Relation.ADD_OR_REMOVE_ONE}
     assert len({repr(site) for site in sites}) == 1
-    assert [len(site._table.admit(["x"]).numeric["x"]) for site in sites] == [0, 6, 700]
+    assert [len(site._table.admit(["x"]).numeric["x"]) for site in sites] == [0, 6, 800]
 
 
 def test_a_site_of_one_row_per_person_has_the_public_number_of_rows():
