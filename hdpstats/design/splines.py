@@ -135,7 +135,7 @@ def _polynomials(pieces: Pieces, x: FloatArray) -> FloatArray:
     place = np.searchsorted(breaks[1:-1], x, side="right")
     with np.errstate(all="ignore"):
         u = (x - breaks[place]) / (breaks[place + 1] - breaks[place])
-        return _blossom(coefficients[place], [u] * (coefficients.shape[1] - 1))
+        return _blossom(coefficients.T[:, place], [u] * (coefficients.shape[1] - 1))
 
 
 def _hull(pieces: Pieces, x: Interval) -> FloatArray:
@@ -145,7 +145,7 @@ def _hull(pieces: Pieces, x: Interval) -> FloatArray:
     ends = np.array([x.lower, *cuts[(x.lower < cuts) & (cuts < x.upper)], x.upper])
     place = np.searchsorted(breaks[1:-1], ends[:-1], side="right")
     start, width = breaks[place], breaks[place + 1] - breaks[place]
-    return _restricted(coefficients[place], (ends[:-1] - start) / width, (ends[1:] - start) / width).ravel()
+    return _restricted(coefficients.T[:, place], (ends[:-1] - start) / width, (ends[1:] - start) / width).ravel()
 
 
 def _columns(breaks: Sequence[float], coefficients: FloatArray) -> tuple[Pieces, ...]:
@@ -193,13 +193,13 @@ def _complement(rows: FloatArray) -> FloatArray:
 
 
 def _blossom(coefficients: FloatArray, arguments: Sequence[FloatArray]) -> FloatArray:
-    """Return the blossoms of polynomials (n, d + 1) at d arguments (n,)."""
+    """Return the blossoms of polynomials (d + 1, n) at d arguments (n,)."""
     for u in arguments:
-        coefficients = coefficients[:, :-1] * (1.0 - u)[:, None] + coefficients[:, 1:] * u[:, None]
-    return coefficients[:, 0]
+        coefficients = coefficients[:-1] * (1.0 - u) + coefficients[1:] * u
+    return coefficients[0]
 
 
 def _restricted(coefficients: FloatArray, u: FloatArray, v: FloatArray) -> FloatArray:
-    """Return the coefficients (d + 1, n) of polynomials (n, d + 1) on the intervals from u to v (n,)."""
-    degree = coefficients.shape[1] - 1
+    """Return the coefficients (d + 1, n) of polynomials (d + 1, n) on the intervals from u to v (n,)."""
+    degree = len(coefficients) - 1
     return np.stack([_blossom(coefficients, [u] * (degree - j) + [v] * j) for j in range(degree + 1)])
