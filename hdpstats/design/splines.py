@@ -196,7 +196,7 @@ def _blossom(coefficients: FloatArray, arguments: Sequence[FloatArray]) -> Float
     """Return the blossoms of polynomials (d + 1, n) at d arguments (n,)."""
     for u in arguments:
         coefficients = coefficients[:-1] * (1.0 - u) + coefficients[1:] * u
-    return coefficients[0]
+    return np.asarray(coefficients[0])
 
 
 def _restricted(coefficients: FloatArray, u: FloatArray, v: FloatArray) -> FloatArray:
