@@ -1,0 +1,216 @@
+"""The objective of a capped hazard model against loops over person-periods; its error bound; where follow-up ends."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from hdpstats.losses import HAZARDS
+from hdpstats.solvers import CappedSpells, minimise
+from hdpstats.solvers import capped as module
+from hdpstats.solvers.refine import refine
+from tests.unit.solvers.capped_problems import (
+    capped,
+    cells_of,
+    exact_gradient,
+    in_time_order,
+    log_cap,
+    objective,
+    people_of,
+    plain_derivatives,
+)
+
+CASES = [(link, causes) for link in HAZARDS for causes in (1, 3)]
+
+
+@pytest.mark.parametrize(("link", "causes"), CASES)
+@pytest.mark.parametrize("size", [0.0, 0.7, 5.0])
+def test_gradient_and_hessian_are_sums_over_person_periods(link: str, causes: int, size: float) -> None:
+    problem = objective(capped(3, link=link, causes=causes))
+    theta = size * np.random.default_rng(4).standard_normal(len(problem.ridge))
+    gradient, hessian = plain_derivatives(problem, theta)
+    assert problem.gradient(theta) == pytest.approx(gradient, rel=1e-10, abs=1e-10)
+    assert np.allclose(problem.hessian(theta), hessian, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("link", "causes"), CASES)
+def test_the_hessian_is_the_slope_of_the_gradient(link: str, causes: int) -> None:
+    problem = objective(capped(5, link=link, causes=causes))
+    theta, step = 0.3 * np.random.default_rng(6).standard_normal(len(problem.ridge)), 1e-5
+    for j, move in enumerate(step * np.eye(len(theta))):
+        slope = (problem.gradient(theta + move) - problem.gradient(theta - move)) / (2.0 * step)
+        assert problem.hessian(theta)[j] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+def test_hessians_and_scores_of_spells_add_up() -> None:
+    spells = capped(7, causes=2)
+    problem = objective(spells)
+    theta = np.linspace(-0.5, 0.5, len(problem.ridge))
+    total = spells.hessians(theta, slice(0, 11)).sum(axis=0) + spells.hessians(theta, slice(11, 30)).sum(axis=0)
+    assert np.allclose(total + np.diag(problem.ridge), problem.hessian(theta))
+    scores = (spells.weights[:, None] * spells.scores(theta)).sum(axis=0)
+    penalty = problem.ridge * (theta - problem.centre) + problem.linear
+    assert scores + penalty == pytest.approx(problem.gradient(theta), abs=1e-9)
+
+
+def test_blocks_of_any_size_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = objective(capped(8, m=50, causes=2))
+    theta = np.linspace(-0.5, 0.5, len(problem.ridge))
+    gradient, hessian = problem.gradient(theta), problem.hessian(theta)
+    monkeypatch.setattr(module, "CELLS", 20)
+    assert len(list(problem.spells.blocks())) == 25
+    assert problem.gradient(theta) == pytest.approx(gradient, rel=1e-12, abs=1e-13)
+    assert np.allclose(problem.hessian(theta), hessian, rtol=1e-12)
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+@pytest.mark.parametrize("causes", [1, 2])
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("offset", [0.0, 3e5])
+def test_the_error_bound_holds_with_exact_caps(link: str, causes: int, size: float, offset: float) -> None:
+    spells = capped(9, m=12, q=5, link=link, causes=causes)
+    # Large offsets that the caps' levels take away again: cancellation.
+    spells = replace(spells, offset=spells.offset + offset, cap_baseline=spells.cap_baseline - offset)
+    problem = objective(spells)
+    theta = size * np.random.default_rng(10).standard_normal(len(problem.ridge))
+    computed, exact = problem.gradient(theta), exact_gradient(problem, theta)
+    with mpmath.workprec(250):
+        error = float(mpmath.norm([mpmath.mpf(float(a)) - b for a, b in zip(computed, exact, strict=True)]))
+    bound = problem.gradient_error(theta)
+    assert error <= bound
+    # Not absurd: some thousand rounding errors of the sum's summands.
+    assert bound <= 1e-11 * (1.0 + size + offset) * float(np.sum(spells.weights))
+
+
+def test_scores_in_single_precision_break_the_bound() -> None:
+    problem = objective(capped(11))
+    single = problem.spells.Z.astype(np.float32).astype(np.float64)
+    coarse = replace(problem, spells=replace(problem.spells, Z=single))
+    theta = np.full(len(problem.ridge), 0.3)
+    assert np.linalg.norm(coarse.gradient(theta) - problem.gradient(theta)) > problem.gradient_error(theta)
+
+
+@pytest.mark.parametrize(("link", "causes"), CASES)
+def test_the_exact_gradient_is_the_float_one_up_to_its_bound(link: str, causes: int) -> None:
+    problem = objective(capped(12, m=8, q=4, link=link, causes=causes))
+    theta = np.random.default_rng(13).standard_normal(len(problem.ridge))
+    with mpmath.workprec(200):
+        loss = problem.exact_loss_gradient([mpmath.mpf(float(value)) for value in theta])
+        penalty = problem.ridge * (theta - problem.centre) + problem.linear
+        found = np.array([float(value) for value in loss]) + penalty
+    assert np.linalg.norm(found - problem.gradient(theta)) <= problem.gradient_error(theta)
+
+
+@pytest.mark.parametrize("link", HAZARDS)
+@pytest.mark.parametrize("digits", [8, 30])
+def test_refinement_reaches_any_radius(link: str, digits: int) -> None:
+    problem = objective(capped(14, m=10, q=4, link=link))
+    rough = minimise(problem, start=problem.centre)
+    found = refine(problem, start=problem.centre, radius=Fraction(1, 10**digits))
+    again = refine(problem, start=rough.theta, radius=Fraction(1, 10**40))
+    assert found.radius <= Fraction(1, 10**digits)
+    apart = sum((a - b) ** 2 for a, b in zip(found.theta, again.theta, strict=True))
+    assert apart <= (found.radius + again.radius) ** 2
+    exact = [Fraction(value) for value in rough.theta.tolist()]
+    apart = sum((a - b) ** 2 for a, b in zip(exact, again.theta, strict=True))
+    assert math.sqrt(apart) <= rough.radius < 1e-9
+
+
+@pytest.mark.parametrize(("link", "causes"), CASES)
+@pytest.mark.parametrize("start", [0.0, 20.0, -20.0])
+def test_newton_comes_back_from_far_away(link: str, causes: int, start: float) -> None:
+    problem = objective(capped(15, m=60, link=link, causes=causes))
+    found = minimise(problem, start=np.full(len(problem.ridge), start))
+    assert found.radius < 1e-8
+
+
+def test_no_spells_leave_the_penalty() -> None:
+    problem = objective(capped(16, m=0))
+    exact = problem.centre - problem.linear / problem.ridge
+    assert minimise(problem, start=np.zeros(4)).theta == pytest.approx(exact, rel=1e-14)
+
+
+def test_the_effect_of_a_direction_is_bounded() -> None:
+    spells = capped(17, causes=2)
+    problem = objective(spells)
+    direction = np.random.default_rng(18).standard_normal(len(problem.ridge))
+    moved = [
+        np.max(np.abs(spells.predictor(direction, slice(0, 30), slice(0, 7), k) - spells.offset[:, None]))
+        for k in range(2)
+    ]
+    assert max(moved) <= problem.effect(direction) <= 2.5 * max(moved)
+
+
+def sums_of_caps(spells: CappedSpells, person: np.ndarray) -> np.ndarray:
+    """Return each person's sum of caps over the intervals and causes that are left."""
+    sums = np.zeros(int(person.max()) + 1)
+    for i, s, k, _ in cells_of(spells):
+        sums[person[i]] += np.exp(log_cap(spells, i, s, k))
+    return sums
+
+
+@pytest.mark.parametrize("link", HAZARDS)
+@pytest.mark.parametrize("causes", [1, 3])
+def test_follow_up_ends_before_the_sum_of_caps_passes_the_total(link: str, causes: int) -> None:
+    person, total = people_of(19, 40), 2.5 * causes
+    whole = in_time_order(capped(20, m=40, q=12, link=link, causes=causes, total=total, whole=True), person)
+    ended = whole.ended(person)
+    sums = sums_of_caps(ended, person)
+    assert np.all(sums <= total * (1.0 + 1e-12))
+    assert np.all((ended.entry == whole.entry) & (ended.last >= ended.entry) & (ended.last <= whole.last))
+    shortened = ended.last < whole.last
+    assert 5 < shortened.sum() < 40
+    # What is cut off is not an event; what is left whole keeps its event.
+    assert np.all(ended.cause[shortened] == 0)
+    assert np.array_equal(ended.cause[~shortened], whole.cause[~shortened])
+    # No more than needed: one interval more would pass the total; and nothing comes after an end.
+    for name in np.unique(person[shortened]):
+        places = np.flatnonzero(person == name)
+        first = places[shortened[places]][0]
+        crossing = sum(np.exp(log_cap(whole, first, ended.last[first], k)) for k in range(causes))
+        assert sums[name] + crossing > total * (1.0 - 1e-12)
+        later = places[places > first]
+        assert np.all(ended.last[later] == ended.entry[later])
+
+
+def test_the_total_counts_all_spells_of_a_person() -> None:
+    person = np.array([0, 0, 0, 1])
+    spells = in_time_order(capped(21, m=4, q=12, total=3.0, margin=0.0, flat=True, whole=True), person)
+    spells = replace(spells, offset=np.full(4, 1.0 + math.log(0.5)))  # every cap is 1/2: six intervals a person
+    ended = spells.ended(person)
+    assert (ended.last - ended.entry).tolist() == [4, 2, 0, 6]
+    # Spell by spell, each would keep all of its four: the sum of the first person would be 6, not 3.
+    alone = spells.ended(np.arange(4))
+    assert (alone.last - alone.entry).tolist() == [4, 4, 4, 6]
+
+
+def test_where_follow_up_ends_depends_on_the_own_person_alone() -> None:
+    # Totals that a person's sum meets to the last bit: any other order of summation would cross some of them.
+    rng = np.random.default_rng(22)
+    person = people_of(23, 200)
+    whole = in_time_order(capped(24, m=200, q=9, p=5, whole=True), person)
+    for name in rng.choice(np.unique(person), 25, replace=False):
+        own = person == name
+        alone = whole.take(own)
+        for total in np.cumsum(np.exp(alone.log_caps(slice(0, 1), slice(0, 9), 0))[0])[[3, 8]].tolist():
+            for other in (whole, whole.take(np.roll(own, -3) | own), whole.take(own | (rng.random(200) < 0.5))):
+                kept = np.flatnonzero((other.Z[:, None, :] == alone.Z[None]).all(axis=2).any(axis=1))
+                names = np.arange(len(other.Z)) if len(other.Z) < 200 else person
+                names = np.where(np.isin(np.arange(len(other.Z)), kept), 10**6, names)
+                ended = replace(other, total=max(total, 1e-9)).ended(names)
+                expected = replace(alone, total=max(total, 1e-9)).ended(np.zeros(len(alone.Z), dtype=np.int64))
+                assert np.array_equal(ended.last[kept], expected.last)
+
+
+def test_caps_of_a_spell_do_not_depend_on_its_neighbours_in_memory() -> None:
+    # Of these shapes many would give other last bits if BLAS multiplied.
+    rng = np.random.default_rng(25)
+    for _ in range(100):
+        m, p = int(rng.integers(2, 300)), int(rng.integers(2, 24))
+        spells = capped(int(rng.integers(1000)), m=m, p=p)
+        place = int(rng.integers(m))
+        every = spells.log_caps(slice(0, m), slice(0, 7), 0)[place]
+        assert every.tobytes() == spells.log_caps(slice(place, place + 1), slice(0, 7), 0)[0].tobytes()
