@@ -6,6 +6,7 @@ from typing import final
 
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
+from hdpstats.privacy.budget import NOTHING, Spend
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Release
@@ -46,6 +47,8 @@ class Prepared(ABC):
         The columns that will be read.
     events : tuple of PrivacyEvent
         What will have run.
+    ahead : Spend
+        What the later rounds of the same fit will cost; nothing where there are none.
     """
 
     @property
@@ -57,6 +60,11 @@ class Prepared(ABC):
     @abstractmethod
     def events(self) -> tuple[PrivacyEvent, ...]:
         """What will have run."""
+
+    @property
+    def ahead(self) -> Spend:
+        """What the later rounds of the same fit will cost."""
+        return NOTHING
 
     @abstractmethod
     def compute(self, table: AdmittedTable) -> Release:

@@ -110,8 +110,8 @@ class Contrast(ABC):
         """Return a bound on ``log det(I + H / ridge)`` over one person's Hessian ``H``, rounded up."""
 
     @abstractmethod
-    def largest_loss(self, size: float) -> float:
-        """Return a size that one person's loss has at coefficients of norm ``size``: a scale, no part of a proof."""
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a size that one person's loss has at coefficients ``centre`` (D,): a scale, no part of a proof."""
 
     @abstractmethod
     def rounding(self, size: float, *, people: int) -> float:

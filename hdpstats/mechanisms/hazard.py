@@ -189,10 +189,15 @@ class HazardContrast(Contrast):
         level = np.array([self.model.cap.baseline[0][0]])
         return float(np.exp(self.loss.caps(level, 0.0))[0])
 
-    def largest_loss(self, size: float) -> float:
-        """Return the loss at coefficients of norm ``size``: a saturated loss grows by ``H + 1`` per unit."""
-        length = math.sqrt(self.model.geometry.leverage)
-        return self.largest_weight * (self.total + 1.0) * (2.0 + length * size + self.largest_offset)
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a size of one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap."""
+        e, block, apart = len(self.model.baseline[0]), self.model.block, 0.0
+        A, length = np.array(self.model.baseline), math.sqrt(self.model.geometry.leverage)
+        for cause, (baseline, slopes) in enumerate(zip(self.model.cap.baseline, self.model.cap.slopes, strict=True)):
+            part = centre[cause * block : (cause + 1) * block]
+            level = float(np.max(np.abs(A @ part[:e] - np.array(baseline))))
+            apart = max(apart, level + length * float(np.linalg.norm(part[e:] - np.array(slopes))))
+        return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart)
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `HazardObjective.gradient_error` is for bounded rows."""
@@ -201,10 +206,10 @@ class HazardContrast(Contrast):
         length = math.sqrt(leverage)
         slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
         level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
-        g = 2.0 * (D + q + 8) * UNIT
+        g = 2.0 * (D + 8) * UNIT
         predictor = g * (leverage * (size + slopes) + length * (2.0 * self.largest_offset + level))
         largest = (self.total + 1.0) * self.model.causes
-        per_spell = largest * (5.0 * predictor + (self.loss.ulps + q + 8) * UNIT * length)
+        per_spell = largest * (self.loss.steepness * predictor + (self.loss.ulps + q + 8) * UNIT * length)
         spells = people * self.most_rows
         summand = (self.total + 1.0) * self.largest_weight * length
         cells = 0.5 * spells * math.sqrt(D) * math.ldexp(1.0, -integer_bits(spells, summand))

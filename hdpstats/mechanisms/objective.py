@@ -222,12 +222,13 @@ def _solution_error(query: ObjectiveQuery, contrast: Contrast, *, rate: Fraction
     of the gradient at that distance, four times over, is what float arithmetic reaches; runs that
     should not are refined until they do, so this is a choice of scale and no part of the proof.
     """
-    D, ridge, centre = contrast.dimension, float(query.ridge), float(np.linalg.norm(query.centre))
+    D, ridge, start = contrast.dimension, float(query.ridge), np.array(query.centre)
+    centre = float(np.linalg.norm(start))
     radius = float(contrast.norm.radius)
     longest = math.hypot(1.0, radius) if isinstance(contrast.norm, CylinderNorm) else radius
     noise = (D + 64.0) / float(rate) * longest
     reach = noise / ridge
-    size = centre + reach + math.sqrt(reach**2 + 2.0 * records * contrast.largest_loss(centre) / ridge)
+    size = centre + reach + math.sqrt(reach**2 + 2.0 * records * contrast.largest_loss(start) / ridge)
     sizes = ridge * (size + centre) * math.sqrt(D) + noise
     return Fraction(4.0 * (contrast.rounding(size, people=records) + 8.0 * UNIT * sizes) / ridge)
 

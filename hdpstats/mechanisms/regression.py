@@ -167,10 +167,10 @@ class RegressionContrast(Contrast):
         """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
         return Fraction(math.log1p(float(self.trace / ridge) * (1.0 + 2.0**-40)) * (1.0 + 2.0**-40))
 
-    def largest_loss(self, size: float) -> float:
-        """Return the loss at coefficients of norm ``size``."""
-        length = math.sqrt(self.model.geometry.leverage)
-        return self.largest_weight * (math.log(2.0) + length * size + self.largest_offset)
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a size of one row's loss at ``centre``."""
+        size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
+        return self.largest_weight * (math.log(2.0) + size + self.largest_offset)
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `LinearObjective.gradient_error` is for bounded rows."""

@@ -234,15 +234,16 @@ class HazardObjective(Objective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Let u = 2^-53, g = 2 (D + q + 8) u and ``r`` the link's `ulps`. The predictor of a cell errs by at most
-        ``g (||x|| ||theta|| + |o|)``, that of its cap by ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores
-        have slopes below ``5 h`` (5 for an event) in both, and an error of ``r u`` of that size on top. A spell's caps
-        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| (5 (...) + (r + q + 8) u)``. Rounding to the grid
-        adds half a cell in each coordinate, the sums of three numbers 8 u times their sizes.
+        Let u = 2^-53, g = 2 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
+        cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
+        ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
+        in the second (``k`` and 1 for an event), and an error of ``r u`` of that size on top. A spell's caps
+        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``. Rounding to the
+        grid adds half a cell in each coordinate, the sums of three numbers 8 u times their sizes.
         """
         spells = self.spells
         m, D, q = len(spells.Z), len(theta), len(spells.A)
-        g = 2.0 * (D + q + 8) * UNIT
+        g = 2.0 * (D + 8) * UNIT
         square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
         norms = np.sqrt(square)
         size = float(np.linalg.norm(theta))
@@ -250,7 +251,8 @@ class HazardObjective(Objective):
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
         predictor = g * (norms * (size + slopes) + 2.0 * np.abs(spells.offset) + level)
         largest = (spells.total + 1.0) * spells.causes
-        per_spell = largest * spells.weights * norms * (5.0 * predictor + (spells.loss.ulps + q + 8) * UNIT)
+        slope = spells.loss.steepness * predictor
+        per_spell = largest * spells.weights * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
         cells: float = 0.5 * m * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + largest * float(np.sum(spells.weights * norms))
