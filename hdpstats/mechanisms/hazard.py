@@ -33,6 +33,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.queries.model import HazardModel
 from hdpstats.solvers import CappedSpells, HazardObjective
+from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, integer_bits
 
 PEOPLE = 500
@@ -58,11 +59,36 @@ class HazardPeople(People):
         return HazardObjective(spells=self.spells, ridge=ridge, centre=centre, linear=linear)
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (people, D)."""
-        of_spells = self.spells.weights[:, None] * self.spells.scores(theta)
+        """Return the gradient of each person's weighted loss (people, D), from that person's spells alone.
+
+        To the last bit: sums run over intervals and features in their order, one elementwise operation at a time. A
+        matrix product would depend on where in the table a person stands.
+        """
+        whole = self.spells
+        of_spells = np.zeros((len(whole.Z), whole.causes * whole.block))
+        for cause in range(whole.causes):
+            self._add_scores(of_spells[:, cause * whole.block : (cause + 1) * whole.block], theta, cause)
         out = np.zeros((self.number, of_spells.shape[1]))
-        np.add.at(out, self.person, of_spells)
+        np.add.at(out, self.person, whole.weights[:, None] * of_spells)
         return out
+
+    def _add_scores(self, out: FloatArray, theta: FloatArray, cause: int) -> None:
+        """Add the unweighted scores of a cause (0-based) to the spells' block of coefficients (m, e + p)."""
+        whole, e = self.spells, self.spells.A.shape[1]
+        part = theta[cause * whole.block : (cause + 1) * whole.block]
+        level = row_products(whole.Z, part[e:]) + whole.offset
+        caps = row_products(whole.Z, whole.cap_slopes[cause]) + whole.offset
+        slope = np.zeros(len(level))
+        for s, baseline in enumerate(row_products(whole.A, part[:e]).tolist()):
+            here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
+            log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
+            survived, event = whole.loss.scores(baseline + level[here], log_cap)
+            ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
+            score = np.where(ends, -event, survived)
+            slope[here] += score
+            for j, feature in enumerate(whole.A[s].tolist()):
+                out[here, j] += feature * score
+        out[:, e:] += slope[:, None] * whole.Z
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
         """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added."""

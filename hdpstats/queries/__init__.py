@@ -2,6 +2,7 @@
 
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.geometry import Geometry
+from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.timegrid import TimeGrid
@@ -9,6 +10,8 @@ from hdpstats.queries.wire import query_from_json, release_from_json
 
 __all__ = [
     "Geometry",
+    "GradientQuery",
+    "GradientRelease",
     "HazardCap",
     "HazardModel",
     "LedgerEntry",
@@ -17,6 +20,8 @@ __all__ = [
     "Query",
     "RegressionModel",
     "Release",
+    "RoundsQuery",
+    "RoundsRelease",
     "TimeGrid",
     "query_from_json",
     "release_from_json",

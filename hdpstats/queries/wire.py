@@ -3,10 +3,11 @@
 from hdpstats._base import canonical
 from hdpstats._base.errors import SiteError
 from hdpstats.queries.base import Query, Release
+from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 
-_QUERIES = {ObjectiveQuery.kind: ObjectiveQuery}
-_RELEASES = {ObjectiveRelease.kind: ObjectiveRelease}
+_QUERIES = {query.kind: query for query in (ObjectiveQuery, GradientQuery, RoundsQuery)}
+_RELEASES = {release.kind: release for release in (ObjectiveRelease, GradientRelease, RoundsRelease)}
 
 
 def query_from_json(text: str) -> Query:
