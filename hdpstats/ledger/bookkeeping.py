@@ -51,6 +51,7 @@ def open_account(connection: Connection, known: Chain, account: Account, version
     if account.dataset in chain.accounts:
         return
     at, total, part = _now(), account.balance.total, account.balance.gaussian
+    terms = {"relation": account.relation, "unit": account.unit}
     entry = chain.next_entry(
         kind="open",
         dataset=account.dataset,
@@ -59,7 +60,7 @@ def open_account(connection: Connection, known: Chain, account: Account, version
         epsilon=str(total.epsilon),
         delta=str(total.delta),
         mu_squared="0",
-        body=canonical.dumps({"package": f"hdpstats {__version__}", "relation": account.relation}),
+        body=canonical.dumps({"package": f"hdpstats {__version__}", **terms}),
         at=at,
     )
     write_account(connection, account, opened_at=at)
@@ -85,8 +86,11 @@ def _divide(connection: Connection, chain: Chain, dataset: str, version: int, pa
     chain.follow([entry])
 
 
-def add_charge(connection: Connection, known: Chain, request: Request, cost: Spend) -> Charge:
-    """Charge a request once: return its charge if it has one, else compare with what is left and insert it."""
+def add_charge(connection: Connection, known: Chain, request: Request, cost: Spend, ahead: Spend) -> Charge:
+    """Charge a request once: return its charge if it has one, else compare with what is left and insert it.
+
+    What lies ahead must be affordable too; it is not charged.
+    """
     lock_accounts(connection)
     chain = continue_chain(connection, known)
     charge = chain.charges.get(request.id)
@@ -100,8 +104,8 @@ def add_charge(connection: Connection, known: Chain, request: Request, cost: Spe
         return charge
     before = chain.accounts[request.dataset].balance
     balance = before.divided_for(cost)
-    if not balance.affords(cost):
-        raise insufficient(request.dataset, before, cost)
+    if not balance.affords(cost + ahead):
+        raise insufficient(request.dataset, before, cost + ahead)
     if before.gaussian is None and balance.gaussian is not None:
         _divide(connection, chain, request.dataset, request.version, balance.gaussian)
     entry = chain.next_entry(

@@ -97,8 +97,11 @@ class Chain:
         match entry.kind:
             case "open" if entry.dataset not in self.accounts:
                 balance = Balance(total=Budget(amount.epsilon, amount.delta))
-                relation = str(canonical.loads(entry.body)["relation"])
-                self.accounts[entry.dataset] = Account(dataset=entry.dataset, relation=relation, balance=balance)
+                opened = canonical.loads(entry.body)
+                unit = None if opened["unit"] is None else str(opened["unit"])
+                self.accounts[entry.dataset] = Account(
+                    dataset=entry.dataset, relation=str(opened["relation"]), unit=unit, balance=balance
+                )
             case "divide" if entry.dataset in self.accounts:
                 self._record_division(entry, Budget(amount.epsilon, amount.delta))
             case "charge" if entry.dataset in self.accounts and entry.request_id not in self.charges:
@@ -129,10 +132,11 @@ class Chain:
             entry=entry.seq,
         )
 
-    def check_accounts(self, stored: dict[str, tuple[str, str, str]]) -> None:
-        """Compare the accounts with the rows of the account table: (epsilon, delta, relation) by dataset."""
+    def check_accounts(self, stored: dict[str, tuple[str, str, str, str | None]]) -> None:
+        """Compare the accounts with the rows of the account table: (epsilon, delta, relation, unit) by dataset."""
+        totals = {name: account.balance.total for name, account in self.accounts.items()}
         followed = {
-            name: (str(account.balance.total.epsilon), str(account.balance.total.delta), account.relation)
+            name: (str(totals[name].epsilon), str(totals[name].delta), account.relation, account.unit)
             for name, account in self.accounts.items()
         }
         for name in sorted(followed.keys() | stored.keys()):

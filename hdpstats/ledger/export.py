@@ -87,6 +87,7 @@ def _as_json(account: Account, head: str, entries: Sequence[Entry]) -> str:
         "package_version": __version__,
         "dataset": account.dataset,
         "relation": account.relation,
+        "unit": account.unit,
         "total": _pair(balance.total),
         "spent": _pair(balance.spent),
         "remaining": _pair(balance.remaining),
@@ -113,7 +114,7 @@ def _as_csv(entries: Sequence[Entry]) -> str:
 
 
 def write_export(path: Path, *, account: Account, head: str, entries: Sequence[Entry]) -> None:
-    """Write a dataset's entries with their hashes; JSON has the totals, the relation and the head as well.
+    """Write a dataset's entries with their hashes; JSON has the totals, the terms and the head as well.
 
     Amounts are fractions written as text, as in the ledger. An entry's hash can be recomputed from the
     export; the links between entries only where the ledger holds no other dataset.

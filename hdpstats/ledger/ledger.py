@@ -11,7 +11,7 @@ from typing import Self, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, LedgerError
-from hdpstats._base.validation import choice, exact, integer
+from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.ledger.bookkeeping import (
     add_charge,
     add_release,
@@ -77,6 +77,9 @@ class Ledger:
         The part of the total, an epsilon and a delta, that is set aside for releases with Gaussian noise.
     relation
         Under which neighbouring relation the costs are counted: ``"replace_one"`` or ``"add_or_remove_one"``.
+    unit
+        The column that names the person where people have several rows, ``None`` where every row is a person. Costs
+        of one row and costs of all rows of a person are different things, which an account does not add up.
 
     Raises
     ------
@@ -107,12 +110,14 @@ class Ledger:
         delta: Number = 0,
         gaussian: Budget | None = None,
         relation: str = "replace_one",
+        unit: str | None = None,
     ) -> None:
         if not (gaussian is None or isinstance(gaussian, Budget)):
             raise ArgumentError("gaussian must be a Budget, the part for Gaussian noise, or None", argument="gaussian")
         account = Account(
             dataset=checked_dataset(dataset),
             relation=choice(relation, name="relation", options=[each.value for each in Relation]),
+            unit=None if unit is None else text(unit, name="unit", longest=100),
             balance=Balance(
                 total=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), gaussian=gaussian
             ),
@@ -129,11 +134,11 @@ class Ledger:
     def _compare(self, asked: Account) -> None:
         known = self._account()
         total, asked_total = known.balance.total, asked.balance.total
-        if (total, known.relation) != (asked_total, asked.relation):
+        if (total, known.relation, known.unit) != (asked_total, asked.relation, asked.unit):
             raise LedgerError(
-                f"the account of dataset {asked.dataset!r} was opened with a total of {in_words(total)} "
-                f"and relation {known.relation!r}, not {in_words(asked_total)} and {asked.relation!r}; these "
-                "are agreed once: open the ledger on its first terms"
+                f"the account of dataset {asked.dataset!r} was opened with a total of {in_words(total)}, "
+                f"relation {known.relation!r} and unit {known.unit!r}, not {in_words(asked_total)}, {asked.relation!r} "
+                f"and {asked.unit!r}; these are agreed once: open the ledger on its first terms"
             )
         part, asked_part = known.balance.gaussian, asked.balance.gaussian
         if asked_part not in (None, part):
@@ -201,6 +206,11 @@ class Ledger:
         return self._account().relation
 
     @property
+    def unit(self) -> str | None:
+        """The column that names the person, ``None`` where every row is a person."""
+        return self._account().unit
+
+    @property
     def budget(self) -> Budget:
         """The total."""
         return self.balance.total
@@ -248,7 +258,7 @@ class Ledger:
     def _account(self) -> Account:
         return self._latest().accounts[self._dataset]
 
-    def charge(self, request: Request, cost: Spend) -> Charge:
+    def charge(self, request: Request, cost: Spend, ahead: Spend = NOTHING) -> Charge:
         """Charge a request; durable when this returns, and the permission to compute its release.
 
         A request that was charged before, under the same identity, is not charged again: its release was
@@ -261,11 +271,15 @@ class Ledger:
             What is asked, for this ledger's dataset and version.
         cost
             What its release costs.
+        ahead
+            What the later rounds of the same fit will cost. It is not charged, but must be left after this charge, so
+            that no fit ends half paid for.
 
         Raises
         ------
         InsufficientBudget
-            If the cost exceeds what is left for its kind; nothing is charged. Facts: requested, remaining, total.
+            If cost and what lies ahead exceed what is left for their kind; nothing is charged. Facts: requested,
+            remaining, total.
         ArgumentError
             If the request is for another dataset or version, or the cost is nothing.
         LedgerError
@@ -279,7 +293,7 @@ class Ledger:
             )
         if cost == NOTHING:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
-        return self._store.write(partial(add_charge, known=self._latest(), request=request, cost=cost))
+        return self._store.write(partial(add_charge, known=self._latest(), request=request, cost=cost, ahead=ahead))
 
     def persist(self, charge: Charge, release_json: str) -> StoredRelease:
         """Record the release of a charge and return what may be handed out; the first writer wins.
@@ -334,7 +348,7 @@ class Ledger:
         return verify_store(self._store, head)
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write this dataset's entries to ``path``: JSON with totals, relation and head, or CSV, by suffix.
+        """Write this dataset's entries to ``path``: JSON with totals, terms and head, or CSV, by suffix.
 
         Raises
         ------
@@ -355,7 +369,8 @@ class Ledger:
         charges = sum(charge.dataset == self._dataset for charge in chain.charges.values())
         title = f"Ledger of dataset {self._dataset!r}, version {self._version}, in {self._store.place}"
         noun = "charge" if charges == 1 else "charges"
-        return f"{title}\n{account_table(account.balance)}\n{charges} {noun}, relation {account.relation}"
+        unit = "" if account.unit is None else f", unit {account.unit!r}"
+        return f"{title}\n{account_table(account.balance)}\n{charges} {noun}, relation {account.relation}{unit}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

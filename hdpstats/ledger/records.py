@@ -62,6 +62,9 @@ class Request:
         SHA-256 of the public frame that the query refers to; ``None`` without public rows.
     query_json
         The query as JSON text; kept in canonical form, so that spacing and the order of keys do not matter.
+    terms
+        The terms that the site holds the rows under, in its own words: who is protected, and what is declared about the
+        number of people and of their rows. The same query under other terms is another request.
     replicate
         1, 2, …: a new replicate is a new draw of the noise and a new charge.
 
@@ -76,6 +79,7 @@ class Request:
     schema_sha256: str
     public_sha256: str | None
     query_json: str
+    terms: str
     replicate: int = 1
     body: str = field(init=False, repr=False)
     id: str = field(init=False)
@@ -93,6 +97,7 @@ class Request:
             "version": integer(self.version, name="version", lower=1, upper=LARGEST_VERSION),
             "schema_sha256": checked_sha256(self.schema_sha256, name="schema_sha256"),
             "public_sha256": None if public is None else checked_sha256(public, name="public_sha256"),
+            "terms": text(self.terms, name="terms", longest=2000),
             "replicate": integer(self.replicate, name="replicate", lower=1, upper=10**9),
         }
         identity = {**fields, "query": query}
@@ -148,10 +153,14 @@ class Verification:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The terms of a dataset's account, and what was charged under any version of it."""
+    """The terms of a dataset's account, and what was charged under any version of it.
+
+    ``unit`` is the column that names the person where people have several rows; None where every row is a person.
+    """
 
     dataset: str
     relation: str
+    unit: str | None
     balance: Balance
 
 

@@ -58,6 +58,7 @@ ACCOUNT = Table(
     Column("epsilon", Text, nullable=False),
     Column("delta", Text, nullable=False),
     Column("relation", Text, nullable=False),
+    Column("unit", Text, nullable=True),
     Column("opened_at", Text, nullable=False),
 )
 
@@ -99,10 +100,10 @@ def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     return (Entry(**row) for row in connection.execute(query).mappings())
 
 
-def read_accounts(connection: Connection) -> dict[str, tuple[str, str, str]]:
-    """Return (epsilon, delta, relation) by dataset, as the account table has them."""
+def read_accounts(connection: Connection) -> dict[str, tuple[str, str, str, str | None]]:
+    """Return (epsilon, delta, relation, unit) by dataset, as the account table has them."""
     rows = connection.execute(select(ACCOUNT)).mappings()
-    return {row["dataset"]: (row["epsilon"], row["delta"], row["relation"]) for row in rows}
+    return {row["dataset"]: (row["epsilon"], row["delta"], row["relation"], row["unit"]) for row in rows}
 
 
 def lock_accounts(connection: Connection) -> None:
@@ -120,6 +121,7 @@ def write_account(connection: Connection, account: Account, *, opened_at: str) -
         "epsilon": str(account.balance.total.epsilon),
         "delta": str(account.balance.total.delta),
         "relation": account.relation,
+        "unit": account.unit,
         "opened_at": opened_at,
     }
     connection.execute(insert(ACCOUNT).values(row))

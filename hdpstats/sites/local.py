@@ -31,7 +31,7 @@ class LocalSite(Site):
     ledger
         The account that every release is charged to; its relation is the site's.
     unit
-        The column that names the person. Rows that name nobody contribute nothing.
+        The column that names the person, the ledger's own. Rows that name nobody contribute nothing.
     max_rows_per_unit
         With ``unit``: the most rows of one person that a model uses.
     n_max
@@ -60,6 +60,12 @@ class LocalSite(Site):
         self._terms = Terms.declared(
             relation=ledger.relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max
         )
+        if ledger.unit != self._terms.unit:
+            raise ArgumentError(
+                f"unit must be the ledger's own, {ledger.unit!r}, not {self._terms.unit!r}: an account is opened for "
+                "one kind of unit, hdp.Ledger(..., unit=...)",
+                argument="unit",
+            )
         self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit)
         self._ledger = ledger
 
@@ -92,11 +98,12 @@ class LocalSite(Site):
             schema_sha256=query.schema_sha256,
             public_sha256=query.public_sha256,
             query_json=query.to_json(),
+            terms=str(self._terms),
             replicate=query.replicate,
         )
         stored = self._ledger.stored(request.id)
         if stored is None:
-            charge = self._ledger.charge(request, total(prepared.events))
+            charge = self._ledger.charge(request, total(prepared.events), prepared.ahead)
             release = behind_the_wall(partial(self._compute, prepared))
             stored = self._ledger.persist(charge, release.to_json())
         return self._handed_out(stored)

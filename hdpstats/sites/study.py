@@ -45,8 +45,9 @@ class Study:
         fit pays for; it needs ``n_max``.
     unit
         The column that names the person, where a person has several rows; all rows of a person are protected together.
-        The schema need not declare it. Cells are read as text (1, 1.0 and "1" are one person); private rows that name
-        nobody contribute nothing; public rows may lack the column: then each is a person.
+        A ledger must have been opened with it. The schema need not declare it. Cells are read as text (1, 1.0 and "1"
+        are one person); private rows that name nobody contribute nothing; public rows may lack the column: then each is
+        a person.
     max_rows_per_unit
         With ``unit``: the most rows of one person that a model uses, the earliest ones. A public choice.
     n_max
@@ -188,7 +189,12 @@ def _site(
         if not isinstance(budget, Budget):
             raise ArgumentError("budget must be an hdp.Budget", argument="budget")
         ledger = Ledger(
-            None, dataset="private", epsilon=budget.epsilon, delta=budget.delta, relation=terms.relation.value
+            None,
+            dataset="private",
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            relation=terms.relation.value,
+            unit=terms.unit,
         )
     if not isinstance(ledger, Ledger):
         raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")

@@ -37,6 +37,7 @@ def request_for(number, version=1):
         schema_sha256="0" * 64,
         public_sha256=None,
         query_json="{}",
+        terms="replace_one, one row per person",
         replicate=number + 1,
     )
 

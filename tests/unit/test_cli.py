@@ -19,6 +19,7 @@ def fill(path, dataset):
         schema_sha256="0" * 64,
         public_sha256=None,
         query_json='{"kind":"objective","formula":"event ~ age"}',
+        terms="replace_one, one row per person",
     )
     ledger.persist(ledger.charge(request, Spend(Fraction(1, 2))), "{}")
     return ledger

@@ -14,7 +14,7 @@ from hdpstats.privacy.budget import Spend
 
 @pytest.fixture
 def request_for():
-    def make(number=1, *, dataset="trial", version=1, **query):
+    def make(number=1, *, dataset="trial", version=1, terms="replace_one, one row per person", **query):
         query = {"kind": "objective", "formula": "y ~ age", **query}
         return Request(
             dataset=dataset,
@@ -22,6 +22,7 @@ def request_for():
             schema_sha256="ab" * 32,
             public_sha256=None,
             query_json=canonical.dumps(query),
+            terms=terms,
             replicate=number,
         )
 

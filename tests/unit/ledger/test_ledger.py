@@ -35,6 +35,7 @@ def test_spacing_and_order_of_the_query_do_not_make_another_request(request_for)
             schema_sha256="AB" * 32,
             public_sha256=None,
             query_json='{ "b": 2, "a": 1, "formula": "y ~ age", "kind": "objective" }',
+            terms="replace_one, one row per person",
         )
         == same
     )
@@ -42,7 +43,7 @@ def test_spacing_and_order_of_the_query_do_not_make_another_request(request_for)
 
 @pytest.mark.parametrize(
     "change",
-    [{"number": 2}, {"dataset": "x"}, {"version": 2}, {"kind": "output"}],
+    [{"number": 2}, {"dataset": "x"}, {"version": 2}, {"kind": "output"}, {"terms": "add_or_remove_one"}],
     ids=lambda change: next(iter(change)),
 )
 def test_every_part_of_a_request_is_part_of_its_identity(request_for, change):
@@ -63,10 +64,13 @@ def test_every_part_of_a_request_is_part_of_its_identity(request_for, change):
         {"query_json": "NaN"},
         {"query_json": "1e999"},
         {"query_json": None},
+        {"terms": ""},
+        {"terms": None},
     ],
 )
 def test_a_malformed_request_is_refused_by_name(request_for, change):
-    good = {"dataset": "d", "version": 1, "schema_sha256": "ab" * 32, "public_sha256": None, "query_json": "{}"}
+    good = {"dataset": "d", "version": 1, "schema_sha256": "ab" * 32, "public_sha256": None}
+    good |= {"query_json": "{}", "terms": "replace_one, one row per person"}
     with pytest.raises(ArgumentError, match=next(iter(change))):
         type(request_for())(**{**good, **change})
 
@@ -135,6 +139,7 @@ def test_datasets_in_one_file_have_separate_totals_and_one_chain(filled, cost):
         {"epsilon": Fraction(3) + Fraction(1, 10**40)},
         {"delta": 1e-9},
         {"relation": "add_or_remove_one"},
+        {"unit": "patient"},
     ],
 )
 def test_other_terms_are_refused_and_change_nothing(path, terms):
@@ -159,12 +164,34 @@ def test_other_terms_are_refused_and_change_nothing(path, terms):
         ("delta", 1),
         ("delta", -1e-9),
         ("relation", "bounded"),
+        ("unit", ""),
+        ("unit", 3),
     ],
 )
 def test_malformed_terms_are_refused_before_a_file_exists(path, argument, value):
     with pytest.raises(ArgumentError, match=argument):
         Ledger(path, **{"dataset": "trial", "epsilon": 3, argument: value})
     assert not path.exists()
+
+
+def test_an_account_of_persons_does_not_take_costs_of_rows(path):
+    ledger = Ledger(path, dataset="trial", epsilon=3, unit="patient")
+    assert (ledger.unit, Ledger.open_existing(path).unit) == ("patient", "patient")
+    assert str(ledger).endswith("0 charges, relation replace_one, unit 'patient'")
+    for other in (None, "hospital"):
+        with pytest.raises(LedgerError, match="unit 'patient'"):
+            Ledger(path, dataset="trial", epsilon=3, unit=other)
+
+
+def test_the_same_query_under_other_terms_is_another_request(request_for, cost):
+    ledger = Ledger(None, dataset="trial", epsilon=3)
+    first = request_for(terms="add_or_remove_one, one row per person, n_max 500")
+    other = request_for(terms="add_or_remove_one, one row per person, n_max 501")
+    assert first.id != other.id
+    ledger.persist(ledger.charge(first, cost(1)), '{"params":[1.5]}')
+    assert ledger.stored(other.id) is None
+    ledger.charge(other, cost(1))
+    assert ledger.spent == cost(2)
 
 
 def test_a_charge_must_cost_something_and_be_for_this_dataset_and_version(request_for, cost):

@@ -26,7 +26,8 @@ from hdpstats.privacy.budget import Spend
 path, worker = sys.argv[1], sys.argv[2]
 def request_for(number, **query):
     return Request(dataset="trial", version=1, schema_sha256="ab" * 32, public_sha256=None,
-                   query_json='{"formula":"y ~ age","kind":"objective"}', replicate=number)
+                   query_json='{"formula":"y ~ age","kind":"objective"}',
+                   terms="replace_one, one row per person", replicate=number)
 print("ready", flush=True)
 sys.stdin.readline()
 ledger = Ledger(path, dataset="trial", epsilon=1)
@@ -51,7 +52,8 @@ for number in range(30):
     gaussian = (number + int(worker)) % 2
     cost = Spend(0, 0, step, Budget(Fraction(1, 2), Fraction(1, 10**6))) if gaussian else Spend(Fraction(1, 20))
     request = Request(dataset="mixed", version=1, schema_sha256="ab" * 32, public_sha256=None,
-                      query_json='{}', replicate=1 + number + 1000 * int(worker))
+                      query_json='{}',
+                   terms="replace_one, one row per person", replicate=1 + number + 1000 * int(worker))
     try:
         ledger.charge(request, cost)
     except InsufficientBudget:

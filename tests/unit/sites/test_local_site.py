@@ -105,8 +105,9 @@ def test_an_outcome_that_the_constants_do_not_hold_for_is_refused(site, ledger, 
     check_refused(site, ledger, asked, hdp.MechanismError, "binary outcome")
 
 
-def test_one_row_per_person_is_not_asked_of_a_site_of_people_with_several(ledger, query):
+def test_one_row_per_person_is_not_asked_of_a_site_of_people_with_several(query):
     """The score of one row is bounded, not that of all rows of a person."""
+    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, unit="id")
     several = hdp.LocalSite(PRIVATE.assign(id=1), schema=SCHEMA, ledger=ledger, unit="id", max_rows_per_unit=3, n_max=9)
     check_refused(several, ledger, query, hdp.SiteError, "several rows")
 
@@ -116,6 +117,26 @@ def test_a_release_of_a_hidden_number_of_people_tells_the_declared_one(query):
         ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation="add_or_remove_one")
         site = hdp.LocalSite(PRIVATE.iloc[:rows], schema=SCHEMA, ledger=ledger, n_max=500)
         assert site.answer(query).records == 500
+
+
+def test_the_same_query_under_another_declared_number_is_another_charge(query):
+    """Its calibration is another, so the recorded release is no answer to it."""
+    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation="add_or_remove_one")
+    first, other = (hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=ledger, n_max=most) for most in (500, 501))
+    assert first.answer(query).theta != other.answer(query).theta
+    assert ledger.spent.epsilon == 2
+    assert first.answer(query) == first.answer(query)
+    assert ledger.spent.epsilon == 2
+
+
+@pytest.mark.parametrize(("opened", "asked"), [(None, "id"), ("id", None), ("id", "patient")])
+def test_an_account_of_rows_and_one_of_persons_are_not_mixed(opened, asked):
+    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, unit=opened)
+    several = {} if asked is None else {"unit": asked, "max_rows_per_unit": 3, "n_max": 9}
+    for made in (hdp.LocalSite, lambda frame, **options: hdp.Study(private=frame, **options)):
+        with pytest.raises(hdp.ArgumentError, match="unit must be the ledger's own") as caught:
+            made(PRIVATE.assign(id=1, patient=1), schema=SCHEMA, ledger=ledger, **several)
+        assert caught.value.argument == "unit"
 
 
 def test_a_query_of_another_kind_is_refused(site, ledger):

@@ -55,7 +55,7 @@ FRAME = rows_of_people()
 
 def seen(frame, relation):
     """Return all that can be seen of a site, its ledger and its answer."""
-    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation=relation)
+    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation=relation, unit="patient")
     made = []
 
     def ask():

@@ -36,7 +36,7 @@ def study_of(private, public=None, **options):
 
 
 def site_of(private, *, relation="replace_one", **options):
-    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation=relation)
+    ledger = hdp.Ledger(None, dataset="trial", epsilon=3, relation=relation, unit=options.get("unit"))
     return hdp.LocalSite(private, schema=SCHEMA, ledger=ledger, **options)
 
 
@@ -120,7 +120,7 @@ def test_a_site_of_one_row_per_person_has_the_public_number_of_rows():
 def test_a_study_hands_unit_and_relation_on():
     study = study_of(long_form(3), long_form(2, seed=1), **(HIDDEN | LONG))
     assert study.site.terms == terms(**(HIDDEN | LONG))
-    assert study.ledger.relation == "add_or_remove_one"
+    assert (study.ledger.relation, study.ledger.unit) == ("add_or_remove_one", "patient")
     assert (study.relation, study.unit, study.most_rows) == (Relation.ADD_OR_REMOVE_ONE, "patient", 12)
     assert study.records == study.site.records == 5000
     assert study.site._table.admit([]).persons.tolist() == [0, 0, 1, 1, 2, 2]
