@@ -30,12 +30,11 @@ from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.information import Information
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.protocols.moments import Moments, PublicFit
+from hdpstats.protocols.pooling import between_variance
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 DRAWS = 4000
 CHUNK = 500
-BETWEEN = np.concatenate([[0.0], np.geomspace(1e-4, 30.0, 80)])
-"""Candidate values of the between-sources variance, in whitened coordinates."""
 
 
 @final
@@ -116,15 +115,6 @@ def public_only(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Est
 def unshrink(theta: FloatArray, *, centre: FloatArray, ridge: float, H: FloatArray) -> FloatArray:
     """Return ``theta + H^-1 Lambda (theta - c)``."""
     return theta + np.linalg.solve(H, ridge * (theta - centre))
-
-
-def between_variance(difference: FloatArray, covariance: FloatArray) -> float:
-    """Return the maximum-likelihood ``tau^2`` of ``difference ~ N(0, covariance + tau^2 I)``."""
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    square = (vectors.T @ difference) ** 2
-    spread = np.maximum(eigenvalues, 1e-12)[None, :] + BETWEEN[:, None]
-    likelihood = np.sum(np.log(spread) + square[None, :] / spread, axis=1)
-    return float(BETWEEN[int(np.argmin(likelihood))])
 
 
 def _centre(
