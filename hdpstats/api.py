@@ -16,6 +16,7 @@ from hdpstats._base.errors import (
 )
 from hdpstats.data import datasets
 from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.data.person_period import person_period
 from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms import options as mechanisms
@@ -54,5 +55,6 @@ __all__ = [
     "audit",
     "datasets",
     "mechanisms",
+    "person_period",
     "simulate",
 ]

@@ -39,14 +39,24 @@ class ObjectivePerturbation:
         return Fraction(str(self.se_share))
 
 
-def named(mechanism: object) -> ObjectivePerturbation:
-    """Return the options of a mechanism given by name or as an object, or list what there is."""
-    if isinstance(mechanism, ObjectivePerturbation):
+Mechanism = ObjectivePerturbation
+"""Any of the mechanisms."""
+
+BY_NAME: dict[str, type[Mechanism]] = {"objective": ObjectivePerturbation}
+"""The mechanisms by the names that `fit` takes."""
+
+
+def named(mechanism: object) -> Mechanism | None:
+    """Return the options of a mechanism given by name or as an object; None where the model is to choose ("auto")."""
+    if isinstance(mechanism, Mechanism):
         return mechanism
-    if isinstance(mechanism, str) and mechanism in ("auto", "objective"):
-        return ObjectivePerturbation()
+    if isinstance(mechanism, str) and mechanism == "auto":
+        return None
+    if isinstance(mechanism, str) and mechanism in BY_NAME:
+        return BY_NAME[mechanism]()
+    names = ", ".join(map(repr, BY_NAME))
     raise MechanismError(
-        f"mechanism must be 'auto', 'objective' or an hdp.mechanisms.ObjectivePerturbation, not {mechanism!r}: for the "
-        "logistic loss at one site these are the ones whose proofs the package holds",
-        available=("objective",),
+        f"mechanism must be 'auto', {names} or an object of hdp.mechanisms, not {mechanism!r}: these are the ones "
+        "whose proofs the package holds",
+        available=tuple(BY_NAME),
     )

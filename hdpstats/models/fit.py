@@ -1,10 +1,10 @@
 """Fits of a model: to private records through the site, and to public rows alone."""
 
-from fractions import Fraction
-
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
 from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.mechanisms.options import ObjectivePerturbation
+from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.protocols.public import FEWEST_ROWS
@@ -12,12 +12,13 @@ from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 from hdpstats.results import Result
 
 
-def fit_private(spec: Specification, *, epsilon: Fraction, share: Fraction, replicate: int) -> Result:
+def fit_private(spec: Specification, request: FitRequest) -> Result:
     """Ask the site and read its answer. The only function here that spends."""
     site = spec.study.site
     if site is None:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
-    query = spec.ask(epsilon=epsilon, records=site.records, share=share, replicate=replicate)
+    mechanism = request.mechanism or ObjectivePerturbation()
+    query = spec.ask(epsilon=request.epsilon, records=site.records, share=mechanism.share, replicate=request.replicate)
     release = site.answer(query)
     if not isinstance(release, ObjectiveRelease):
         raise MechanismError("the site answered with a release of another kind")

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Self, final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import choice, exact, integer, real
+from hdpstats._base.validation import choice, real
 from hdpstats.data.columns import Duration
 from hdpstats.design import baseline as features
 from hdpstats.design.survival import compile_survival
-from hdpstats.mechanisms.options import ObjectivePerturbation, named
+from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import checked_row_norm, declared_column
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.models.request import epsilons_of, fit_request, people_of
 from hdpstats.results import Result
 from hdpstats.sites import Study
 
@@ -159,19 +159,16 @@ class DiscreteHazard:
         se_share
             The share of epsilon that `fit` would be given for a noisy Hessian.
         """
-        values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
-        if not values:
-            raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
-        epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
         share = ObjectivePerturbation(se_share=se_share).share
-        return plan(self._spec, epsilons=epsilons, records=self._records(n), share=share)
+        records = people_of(self._spec.study, n)
+        return plan(self._spec, epsilons=epsilons_of(epsilon), records=records, share=share)
 
     def fit(
         self,
         epsilon: float,
         *,
         delta: float = 0,
-        mechanism: str | ObjectivePerturbation = "auto",
+        mechanism: str | Mechanism = "auto",
         se_share: float = 0.0,
         replicate: int = 1,
         allow_large_epsilon: bool = False,
@@ -203,15 +200,15 @@ class DiscreteHazard:
         SiteError
             If the site could not complete the release; the budget stays charged.
         """
-        amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-        if not 0 <= exact(delta, name="delta") < 1:
-            raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
-        options = named(mechanism)
-        if se_share and options.se_share:
-            raise ArgumentError("se_share must be given once: to fit or to the mechanism", argument="se_share")
-        share = options.share or ObjectivePerturbation(se_share=se_share).share
-        draw = integer(replicate, name="replicate", lower=1, upper=10**9)
-        return fit_private(self._spec, epsilon=amount, share=share, replicate=draw)
+        request = fit_request(
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            se_share=se_share,
+            replicate=replicate,
+            allow_large_epsilon=allow_large_epsilon,
+        )
+        return fit_private(self._spec, request)
 
     def fit_public(self) -> Result:
         """Return the ordinary maximum-likelihood fit to the public people alone: no noise, no penalty, no cost.
@@ -221,10 +218,3 @@ class DiscreteHazard:
         are dropped, as ``glm`` does.
         """
         return fit_likelihood(self._spec)
-
-    def _records(self, n: int | None) -> int:
-        if n is not None:
-            return integer(n, name="n", lower=1, upper=10**12)
-        if self._spec.study.site is None:
-            raise ArgumentError("n must be given, the number of private people: the study has none", argument="n")
-        return self._spec.study.site.records

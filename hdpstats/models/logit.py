@@ -7,17 +7,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
-from hdpstats._base.validation import exact, integer
 from hdpstats.data.schema import Schema
 from hdpstats.design import compile_design
 from hdpstats.ledger import Ledger
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms.options import ObjectivePerturbation, named
+from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
 from hdpstats.models.arrays import column_names, formula_of, frame_of, pairs_of, schema_of
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import open_regression
-from hdpstats.privacy.budget import Budget, release_epsilon
+from hdpstats.models.request import epsilons_of, fit_request, people_of
+from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.sites import Study
 
@@ -157,19 +157,16 @@ class Logit:
         se_share
             The share of epsilon that `fit` would be given for a noisy Hessian.
         """
-        values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
-        if not values:
-            raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
-        epsilons = [release_epsilon(value, allow_large_epsilon=True) for value in values]
         share = ObjectivePerturbation(se_share=se_share).share
-        return plan(self._model, epsilons=epsilons, records=self._records(n), share=share)
+        records = people_of(self._model.study, n)
+        return plan(self._model, epsilons=epsilons_of(epsilon), records=records, share=share)
 
     def fit(
         self,
         epsilon: float,
         *,
         delta: float = 0,
-        mechanism: str | ObjectivePerturbation = "auto",
+        mechanism: str | Mechanism = "auto",
         se_share: float = 0.0,
         replicate: int = 1,
         allow_large_epsilon: bool = False,
@@ -201,15 +198,15 @@ class Logit:
         SiteError
             If the site could not complete the release; the budget stays charged.
         """
-        amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-        if not 0 <= exact(delta, name="delta") < 1:
-            raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
-        options = named(mechanism)
-        if se_share and options.se_share:
-            raise ArgumentError("se_share must be given once: to fit or to the mechanism", argument="se_share")
-        share = options.share or ObjectivePerturbation(se_share=se_share).share
-        draw = integer(replicate, name="replicate", lower=1, upper=10**9)
-        return fit_private(self._model, epsilon=amount, share=share, replicate=draw)
+        request = fit_request(
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            se_share=se_share,
+            replicate=replicate,
+            allow_large_epsilon=allow_large_epsilon,
+        )
+        return fit_private(self._model, request)
 
     def fit_public(self) -> Result:
         """Return the ordinary maximum-likelihood fit to the public rows alone: no noise, no penalty, no cost.
@@ -218,13 +215,6 @@ class Logit:
         dropped, as ``glm`` does.
         """
         return fit_likelihood(self._model)
-
-    def _records(self, n: int | None) -> int:
-        if n is not None:
-            return integer(n, name="n", lower=1, upper=10**12)
-        if self._model.study.site is None:
-            raise ArgumentError("n must be given, the number of private records: the study has none", argument="n")
-        return self._model.study.site.records
 
 
 def _check_binary(schema: Schema, response: str) -> None:

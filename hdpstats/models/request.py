@@ -1,0 +1,72 @@
+"""What a user asks of `fit` and `plan`, checked before anything is charged."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import exact, integer
+from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation, named
+from hdpstats.privacy.budget import release_epsilon
+from hdpstats.sites import Study
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FitRequest:
+    """One fit that may spend ``epsilon`` and ``delta`` on a mechanism; ``replicate`` numbers independent draws.
+
+    Without a mechanism the model chooses.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    mechanism: Mechanism | None
+    replicate: int
+
+
+def fit_request(
+    *,
+    epsilon: object,
+    delta: object,
+    mechanism: object,
+    se_share: float,
+    replicate: object,
+    allow_large_epsilon: bool,
+) -> FitRequest:
+    """Check the arguments of `fit`."""
+    amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
+    slack = exact(delta, name="delta")
+    if not 0 <= slack < 1:
+        raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
+    options = named(mechanism)
+    plain = options is None or options == ObjectivePerturbation()
+    if se_share and not plain:
+        raise ArgumentError(
+            "se_share must be given once, to fit or to an ObjectivePerturbation; no other mechanism takes it",
+            argument="se_share",
+        )
+    return FitRequest(
+        epsilon=amount,
+        delta=slack,
+        mechanism=ObjectivePerturbation(se_share=se_share) if se_share else options,
+        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+    )
+
+
+def epsilons_of(epsilon: float | Iterable[float]) -> list[Fraction]:
+    """Check the values that `plan` is asked for."""
+    values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
+    if not values:
+        raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
+    return [release_epsilon(value, allow_large_epsilon=True) for value in values]
+
+
+def people_of(study: Study, n: object) -> int:
+    """Return the number of private people to plan for: the study's, where none is named."""
+    if n is not None:
+        return integer(n, name="n", lower=1, upper=10**12)
+    if study.records is None:
+        raise ArgumentError("n must be given, the number of private records: the study has none", argument="n")
+    return study.records
