@@ -123,5 +123,8 @@ def fit(
 
 
 def relative_error(estimates: FloatArray, truth: FloatArray) -> FloatArray:
-    """Return ``||f - f*|| / ||f*||`` (...) of estimates (..., D): its mean is the paper's MRE (equation 9)."""
+    """Return ``||f - f*|| / ||f*||`` (...) of estimates (..., D). NOT private: ``f*`` is exact.
+
+    Its mean is the paper's MRE (equation 9).
+    """
     return np.asarray(np.linalg.norm(estimates - truth, axis=-1) / np.linalg.norm(truth))

@@ -13,6 +13,7 @@ from typing import Final
 import numba
 import numpy as np
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
 from hdpstats.inference.draws import generator
@@ -103,6 +104,10 @@ def psgld(
     sizes = factor * np.arange(1, steps + 1) ** -real(decay, name="decay", lower=0.0)
     drift = 0.5 if corrected else 1.0
     state = np.zeros(D) if start is None else np.array(start, dtype=np.float64)
+    if state.shape != (D,):
+        raise ArgumentError(
+            f"start must hold {D} numbers: the baseline's coefficients, then the others", argument="start"
+        )
     square, path = np.zeros(D), np.empty((steps, D))
     for first in range(0, steps, BLOCK):
         part = slice(first, min(first + BLOCK, steps))
