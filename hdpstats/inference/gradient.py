@@ -19,14 +19,11 @@ from hdpstats.protocols.matching import Matched
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.queries.gradient import GradientRelease
 
-ASSUMED = (
-    "Estimates and standard errors take private people to be distributed as the public ones in covariates{follow_up}."
-)
-
-
-def note(*, follow_up: str | None) -> str:
-    """Return what the estimates rest on; ``follow_up`` says how follow-up ends, in a survival model."""
-    return ASSUMED.format(follow_up="" if follow_up is None else f" and in how long they are followed: {follow_up}")
+ASSUMED = "Estimates and standard errors take private people to be distributed as the public ones"
+ALIKE = f"{ASSUMED} in their covariates."
+ALIKE_IN_FOLLOW_UP = f"{ASSUMED} in their covariates and in how long they are followed."
+FOLLOWED_TO_HORIZON = f"{ASSUMED} in their covariates, and all of them to be followed to the horizon."
+"""What the estimates rest on."""
 
 
 def estimates(
@@ -36,11 +33,12 @@ def estimates(
     *,
     T: FloatArray,
     terms: tuple[str, ...],
-    note: str | None,
+    note: str,
 ) -> Estimates:
     """Return the public-only, private-only and pooled estimates after the last round.
 
-    ``release`` is that round's; ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name.
+    ``release`` is that round's; ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``note`` says
+    what the estimates rest on.
     """
     D, W = len(fit.theta), found.weight
     identity = np.eye(D)

@@ -3,7 +3,8 @@
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
 from hdpstats.mechanisms.knorm import NoiseLaw
-from hdpstats.mechanisms.options import ObjectivePerturbation
+from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
+from hdpstats.models.gradient import fit_gradient, recommended
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
@@ -17,7 +18,9 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
     site = spec.study.site
     if site is None:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
-    mechanism = request.mechanism or ObjectivePerturbation()
+    mechanism = request.mechanism or recommended(spec, request) or ObjectivePerturbation()
+    if isinstance(mechanism, NoisyNewton):
+        return fit_gradient(spec, site, mechanism, request)
     query = spec.ask(epsilon=request.epsilon, records=site.records, share=mechanism.share, replicate=request.replicate)
     release = site.answer(query)
     if not isinstance(release, ObjectiveRelease):

@@ -1,0 +1,217 @@
+"""Fits by noisy Newton steps with clipped scores: what may be asked, the rounds at the site, the result."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON, estimates
+from hdpstats.losses import HAZARDS
+from hdpstats.mechanisms.options import NoisyNewton
+from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.models.regression import Regression
+from hdpstats.models.request import FitRequest
+from hdpstats.models.specification import Specification
+from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.gaussian import mu_of
+from hdpstats.privacy.relation import Relation
+from hdpstats.protocols.gradient import Rounds, advance, check_enough, clip_at, costs_of
+from hdpstats.protocols.hazard import HazardSide
+from hdpstats.protocols.hazard import with_radius as geometry_at
+from hdpstats.protocols.matching import Matched
+from hdpstats.protocols.moments import PublicFit
+from hdpstats.protocols.outcomes import (
+    BinaryOutcomes,
+    Outcomes,
+    SurvivalOutcomes,
+    followed_as_public,
+    followed_to_horizon,
+)
+from hdpstats.protocols.public import with_radius
+from hdpstats.queries import HazardCap, HazardModel, RegressionModel
+from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
+from hdpstats.results import ModelFacts, Result
+from hdpstats.sites import Site
+
+RADIUS = 1000.0
+"""Rows are weighted down only beyond it: the clip bounds a person, not the length of a row."""
+
+LARGEST_TOTAL = 1e4
+"""The largest total of a hazard cap."""
+
+
+def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request: FitRequest) -> Result:
+    """Ask the site round by round and read its answers.
+
+    Raises
+    ------
+    MechanismError, InsufficientBudget
+        Before anything is charged: what all rounds cost must be left before the first is asked.
+    """
+    state = rounds_of(spec, options, request, records=site.records)
+    asked: list[GradientQuery] = []
+    answered: list[GradientRelease] = []
+    while isinstance(step := advance(state, asked, answered), GradientQuery):
+        release = site.answer(step)
+        if not isinstance(release, GradientRelease):
+            raise MechanismError("the site answered with a release of another kind")
+        asked.append(step)
+        answered.append(release)
+    return _read(spec, options, state, step, asked, answered)
+
+
+def rounds_of(spec: Specification, options: NoisyNewton, request: FitRequest, *, records: int) -> Rounds:
+    """Return everything public about a fit, or raise MechanismError where no proof covers it."""
+    if spec.study.relation is not Relation.REPLACE_ONE:
+        raise _refusal("the gradient mechanism compares a sum with its expectation over n people, and n is protected")
+    if spec.study.unit is not None:
+        raise _refusal("the gradient mechanism is proved for one row per person: covariates must not vary in time")
+    costs = costs_of(request.epsilon, request.delta, rounds=options.rounds)
+    model, outcomes, fit = _opened(spec, options)
+    check_enough(outcomes)
+    public = spec.study.public
+    return Rounds(
+        model=model,
+        outcomes=outcomes,
+        fit=fit,
+        records=records,
+        clip=clip_at(outcomes, fit.theta, level=options.clip_quantile),
+        costs=costs,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        schema_sha256=spec.study.schema.sha256,
+        public_sha256=None if public is None else public.sha256,
+        replicate=request.replicate,
+    )
+
+
+def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
+    r"""Return the gradient mechanism where it is the best one that its proof covers, else None.
+
+    For hazards whenever there is a delta. For a regression where normal noise beats the pure noise of objective
+    perturbation: with ``D`` coefficients its variance is ``1 / mu^2`` against ``(D + 1) / epsilon^2``.
+    """
+    options, epsilon = NoisyNewton(), request.epsilon
+    if request.delta == 0:
+        return None
+    few = len(spec.terms) + 1 <= (epsilon / mu_of(epsilon, request.delta)) ** 2
+    if isinstance(spec, Regression) and few:
+        return None
+    try:
+        rounds_of(spec, options, request, records=1)
+    except MechanismError:
+        return None
+    return options
+
+
+def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel | HazardModel, Outcomes, PublicFit]:
+    """Return the model that is asked about, public people with all their outcomes, and the public fit."""
+    public = spec.public
+    fit = None if public is None else public.fit
+    if public is None or fit is None:
+        raise _refusal("the gradient mechanism needs (40 complete) public rows with the outcome, to compare with")
+    if isinstance(spec, HazardSpecification) and isinstance(public, HazardSide):
+        model, outcomes = _hazard(spec, public, censoring=options.censoring)
+        return model, outcomes, fit
+    if isinstance(spec, Regression) and spec.public is not None and spec.loss.name == "logistic":
+        side = with_radius(spec.public, RADIUS)
+        binary = BinaryOutcomes(loss=spec.loss, X=side.X, weights=side.weights * side.mallows, offset=side.offset)
+        regression = RegressionModel(
+            formula=spec.design.canonical,
+            loss=spec.loss.name,
+            geometry=side.geometry,
+            weights=spec.weights,
+            offset=spec.offset,
+        )
+        return regression, binary, fit
+    raise _refusal("the gradient mechanism lists all outcomes of a person: it is for binary outcomes and for hazards")
+
+
+def _hazard(spec: HazardSpecification, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
+    """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
+    if len(spec.causes) != 1:
+        raise _refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
+    q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset
+    highest = float(np.exp(HAZARDS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
+    total = max(1.0, q * highest * (1.0 + 1e-9))
+    if total > LARGEST_TOTAL:
+        raise _refusal("the gradient mechanism cannot bound hazards with offsets of this size")
+    model = HazardModel(
+        formula=spec.design.canonical,
+        link=spec.link,
+        grid=spec.grid,
+        baseline=tuple(tuple(row) for row in public.baseline.mixed.tolist()),
+        geometry=geometry_at(public.geometry, RADIUS),
+        cap=HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,)),
+        weights=spec.weights,
+        offset=spec.offset,
+    )
+    side = public.at(model.geometry, model.cap)
+    spells = side.spells
+    followed = (
+        followed_to_horizon(spells.entry, q)
+        if censoring == "administrative"
+        else followed_as_public(entry=spells.entry, last=spells.last, event=spells.cause, intervals=q)
+    )
+    return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.number)
+
+
+def _read(
+    spec: Specification,
+    options: NoisyNewton,
+    state: Rounds,
+    matched: Matched,
+    asked: list[GradientQuery],
+    answered: list[GradientRelease],
+) -> Result:
+    """Return the result of the rounds: post-processing of released and public numbers."""
+    last = answered[-1]
+    found = estimates(
+        matched,
+        state.fit,
+        last,
+        T=spec.to_terms(state.model),
+        terms=spec.terms,
+        note=_note(spec, options),
+    )
+    facts = _facts(spec, options, state)
+    release = RoundsRelease(rounds=tuple(answered), entry=last.entry)
+    return Result(
+        facts=facts,
+        schema=spec.study.schema,
+        estimate=found.chosen,
+        public_only=found.public_only,
+        private_only=found.private_only,
+        pooled=found.pooled,
+        query=RoundsQuery(rounds=tuple(asked)),
+        release=release,
+        guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
+        public_check=spec.check(facts, found.chosen.values),
+    )
+
+
+def _facts(spec: Specification, options: NoisyNewton, state: Rounds) -> ModelFacts:
+    rounds = "1 round" if options.rounds == 1 else f"{options.rounds} rounds"
+    facts = spec.facts(
+        f"noisy Newton in {rounds}, whitened by public rows",
+        records=state.records,
+        public=state.outcomes.whole,
+        model=state.model,
+    )
+    if facts.hazard is None:
+        return facts
+    clip = (
+        f"a person's score counts up to a length of {float(state.clip):.3g}, which the public fit predicts for "
+        f"{options.clip_quantile:.0%} of people"
+    )
+    return replace(facts, hazard=replace(facts.hazard, cap=clip))
+
+
+def _note(spec: Specification, options: NoisyNewton) -> str:
+    if not isinstance(spec, HazardSpecification):
+        return ALIKE
+    return FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP
+
+
+def _refusal(reason: str) -> MechanismError:
+    return MechanismError(f"{reason}; use mechanism='objective'", available=("objective",))
