@@ -103,7 +103,7 @@ def add_charge(connection: Connection, known: Chain, request: Request, cost: Spe
             )
         return charge
     before = chain.accounts[request.dataset].balance
-    balance = before.divided_for(cost)
+    balance = before.divided_for(cost + ahead)
     if not balance.affords(cost + ahead):
         raise insufficient(request.dataset, before, cost + ahead)
     if before.gaussian is None and balance.gaussian is not None:

@@ -89,18 +89,19 @@ class Balance:
             )
 
     def divided_for(self, cost: Spend) -> Self:
-        """Return the account divided for a Gaussian release, if it is not divided yet and can be; else as it is.
+        """Return the account divided for a cost with a Gaussian part if it can be and is not yet; else as it is.
 
-        Set aside are the epsilon and delta that the release was asked to keep, and half of what is left besides; all
-        that is left for a release that was asked nothing.
+        Set aside are the epsilon and delta that the Gaussian part was asked to keep, and half of what is left besides
+        that and the rest of the cost; all of it for a part that was asked nothing.
         """
-        left, asked = self.remaining, cost.asked
-        if self.gaussian is not None or cost.mu_squared == 0 or not (left.epsilon > 0 and left.delta > 0):
+        asked, before = cost.asked, self.remaining
+        epsilon_left, delta_left = before.epsilon - cost.epsilon, before.delta - cost.delta
+        if self.gaussian is not None or cost.mu_squared == 0 or not (epsilon_left > 0 and delta_left > 0):
             return self
-        epsilon, delta = (left.epsilon, left.delta) if asked is None else (asked.epsilon, asked.delta)
-        if not (epsilon <= left.epsilon and 0 < delta <= left.delta):
+        epsilon, delta = (epsilon_left, delta_left) if asked is None else (asked.epsilon, asked.delta)
+        if not (epsilon <= epsilon_left and 0 < delta <= delta_left):
             return self
-        return replace(self, gaussian=Budget((epsilon + left.epsilon) / 2, (delta + left.delta) / 2))
+        return replace(self, gaussian=Budget((epsilon + epsilon_left) / 2, (delta + delta_left) / 2))
 
     def affords(self, cost: Spend) -> bool:
         """Whether a further cost stays within the total, for all that may follow; exact, in this division."""

@@ -1,6 +1,7 @@
 """What crosses the wall: queries and releases, frozen records that can be written as JSON, logged and replayed."""
 
 from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats.queries.count import CountQuery, CountRelease
 from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
@@ -9,6 +10,8 @@ from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
 __all__ = [
+    "CountQuery",
+    "CountRelease",
     "Geometry",
     "GradientQuery",
     "GradientRelease",

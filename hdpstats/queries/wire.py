@@ -3,11 +3,12 @@
 from hdpstats._base import canonical
 from hdpstats._base.errors import SiteError
 from hdpstats.queries.base import Query, Release
+from hdpstats.queries.count import CountQuery, CountRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 
-_QUERIES = {query.kind: query for query in (ObjectiveQuery, GradientQuery, RoundsQuery)}
-_RELEASES = {release.kind: release for release in (ObjectiveRelease, GradientRelease, RoundsRelease)}
+_QUERIES = {query.kind: query for query in (ObjectiveQuery, GradientQuery, RoundsQuery, CountQuery)}
+_RELEASES = {release.kind: release for release in (ObjectiveRelease, GradientRelease, RoundsRelease, CountRelease)}
 
 
 def query_from_json(text: str) -> Query:

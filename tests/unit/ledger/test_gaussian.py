@@ -166,3 +166,20 @@ def test_a_chain_without_its_division_does_not_verify(mixed, sql, rehash):
     rehash(mixed)
     with pytest.raises(LedgerError, match=r"at entry 3: .*exceeds what was left"):
         verify_file(mixed)
+
+
+def test_a_count_before_a_gaussian_release_is_sold_where_both_fit(path, request_for, cost):
+    """The account is divided for what lies ahead, and what the count costs is left out of the part set aside."""
+    ledger = Ledger(path, dataset="trial", epsilon=Fraction(51, 50), delta=1e-6)
+    ledger.charge(request_for(1), cost("0.02"), ONE)
+    assert ledger.balance.gaussian == Budget(1, Fraction(1, 10**6))
+    ledger.charge(request_for(2), ONE)
+    assert ledger.balance.charged.epsilon == Fraction(1, 50)
+    assert ledger.verify().entries == 4
+
+
+def test_a_count_is_not_sold_where_the_gaussian_release_would_not_fit(path, request_for, cost):
+    ledger = Ledger(path, dataset="trial", epsilon=1, delta=1e-6)
+    with pytest.raises(InsufficientBudget):
+        ledger.charge(request_for(1), cost("0.02"), ONE)
+    assert ledger.verify().entries == 1

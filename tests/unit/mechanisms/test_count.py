@@ -1,0 +1,144 @@
+"""The noisy number of people: who is counted, the law of the noise, the cut, and when it is for sale."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chisquare
+
+import hdpstats.api as hdp
+from hdpstats._base.errors import InsufficientBudget, MechanismError
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import PrivateTable
+from hdpstats.mechanisms import count
+from hdpstats.mechanisms.base import Custody
+from hdpstats.noise import TwoSidedGeometric
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.event import Ran
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import CountQuery, CountRelease, query_from_json, release_from_json
+
+SCHEMA = Schema(x=hdp.Continuous(0, 1))
+QUERY = CountQuery(epsilon=Fraction(1, 2), schema_sha256=SCHEMA.sha256)
+NAMES = ["a", "b", "a", None, "c", " ", "b"]
+
+
+def custody(most=1000, relation=Relation.ADD_OR_REMOVE_ONE):
+    return Custody(schema=SCHEMA, relation=relation, records=most)
+
+
+def table_of(names, *, unit=True):
+    frame = pd.DataFrame({"x": np.zeros(len(names)), "who": pd.Series(names, dtype=object)})
+    return PrivateTable.from_frame(frame, SCHEMA, unit="who" if unit else None).admit(())
+
+
+def without_noise(monkeypatch, noise=0):
+    monkeypatch.setattr(TwoSidedGeometric, "draw", lambda self: noise)
+
+
+@pytest.mark.parametrize(
+    ("names", "unit", "people"),
+    [(NAMES, True, 3), (NAMES, False, 7), ([], True, 0), ([], False, 0), ([None, " "], True, 0)],
+)
+def test_people_are_rows_or_distinct_names(names, unit, people):
+    assert count.number_of_people(table_of(names, unit=unit)) == people
+
+
+@pytest.mark.parametrize("rows", [["z"], ["z"] * 50, ["z", None], [1, "1", 1.0]])
+def test_one_person_more_is_one_more_whatever_the_rows(rows):
+    """A count of rows, or of first appearances of blank names, would move by more than the sensitivity."""
+    for place in (0, 3, len(NAMES)):
+        more = [*NAMES[:place], *rows, *NAMES[place:]]
+        assert count.number_of_people(table_of(more)) == count.number_of_people(table_of(NAMES)) + 1
+
+
+def law(people, *, epsilon, most, reach=400):
+    """Return the exact probabilities of the released numbers 1 to ``most``."""
+    z = np.arange(-reach, reach + 1)
+    p = math.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(z))
+    return np.bincount(np.clip(people + z, 1, most), p, minlength=most + 1)[1:]
+
+
+@pytest.mark.parametrize(("people", "most"), [(0, 30), (3, 30), (29, 30), (30, 30), (60, 30)])
+def test_the_loss_reaches_epsilon_and_does_not_exceed_it(people, most):
+    prepared = count.prepare(QUERY, custody(most))
+    rate = float(prepared.noise.rate)
+    one, other = (law(n, epsilon=rate, most=most) for n in (people, people + 1))
+    loss = np.max(np.abs(np.log(one) - np.log(other)))
+    [event] = prepared.events
+    assert event.ran is Ran.COUNT
+    assert (event.delta, event.mu_squared) == (0, 0)
+    assert loss == pytest.approx(float(event.epsilon), abs=1e-9)
+
+
+def test_releases_follow_that_law():
+    """A rate of epsilon / 2 or 2 epsilon, or a cut at 0, is another law."""
+    people, most, draws = 3, 9, 4000
+    prepared = count.prepare(QUERY, custody(most))
+    table = table_of(NAMES)
+    seen = Counter(prepared.compute(table).count for _ in range(draws))
+    assert set(seen) <= set(range(1, most + 1))
+    observed = [seen[number] for number in range(1, most + 1)]
+
+    def fits(epsilon):
+        expected = draws * law(people, epsilon=epsilon, most=most)
+        return chisquare(observed, expected * draws / expected.sum()).pvalue > 1e-9
+
+    assert fits(0.5)
+    assert not fits(0.25)
+    assert not fits(1.0)
+
+
+def test_a_release_tells_the_cut_number_and_public_constants(monkeypatch):
+    prepared = count.prepare(QUERY, custody(most=5))
+    for noise, expected in ((0, 3), (-100, 1), (-3, 1), (1, 4), (100, 5)):
+        without_noise(monkeypatch, noise)
+        release = prepared.compute(table_of(NAMES))
+        assert release.count == expected
+    assert release.most == 5
+    assert release.noise_sd == pytest.approx(math.sqrt(2 * math.exp(-0.5)) / -math.expm1(-0.5))
+    assert prepared.needs == ()
+
+
+def test_a_public_number_is_not_for_sale():
+    with pytest.raises(MechanismError, match="public under replace_one"):
+        count.prepare(QUERY, custody(relation=Relation.REPLACE_ONE))
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": Fraction(0)}, {"delta": Fraction(1, 9)}, {"epsilon": Fraction(1, 3**70)}]
+)
+def test_a_query_that_contradicts_itself_is_refused(change):
+    with pytest.raises(MechanismError):
+        replace(QUERY, **change)
+
+
+@pytest.mark.parametrize(
+    "ahead", [Spend(Fraction(1, 3)), Spend(1, Fraction(1, 10**6), Fraction(1, 7), Budget(2, 1e-6))]
+)
+def test_queries_and_releases_survive_the_wire(ahead):
+    query = replace(QUERY, ahead=ahead, replicate=3)
+    read = query_from_json(query.to_json())
+    assert read == query
+    assert read.to_json() == query.to_json()
+    assert read.ahead.asked == ahead.asked
+    release = count.prepare(query, custody()).compute(table_of(NAMES))
+    assert release_from_json(release.to_json()) == release
+    assert isinstance(release, CountRelease)
+
+
+def test_a_count_is_not_sold_where_the_rest_could_not_be_paid():
+    ledger = hdp.Ledger(None, dataset="trial", epsilon=1, relation="add_or_remove_one")
+    frame = pd.DataFrame({"x": [0.5] * 20})
+    site = hdp.LocalSite(frame, schema=SCHEMA, ledger=ledger, n_max=100)
+    query = replace(QUERY, epsilon=Fraction(1, 50), ahead=Spend(Fraction(99, 100)))
+    with pytest.raises(InsufficientBudget):
+        site.answer(query)
+    assert ledger.spent.epsilon == 0
+    release = site.answer(replace(query, ahead=Spend(Fraction(98, 100))))
+    assert ledger.spent.epsilon == Fraction(1, 50)
+    assert site.answer(replace(query, ahead=Spend(Fraction(98, 100)))) == release
