@@ -151,8 +151,9 @@ def _limits(incidence: float, error: float, z: float) -> tuple[float, float]:
     rest = np.log1p(-min(incidence, 1.0)) if incidence < 1.0 else -np.inf
     if not -np.inf < rest < 0.0:
         return np.nan, np.nan
-    factor = np.exp(z * error / (1.0 - incidence) / -rest)
-    return float(-np.expm1(rest / factor)), float(-np.expm1(rest * factor))
+    with np.errstate(over="ignore"):  # an infinite factor is a limit of 0 or 1
+        factor = np.exp(z * error / (1.0 - incidence) / -rest)
+        return float(-np.expm1(rest / factor)), float(-np.expm1(rest * factor))
 
 
 def _scores(rows: FollowUp, name: str, k: int, times: FloatArray, incidence: FloatArray) -> pd.DataFrame:

@@ -2,7 +2,8 @@ r"""The public side of a hazard model: spells of public people, their fit, the c
 
 Baseline features ``A`` (q, e) are mixed to ``A B`` so that they are close to orthogonal over public person-intervals
 and their rows have norm at most 1; covariates are whitened by public people. The public fit is a posterior mode, as in
-`hdpstats.protocols.public`, with the baseline drawn towards a constant hazard.
+`hdpstats.protocols.public`, with the baseline drawn towards a constant hazard; its covariance is a sandwich, as case
+weights are not numbers of people.
 
 At coefficients ``theta`` the expected Hessian of a person at risk in interval ``s`` is
 ``{(1 - p) c' + p (-e')} x x'``, and the scores of successive intervals are martingale differences with covariance
@@ -24,16 +25,21 @@ from hdpstats.design.geometry import from_public, leverage_at, mallows_weights, 
 from hdpstats.design.survival import SurvivalDesign
 from hdpstats.losses import HAZARDS
 from hdpstats.protocols.moments import Moments, PublicFit, PublicSide, averaged
-from hdpstats.protocols.public import PRIOR_SPREADS
 from hdpstats.queries import Geometry, HazardCap, TimeGrid
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.hazard import HazardData, fit_hazard
+from hdpstats.solvers.hazard.likelihood import Likelihood
+from hdpstats.solvers.hazard.links import LINKS
 
 EVENNESS = 0.01
 """Eigenvalues of the baseline's second moments are kept above this share of the largest."""
 
-BASELINE_SPREADS = (1.0, 3.0)
-"""Prior standard deviations of mixed baseline coefficients among which the evidence chooses."""
+BASELINE_SPREAD, SLOPE_SPREAD = 3.0, 0.6
+"""Prior standard deviations of mixed baseline coefficients and of whitened slopes: fixed, and weak on purpose.
+
+Spreads chosen by evidence are smaller, and their shrinkage biases what is pooled with the private estimate: with 200
+public people and eight intervals pooled 95 % intervals of S(t) then covered 0.85.
+"""
 
 WEAK = 0.1
 """Information added in every direction: of intervals that follow-up never reaches the private people tell nothing."""
@@ -315,7 +321,7 @@ def relative_cap(side: HazardSide, *, total: float, margin: float) -> HazardCap:
 
 
 def _fit(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, causes: int) -> PublicFit:
-    """Return the posterior modes of all causes under the prior spreads of largest evidence."""
+    """Return the posterior modes of all causes."""
     fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
     return PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
@@ -341,23 +347,12 @@ def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, c
     level = float(HAZARDS[link].predictor(np.array((events + 0.5) / (exposure + 1.0))))
     constant = np.linalg.solve(baseline.mixing, baseline.constant)
     centre = np.concatenate([level * constant, np.zeros(p)])
-    best: tuple[float, PublicFit] | None = None
-    for wide in BASELINE_SPREADS:
-        start = centre
-        for spread in PRIOR_SPREADS:
-            ridge = np.concatenate([np.full(e, wide**-2.0), np.full(p, spread**-2.0)])
-            fit = fit_hazard(data, link, ridge=ridge, centre=centre, start=start)
-            start = fit.theta
-            bend = fit.information + np.diag(ridge)
-            distance = float(np.sum(ridge * (fit.theta - centre) ** 2))
-            evidence = fit.log_likelihood - 0.5 * distance
-            evidence += 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(bend)[1]))
-            if best is None or evidence > best[0]:
-                covariance = np.asarray(np.linalg.inv(bend), dtype=np.float64)
-                best = (evidence, PublicFit(theta=fit.theta, covariance=covariance, information=fit.information))
-    if best is None:
-        raise ArithmeticError("no prior spread was tried")
-    return best[1]
+    ridge = np.concatenate([np.full(e, BASELINE_SPREAD**-2.0), np.full(p, SLOPE_SPREAD**-2.0)])
+    fit = fit_hazard(data, link, ridge=ridge, centre=centre, start=centre)
+    squared = Likelihood(replace(data, weights=data.weights**2), LINKS[link], method="direct")
+    meat = squared.derivatives(*squared.predictors(fit.theta)).hessian + np.diag(ridge)
+    inverse = np.linalg.inv(fit.information + np.diag(ridge))
+    return PublicFit(theta=fit.theta, covariance=inverse @ meat @ inverse, information=fit.information)
 
 
 def _block_diagonal(blocks: Sequence[FloatArray]) -> FloatArray:
