@@ -106,7 +106,8 @@ def _ascend(
             break
         if decrease <= tolerance or (decrease <= CONTRACTION * before and decrease**3 <= INVISIBLE * before**2):
             theta, converged = theta - step, change < 0.1
-            here = Derivatives(value=here.value - 0.5 * decrease, gradient=here.gradient, hessian=here.hessian)
+            value = here.value - float(here.gradient @ step) + 0.5 * float(step @ here.hessian @ step)
+            here = Derivatives(value=value, gradient=here.gradient, hessian=here.hessian)
             break
         length = min(1.0, LARGEST_CHANGE / change) if change > 0.0 else 1.0
         bound = penalised(here, theta) + 1e-13 * abs(here.value)

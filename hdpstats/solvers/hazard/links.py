@@ -96,14 +96,12 @@ class CloglogLink(Link):
         ``g + u - 1 = u/2 + u^2/12 - u^4/720 + u^6/30240 - ...``.
         """
         u = np.exp(np.clip(eta, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-        small = u < 0.1
         tame = np.clip(u, 1e-20, LARGEST_EXPONENT)
         g = np.where(u < 1e-20, 1.0, tame / np.expm1(tame))
-        excess = (
-            np.where(small, u / 2 + u**2 / 12 - u**4 / 720 + u**6 / 30240, g + u - 1.0) if small.any() else g + u - 1.0
-        )
-        value = np.where(u < 1e-16, -eta, -np.log(-np.expm1(-np.maximum(u, 1e-20))))
-        return Terms(value, -g, g * excess)
+        v = np.minimum(u, 0.1)
+        excess = np.where(u < 0.1, v / 2 + v**2 / 12 - v**4 / 720 + v**6 / 30240, g + u - 1.0)
+        value = np.where(u < 1.0, -np.log(-np.expm1(-tame)), -np.log1p(-np.exp(-np.maximum(tame, 0.5))))
+        return Terms(np.where(u < 1e-16, -eta, value), -g, g * excess)
 
     def predictor(self, p: FloatArray) -> FloatArray:
         """Return the log of the integrated hazard."""

@@ -51,7 +51,7 @@ def expanded_derivatives(data: HazardData, link: str, theta: np.ndarray) -> tupl
         curvature = expit(eta) * expit(-eta)
     elif link == "cloglog":
         u = np.exp(eta)
-        g = u / np.expm1(u)
+        g = u / np.expm1(np.minimum(u, 700.0))
         value, score = np.where(y, -np.log(-np.expm1(-u)), u), np.where(y, -g, u)
         curvature = np.where(y, g * (g + u - 1), u)
     else:
