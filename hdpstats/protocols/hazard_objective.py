@@ -2,10 +2,11 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and follow-up
-ends before a person's caps add up to more than ``H``. Radius ``R``, total ``H`` and margin ``d`` minimise the predicted
-variance of the coefficients, pooled with the public fit. The ridge is the larger of two: one that leaves 97 % of the
-noise that a free determinant would (`hdpstats.privacy.hazard`), and 0.3 times the ridge of least mean squared error
-given the public fit.
+ends before a person's caps add up to more than ``H``. Radius ``R``, total ``H`` and margin ``d`` minimise the
+determinant of the coefficients' predicted covariance, pooled with the public fit. (A sum of variances would depend on
+the coordinates: it is that of the baseline where follow-up hardly reaches, which no choice here can improve.) The ridge
+is the larger of two: one that leaves 97 % of the noise that a free determinant would (`hdpstats.privacy.hazard`), and
+0.3 times the ridge of least mean squared error given the public fit.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
@@ -151,7 +152,7 @@ def choose_flat(ask: HazardAsk, baseline: Baseline, geometry: Geometry, *, epsil
 
 
 def best_model(ask: HazardAsk, side: HazardSide, *, records: int, epsilon: float) -> HazardModel:
-    """Return the model with the radius and the cap of least predicted variance."""
+    """Return the model with the radius and the cap that predict the smallest covariance."""
     few = side.thinned(SEARCHED)
     norms = np.linalg.norm(side.spells.Z, axis=1)
     middle = max(float(np.median(norms)), 1e-3) if norms.size else 1.0
@@ -163,18 +164,18 @@ def best_model(ask: HazardAsk, side: HazardSide, *, records: int, epsilon: float
         for margin in MARGINS
         for radius in radii
     ]
-    return min(candidates, key=lambda each: predicted_variance(ask, few, each, records=records, epsilon=epsilon))
+    return min(candidates, key=lambda each: predicted_volume(ask, few, each, records=records, epsilon=epsilon))
 
 
-def predicted_variance(ask: HazardAsk, side: HazardSide, model: HazardModel, *, records: int, epsilon: float) -> float:
-    """Return the mean predicted variance of the coefficients, pooled with the public fit."""
+def predicted_volume(ask: HazardAsk, side: HazardSide, model: HazardModel, *, records: int, epsilon: float) -> float:
+    """Return the log determinant of the coefficients' predicted covariance, pooled with the public fit."""
     bounds = ask.bounds(model)
     law = noise_law(ask, bounds, dimension=side.dimension, epsilon=NEARLY_FREE * epsilon)
     at = side.at(model.geometry, model.cap).moments(side.centre, records=max(records, 1))
     inverse = np.linalg.inv(at.H + 1e-9 * np.trace(at.H) * np.eye(side.dimension))
     private = inverse @ (at.J + np.diag(law.variance)) @ inverse
     pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
-    return float(np.trace(pooled))
+    return float(np.linalg.slogdet(pooled)[1])
 
 
 def noise_law(ask: HazardAsk, bounds: HazardBounds, *, dimension: int, epsilon: float) -> NoiseLaw:
