@@ -10,6 +10,7 @@ up over the person's spells, and the bound for time-varying rows holds.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -17,13 +18,14 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.data.columns import Categorical
 from hdpstats.data.spells import spells_of
 from hdpstats.data.table import AdmittedTable
 from hdpstats.design.geometry import whiten
 from hdpstats.design.survival import SurvivalDesign, compile_survival
 from hdpstats.losses import HAZARDS, HazardLoss
+from hdpstats.losses.hazard import Cells
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People, sensitivity_factor
 from hdpstats.mechanisms.regression import declared_bound
@@ -75,32 +77,79 @@ class HazardPeople(People):
     def _add_scores(self, out: FloatArray, theta: FloatArray, cause: int) -> None:
         """Add the unweighted scores of a cause (0-based) to the spells' block of coefficients (m, e + p)."""
         whole, e = self.spells, self.spells.A.shape[1]
-        part = theta[cause * whole.block : (cause + 1) * whole.block]
-        level = row_products(whole.Z, part[e:]) + whole.offset
-        caps = row_products(whole.Z, whole.cap_slopes[cause]) + whole.offset
-        slope = np.zeros(len(level))
-        for s, baseline in enumerate(row_products(whole.A, part[:e]).tolist()):
-            here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
-            log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
-            survived, event = whole.loss.scores(baseline + level[here], log_cap)
-            ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
-            score = np.where(ends, -event, survived)
+        slope = np.zeros(len(whole.Z))
+        for s, here, cells, ends in self._periods(theta, cause):
+            score = np.where(ends, -cells.event, cells.survived)
             slope[here] += score
             for j, feature in enumerate(whole.A[s].tolist()):
                 out[here, j] += feature * score
         out[:, e:] += slope[:, None] * whole.Z
 
+    def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, Cells, BoolArray]]:
+        """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.
+
+        The losses are those of a cause (0-based).
+        """
+        whole, e = self.spells, self.spells.A.shape[1]
+        part = theta[cause * whole.block : (cause + 1) * whole.block]
+        level = row_products(whole.Z, part[e:]) + whole.offset
+        caps = row_products(whole.Z, whole.cap_slopes[cause]) + whole.offset
+        for s, baseline in enumerate(row_products(whole.A, part[:e]).tolist()):
+            here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
+            log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
+            ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
+            yield s, here, whole.loss.cells(baseline + level[here], log_cap), ends
+
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
-        """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added."""
+        """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added.
+
+        What is rounded depends on the own person alone, to the last bit: see `scores`.
+        """
         i, j = np.triu_indices(len(theta))
         factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        moments = [self._curvature_moments(theta, cause) for cause in range(self.spells.causes)]
         total = np.zeros(len(i), dtype=np.int64)
         for first in range(0, self.number, PEOPLE):
             start, stop = np.searchsorted(self.person, [first, min(first + PEOPLE, self.number)]).tolist()
+            of_spells = np.zeros((stop - start, len(theta), len(theta)))
+            for cause, parts in enumerate(moments):
+                self._fill(of_spells, slice(start, stop), cause, *parts)
             matrices = np.zeros((PEOPLE, len(theta), len(theta)))
-            np.add.at(matrices, self.person[start:stop] - first, self.spells.hessians(theta, slice(start, stop)))
+            np.add.at(matrices, self.person[start:stop] - first, of_spells)
             total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0)
         return total
+
+    def _curvature_moments(self, theta: FloatArray, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return every spell's weighted sums of the curvatures times 1, ``A_s`` and ``A_s A_s'``."""
+        whole, (m, e) = self.spells, (len(self.spells.Z), self.spells.A.shape[1])
+        plain, first, second = np.zeros(m), np.zeros((m, e)), np.zeros((m, e, e))
+        for s, here, cells, ends in self._periods(theta, cause):
+            curvature = whole.weights[here] * np.where(ends, cells.event_curvature, cells.survived_curvature)
+            plain[here] += curvature
+            for j, feature in enumerate(whole.A[s].tolist()):
+                first[here, j] += feature * curvature
+                for k, other in enumerate(whole.A[s].tolist()):
+                    second[here, j, k] += feature * other * curvature
+        return plain, first, second
+
+    def _fill(
+        self,
+        out: FloatArray,
+        spells: slice,
+        cause: int,
+        plain: FloatArray,
+        first: FloatArray,
+        second: FloatArray,
+    ) -> None:
+        """Write a cause's block of the Hessians of a slice of spells (b, D, D) from their `_curvature_moments`."""
+        i = cause * self.spells.block
+        j, k = i + self.spells.A.shape[1], i + self.spells.block
+        Z = self.spells.Z[spells]
+        cross = first[spells][:, :, None] * Z[:, None, :]
+        out[:, i:j, i:j] = second[spells]
+        out[:, i:j, j:k] = cross
+        out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
+        out[:, j:k, j:k] = plain[spells][:, None, None] * (Z[:, :, None] * Z[:, None, :])
 
 
 @final

@@ -151,14 +151,6 @@ class CappedSpells:
                 out[spells, first + e : first + self.block] = score.sum(axis=1)[:, None] * self.Z[spells]
         return out
 
-    def hessians(self, theta: FloatArray, spells: slice) -> FloatArray:
-        """Return the Hessian of each weighted loss of a slice of spells (b, D, D)."""
-        D, everywhere = self.causes * self.block, slice(0, len(self.A))
-        out = np.zeros((spells.stop - spells.start, D, D))
-        for cause in range(self.causes):
-            self.add_outer(out, self.curvature(theta, spells, everywhere, cause), spells, everywhere, cause)
-        return out
-
     def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
         A, Z = self.A[intervals], self.Z[spells]

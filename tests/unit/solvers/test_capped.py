@@ -45,12 +45,15 @@ def test_the_hessian_is_the_slope_of_the_gradient(link: str, causes: int) -> Non
         assert problem.hessian(theta)[j] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
-def test_hessians_and_scores_of_spells_add_up() -> None:
+def test_weighted_rows_and_scores_of_spells_add_up() -> None:
     spells = capped(7, causes=2)
     problem = objective(spells)
-    theta = np.linspace(-0.5, 0.5, len(problem.ridge))
-    total = spells.hessians(theta, slice(0, 11)).sum(axis=0) + spells.hessians(theta, slice(11, 30)).sum(axis=0)
-    assert np.allclose(total + np.diag(problem.ridge), problem.hessian(theta))
+    theta, everywhere = np.linspace(-0.5, 0.5, len(problem.ridge)), slice(0, len(spells.A))
+    matrices = np.zeros((30, len(theta), len(theta)))
+    for cause in range(2):
+        weights = spells.curvature(theta, slice(0, 30), everywhere, cause)
+        spells.add_outer(matrices, weights, slice(0, 30), everywhere, cause)
+    assert np.allclose(matrices.sum(axis=0) + np.diag(problem.ridge), problem.hessian(theta))
     scores = (spells.weights[:, None] * spells.scores(theta)).sum(axis=0)
     penalty = problem.ridge * (theta - problem.centre) + problem.linear
     assert scores + penalty == pytest.approx(problem.gradient(theta), abs=1e-9)
