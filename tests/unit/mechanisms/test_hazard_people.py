@@ -40,9 +40,10 @@ def test_scores_and_hessians_of_people_add_up_to_those_of_the_objective(link: st
 
 
 @pytest.mark.parametrize(("link", "causes"), [("logit", 1), ("cloglog", 2)])
-def test_what_a_person_contributes_depends_on_no_other_person(link: str, causes: int) -> None:
+@pytest.mark.parametrize("p", [5, 13, 21, 23])
+def test_what_a_person_contributes_depends_on_no_other_person(link: str, causes: int, p: int) -> None:
     # Rounded contributions add up exactly, whoever else is there and in which order: matrix products would not do.
-    people, rng = made(3, link=link, causes=causes), np.random.default_rng(4)
+    people, rng = made(3, link=link, causes=causes, p=p), np.random.default_rng(4)
     theta = rng.standard_normal(people.spells.causes * people.spells.block)
     grid, names = 2.0**-45, np.unique(people.person)
     whole, scores = people.stacked_hessian(theta, grid=grid), people.scores(theta)
