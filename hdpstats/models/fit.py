@@ -4,12 +4,13 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
+from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.protocols.public import FEWEST_ROWS
-from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries import CountRelease, ObjectiveQuery, ObjectiveRelease
 from hdpstats.results import Result
 
 
@@ -21,15 +22,26 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
     mechanism = request.mechanism or recommended(spec, request) or ObjectivePerturbation()
     if isinstance(mechanism, NoisyNewton):
         return fit_gradient(spec, site, mechanism, request)
-    query = spec.ask(epsilon=request.epsilon, records=site.records, share=mechanism.share, replicate=request.replicate)
+
+    def ask(left: FitRequest, records: int) -> ObjectiveQuery:
+        return spec.ask(epsilon=left.epsilon, records=records, share=mechanism.share, replicate=left.replicate)
+
+    reckoning = reckon(spec, site, request, ask=ask)
+    query = ask(reckoning.request, reckoning.records)
     release = site.answer(query)
     if not isinstance(release, ObjectiveRelease):
         raise MechanismError("the site answered with a release of another kind")
-    return read(spec, query, release)
+    return read(spec, query, release, count=reckoning.count)
 
 
-def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) -> Result:
-    """Return the result of a release: post-processing of released and public numbers."""
+def read(
+    spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease, *, count: CountRelease | None = None
+) -> Result:
+    """Return the result of a release: post-processing of released and public numbers.
+
+    ``count`` is the noisy number of people, where it was bought.
+    """
+    records = release.records if count is None else count.count
     public = spec.side(query.model)
     contrast = spec.contrast(query.model)
     found = estimates(
@@ -39,12 +51,12 @@ def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) 
         law=NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=release.noise_rate),
         T=spec.to_terms(query.model),
         terms=spec.terms,
-        records=release.records,
+        records=records,
         meat=spec.meat,
     )
     facts = spec.facts(
         _method(spec),
-        records=release.records,
+        records=records,
         public=None if public is None else public.people,
         model=query.model,
     )
@@ -57,7 +69,12 @@ def read(spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease) 
         pooled=found.pooled,
         query=query,
         release=release,
-        guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
+        guarantee=guarantee(
+            (*(() if count is None else count.events), *release.events),
+            relation=spec.study.relation,
+            most_rows=spec.study.most_rows,
+        ),
+        count=count,
         public_check=spec.check(facts, found.chosen.values),
     )
 

@@ -16,7 +16,7 @@ from hdpstats.models.arrays import column_names, formula_of, frame_of, pairs_of,
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import open_regression
-from hdpstats.models.request import epsilons_of, fit_request, people_of
+from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.sites import Study
@@ -153,13 +153,13 @@ class Logit:
         epsilon
             One or several values.
         n
-            The number of private records, where the study has none at hand.
+            The number of private records, where the study has none at hand or does not tell: under
+            ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
         se_share
             The share of epsilon that `fit` would be given for a noisy Hessian.
         """
         share = ObjectivePerturbation(se_share=se_share).share
-        records = people_of(self._model.study, n)
-        return plan(self._model, epsilons=epsilons_of(epsilon), records=records, share=share)
+        return plan(self._model, epsilons=epsilons_of(epsilon), n=n, share=share)
 
     def fit(
         self,

@@ -13,8 +13,11 @@ from hdpstats.inference.information import is_clear
 from hdpstats.inference.planning import predicted_errors
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.models.counting import left_for_fit
 from hdpstats.models.plotting import plot_plan
+from hdpstats.models.request import people_of
 from hdpstats.models.specification import Specification
+from hdpstats.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,12 +43,15 @@ class Plan:
         without public outcomes), ``reported`` (whether a fit would report standard errors).
     records : int
         The number of private records planned for.
+    declared : bool
+        Whether that is only the declared number, the real one being protected or not known.
     assumption : str
         What the prediction rests on.
     """
 
     frame: pd.DataFrame
     records: int
+    declared: bool
     assumption: str
 
     @property
@@ -69,8 +75,15 @@ class Plan:
         epsilons = self.frame["epsilon"]
         return {value: _verdict(self.frame[epsilons == value]) for value in sorted(set(epsilons.tolist()))}
 
+    @property
+    def title(self) -> str:
+        """What is predicted, and for how many private records."""
+        of = f"the declared {self.records}" if self.declared else str(self.records)
+        protected = " (the real number is protected: plan(n=...) for another)" if self.declared else ""
+        return f"Predicted standard errors, {of} private records{protected}; nothing is spent"
+
     def __str__(self) -> str:
-        lines = [f"Predicted standard errors, {self.records} private records (nothing is spent)", ""]
+        lines = [self.title, ""]
         lines += [self.table.to_string(float_format=lambda value: f"{value:.4f}"), ""]
         lines += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
         return "\n".join([*lines, self.assumption])
@@ -83,22 +96,31 @@ class Plan:
             element("li", f"epsilon = {epsilon:.3g}: {verdict}") for epsilon, verdict in self.verdicts.items()
         )
         return (
-            f"<p>Predicted standard errors, {self.records} private records (nothing is spent)</p>"
+            f"{element('p', self.title)}"
             f"{self.table.to_html(float_format=lambda value: f'{value:.4f}')}<ul>{verdicts}</ul>"
             f"{element('p', self.assumption)}"
         )
 
 
-def plan(spec: Specification, *, epsilons: Sequence[Fraction], records: int, share: Fraction) -> Plan:
-    """Return the plan of fits that would give ``share`` of each epsilon for a noisy Hessian."""
+def plan(spec: Specification, *, epsilons: Sequence[Fraction], n: object, share: Fraction) -> Plan:
+    """Return the plan of fits that would give ``share`` of each epsilon for a noisy Hessian.
+
+    ``n`` is the number of private records; the study's by default, which is the declared one where it is protected.
+    """
+    records = people_of(spec.study, n)
     frames = [_rows(spec, epsilon=epsilon, records=records, share=share) for epsilon in dict.fromkeys(epsilons)]
-    assumption = FROM_SCHEMA if spec.public is None else FROM_PUBLIC
-    return Plan(frame=pd.concat(frames, ignore_index=True), records=records, assumption=assumption)
+    return Plan(
+        frame=pd.concat(frames, ignore_index=True),
+        records=records,
+        declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
+        assumption=FROM_SCHEMA if spec.public is None else FROM_PUBLIC,
+    )
 
 
 def _rows(spec: Specification, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
     """Return the rows of a plan for one epsilon: the very query and constants that a fit would use."""
-    query = spec.ask(epsilon=epsilon, records=records, share=share, replicate=1)
+    left = left_for_fit(epsilon, spec.study.relation)
+    query = spec.ask(epsilon=left, records=records, share=share, replicate=1)
     contrast = spec.contrast(query.model)
     constants = objective.calibrate(query, contrast, records=records, relation=spec.study.relation)
     public = spec.side(query.model) or spec.reference(query.model)

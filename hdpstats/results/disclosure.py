@@ -11,7 +11,7 @@ from hdpstats._base import canonical
 from hdpstats.data.schema import Schema
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Query, Release
+from hdpstats.queries import CountRelease, Query, Release
 from hdpstats.results.facts import ModelFacts
 
 _ALWAYS_PUBLIC = (
@@ -22,21 +22,29 @@ _ALWAYS_PUBLIC = (
 
 
 def disclosure(
-    *, facts: ModelFacts, schema: Schema, query: Query | None, release: Release | None, guarantee: Guarantee | None
+    *,
+    facts: ModelFacts,
+    schema: Schema,
+    query: Query | None,
+    release: Release | None,
+    guarantee: Guarantee | None,
+    count: CountRelease | None,
 ) -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
-    entry = None if release is None else release.entry
     return {
         "format": 1,
         "dp_variant": _variant(guarantee),
         "privacy_loss": None if guarantee is None else _loss(guarantee),
-        "accounting": None if release is None else _accounting(release),
+        "accounting": None if release is None else _accounting(release, count),
         "model": facts.to_dict(),
         "bounds": {"source": "declared in the schema", "schema_sha256": schema.sha256},
         "public_sha256": None if query is None else query.public_sha256,
         "query_sha256": None if query is None else canonical.sha256(canonical.loads(query.to_json())),
         "release_sha256": None if release is None else release.sha256,
-        "ledger": None if entry is None else entry.to_dict(),
+        "ledger": _entry(release),
+        "number_of_records": None
+        if count is None
+        else {"release_sha256": count.sha256, "noise_sd": count.noise_sd, "ledger": _entry(count)},
         "implementation": {
             "package": "hdpstats",
             "version": __version__,
@@ -65,12 +73,17 @@ def _loss(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def _accounting(release: Release) -> dict[str, Any]:
+def _entry(release: Release | None) -> dict[str, Any] | None:
+    return None if release is None or release.entry is None else release.entry.to_dict()
+
+
+def _accounting(release: Release, count: CountRelease | None) -> dict[str, Any]:
+    events = (*(() if count is None else count.events), *release.events)
     return {
         "composition": "epsilons and deltas of the events add up; so do the squared mu of Gaussian ones, which become "
         "an epsilon and a delta at the end (Gaussian differential privacy)",
         "mechanism": release.kind,
-        "events": [event.to_dict() | {"text": str(event)} for event in release.events],
+        "events": [event.to_dict() | {"text": str(event)} for event in events],
     }
 
 

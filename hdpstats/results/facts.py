@@ -127,7 +127,8 @@ class ModelFacts:
     method : str
         How it was fitted, in words.
     records : int or None
-        The number of private records, public under ``replace_one``; None where none was used.
+        The number of private records: public under ``replace_one`` (with several rows per person: as declared), noisy
+        under ``add_or_remove_one``; None where none was used.
     public_rows : int or None
         The number of complete public rows used; None where none was.
     weights, offset : str or None

@@ -15,7 +15,7 @@ from hdpstats.display import EscapedSummary, details, element
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import LedgerEntry, Query, Release
+from hdpstats.queries import CountRelease, LedgerEntry, Query, Release
 from hdpstats.results import (
     disclosure,
     plotting,
@@ -59,6 +59,8 @@ class Result:
         What the release promises to every person in the private records.
     public_check : PublicCheck or None
         How a hazard model does on the public rows: concordance, Brier scores, calibration.
+    count : CountRelease or None
+        The noisy number of private records, bought where it is protected; the guarantee includes it.
 
     Raises
     ------
@@ -102,6 +104,7 @@ class Result:
     release: Release | None
     guarantee: Guarantee | None
     public_check: PublicCheck | None = None
+    count: CountRelease | None = None
 
     def __post_init__(self) -> None:
         """Refuse a release without a guarantee and a guarantee without a release."""
@@ -164,6 +167,7 @@ class Result:
             parts=self._parts(),
             release=self.release,
             guarantee=self.guarantee,
+            count=self.count,
             check=self.public_check,
             alpha=real(alpha, name="alpha", lower=0.001, upper=0.999),
         )
@@ -177,7 +181,7 @@ class Result:
         return tables.tidy(self.estimate, exponentiate=exponentiate, conf_level=conf_level)
 
     def glance(self) -> pd.DataFrame:
-        """Return one row of public facts; ``nobs`` is the number of private records."""
+        """Return one row of public facts; ``nobs`` is the number of private records, noisy where it is protected."""
         return tables.glance(self.facts, self.estimate, self.guarantee)
 
     def odds_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -374,6 +378,7 @@ class Result:
                 release=self.release,
                 guarantee=self.guarantee,
                 public_check=self.public_check,
+                count=self.count,
             )
         )
         if path is not None:
@@ -399,7 +404,12 @@ class Result:
         and what is not protected.
         """
         return disclosure.disclosure(
-            facts=self.facts, schema=self.schema, query=self.query, release=self.release, guarantee=self.guarantee
+            facts=self.facts,
+            schema=self.schema,
+            query=self.query,
+            release=self.release,
+            guarantee=self.guarantee,
+            count=self.count,
         )
 
     def _fitted(self) -> survival.Fitted:

@@ -18,7 +18,7 @@ from hdpstats.data.schema import Schema
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
+from hdpstats.queries import CountRelease, LedgerEntry, Query, Release, query_from_json, release_from_json
 from hdpstats.results.facts import ModelFacts
 
 FORMAT: Final = 2
@@ -38,12 +38,13 @@ class Fields(TypedDict):
     release: Release | None
     guarantee: Guarantee | None
     public_check: PublicCheck | None
+    count: CountRelease | None
 
 
 def write(fields: Fields) -> str:
     """Return the JSON text of a result's fields."""
     query, release, guarantee = fields["query"], fields["release"], fields["guarantee"]
-    check, entry = fields["public_check"], None if release is None else release.entry
+    check, count = fields["public_check"], fields["count"]
     document = {
         "format": FORMAT,
         "facts": fields["facts"].to_dict(),
@@ -54,9 +55,11 @@ def write(fields: Fields) -> str:
         "pooled": _estimate_to_dict(fields["pooled"]),
         "query": None if query is None else json.loads(query.to_json()),
         "release": None if release is None else json.loads(release.to_json()),
-        "entry": None if entry is None else entry.to_dict(),
+        "entry": _entry_to_dict(release),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "public_check": None if check is None else check.to_dict(),
+        "count": None if count is None else json.loads(count.to_json()),
+        "count_entry": _entry_to_dict(count),
     }
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
@@ -92,6 +95,9 @@ def _fields(document: dict[str, Any]) -> Fields:
     if chosen is None:
         raise ValueError("a result has an estimate")
     query, guarantee, check = document["query"], document["guarantee"], document["public_check"]
+    count = _release(document["count"], document["count_entry"])
+    if not (count is None or isinstance(count, CountRelease)):
+        raise ValueError("a count is a release of that kind")
     return Fields(
         facts=ModelFacts.from_dict(document["facts"]),
         schema=Schema.from_dict(document["schema"]),
@@ -103,7 +109,12 @@ def _fields(document: dict[str, Any]) -> Fields:
         release=_release(document["release"], document["entry"]),
         guarantee=None if guarantee is None else Guarantee.from_dict(guarantee),
         public_check=None if check is None else PublicCheck.from_dict(check),
+        count=count,
     )
+
+
+def _entry_to_dict(release: Release | None) -> dict[str, Any] | None:
+    return None if release is None or release.entry is None else release.entry.to_dict()
 
 
 def _release(fields: dict[str, Any] | None, entry: dict[str, Any] | None) -> Release | None:

@@ -9,13 +9,15 @@ from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, su
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import Release
+from hdpstats.queries import CountRelease, Release
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.tables import covariates, readable_order
 
 NO_PRIVATE_RECORD = "No private record was used"
 _HEAD_SHOWN = 12
 _BASELINE_SHOWN = 12
+_WELL_KNOWN = 5.0
+"""A number that is smaller, in standard deviations of its noise, is hardly known."""
 
 
 def summarise(
@@ -25,6 +27,7 @@ def summarise(
     parts: Sequence[Estimate],
     release: Release | None,
     guarantee: Guarantee | None,
+    count: CountRelease | None,
     check: PublicCheck | None,
     alpha: float,
 ) -> EscapedSummary:
@@ -32,7 +35,7 @@ def summarise(
 
     Parameters
     ----------
-    facts, estimate, release, guarantee
+    facts, estimate, release, guarantee, count
         See `hdpstats.results.Result`.
     parts : sequence of Estimate
         The estimates to show side by side; fewer than two are not shown.
@@ -42,17 +45,19 @@ def summarise(
         One minus the level of the intervals, in [0.001, 0.999].
     """
     places = _places(facts, estimate)
-    tables = [_top(facts, estimate), pairs(_words(facts)), _coefficients(estimate, places, alpha)]
+    tables = [_top(facts, estimate, count), pairs(_words(facts)), _coefficients(estimate, places, alpha)]
     if len(parts) > 1:
         tables.append(_side_by_side(parts, places))
-    tables.append(pairs(privacy_rows(estimate, release, guarantee)))
+    tables.append(pairs(privacy_rows(estimate, release, guarantee, count)))
     if check is not None:
         tables.append(pairs(check_rows(facts, check)))
     kind = "fitted to public rows" if guarantee is None else "differentially private"
-    return summary(f"{facts.model} results, {kind}", tables, _notes(estimate, parts, len(places)))
+    return summary(f"{facts.model} results, {kind}", tables, _notes(estimate, parts, count, len(places)))
 
 
-def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarantee | None) -> list[tuple[str, str]]:
+def privacy_rows(
+    estimate: Estimate, release: Release | None, guarantee: Guarantee | None, count: CountRelease | None
+) -> list[tuple[str, str]]:
     """Return the privacy block as names and values."""
     if guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
@@ -61,13 +66,12 @@ def privacy_rows(estimate: Estimate, release: Release | None, guarantee: Guarant
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),
     ]
-    if release is not None:
-        events = [f"{event.price}: {event.ran.value}" for event in release.events]
-        rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
-        if release.entry is not None:
-            entry = release.entry
-            where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
-            rows.append(("Ledger entry:", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
+    releases = [each for each in (count, release) if each is not None]
+    events = [f"{event.price}: {event.ran.value}" for each in releases for event in each.events]
+    rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
+    for k, entry in enumerate(each.entry for each in releases if each.entry is not None):
+        where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
+        rows.append(("Ledger entry:" if k == 0 else "", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
     share = _noise_share(estimate)
     return [*rows, ("Noise share:", share)] if share else rows
 
@@ -102,13 +106,14 @@ def _noise_share(estimate: Estimate) -> str:
     return f"{low if low == high else f'{low} to {high}'} of the variance of a coefficient is due to privacy noise"
 
 
-def _top(facts: ModelFacts, estimate: Estimate) -> SimpleTable:
-    def count(value: int | None) -> str:
+def _top(facts: ModelFacts, estimate: Estimate, count: CountRelease | None) -> SimpleTable:
+    def shown(value: int | None) -> str:
         return "none" if value is None else str(value)
 
+    noisy = "" if count is None else f" +/- {number(count.noise_sd, 2)} (noisy)"
     rows = [
-        [facts.response, "No. private records:", count(facts.records)],
-        [facts.model, "No. public rows:", count(facts.public_rows)],
+        [facts.response, "No. private records:", shown(facts.records) + noisy],
+        [facts.model, "No. public rows:", shown(facts.public_rows)],
     ]
     if facts.weights is not None or facts.offset is not None:
         rows.append([facts.weights or "none", "Offset:", facts.offset or "none"])
@@ -172,8 +177,10 @@ def _side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> SimpleTab
     return table(rows, headers=[part.label for part in parts], stubs=[parts[0].terms[place] for place in places])
 
 
-def _notes(estimate: Estimate, parts: Sequence[Estimate], shown: int) -> list[str]:
+def _notes(estimate: Estimate, parts: Sequence[Estimate], count: CountRelease | None, shown: int) -> list[str]:
     notes: list[str] = []
+    if count is not None and count.count < _WELL_KNOWN * count.noise_sd:
+        notes.append("The number of private records drowns in its noise; standard errors, which rest on it, are rough.")
     if shown < len(estimate.terms):
         notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
     if len(parts) > 1:

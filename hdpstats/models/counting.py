@@ -1,0 +1,72 @@
+"""How many private people a fit reckons with: the public number, the declared one, or one that it buys first."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.mechanisms.answering import prepare
+from hdpstats.models.request import FitRequest
+from hdpstats.models.specification import Specification
+from hdpstats.privacy.accountant import total
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import CountQuery, CountRelease, Query
+from hdpstats.sites import Site
+
+SHARE = Fraction(1, 50)
+"""Part of a fit's epsilon that buys the number of people: a standard deviation of 71 people at epsilon 1.
+
+The number sets scales (radius, ridge, the curvature to expect), on which an estimate depends smoothly, so that a
+relative error of it is about one of the standard errors.
+"""
+
+DIGITS = 10**15
+"""The part is rounded down to such a fraction, so that what is left has no more digits than was asked."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reckoning:
+    """What a fit goes by: how many people, the release that told it, and what is left of the request."""
+
+    records: int
+    count: CountRelease | None
+    request: FitRequest
+
+
+def left_for_fit(epsilon: Fraction, relation: Relation) -> Fraction:
+    """Return what is left of an epsilon once the number of people is bought, where it must be.
+
+    >>> left_for_fit(Fraction(1), Relation.ADD_OR_REMOVE_ONE), left_for_fit(Fraction(1), Relation.REPLACE_ONE)
+    (Fraction(49, 50), Fraction(1, 1))
+    """
+    if relation is Relation.REPLACE_ONE:
+        return epsilon
+    return epsilon - Fraction(math.floor(epsilon * SHARE * DIGITS), DIGITS)
+
+
+def reckon(
+    spec: Specification, site: Site, request: FitRequest, *, ask: Callable[[FitRequest, int], Query]
+) -> Reckoning:
+    """Return how many people a fit reckons with, and buy that number first where it is protected.
+
+    ``ask`` returns the first query of the fit, from what is left of the request and the number of people. It is tried
+    with the declared number, so that a fit that no proof covers, or that could not be paid, is refused before the
+    number is bought. Fits of one epsilon to the same people share a number: the same question is answered once.
+    """
+    if spec.study.relation is Relation.REPLACE_ONE:
+        return Reckoning(records=site.records, count=None, request=request)
+    left = replace(request, epsilon=left_for_fit(request.epsilon, spec.study.relation))
+    prepared = prepare(ask(left, site.records), spec.custody(site.records))
+    query = CountQuery(
+        epsilon=request.epsilon - left.epsilon,
+        ahead=total(prepared.events) + prepared.ahead,
+        schema_sha256=spec.study.schema.sha256,
+        replicate=request.replicate,
+    )
+    release = site.answer(query)
+    if not isinstance(release, CountRelease):
+        raise MechanismError("the site answered with a release of another kind")
+    return Reckoning(records=release.count, count=release, request=left)
