@@ -5,7 +5,7 @@
 #   make setup     .venv with the package and every extra; R from Debian's packages
 #   make lint      style, types, layers
 #   make validate  slow statistical studies; writes vignettes/validation/
-#   make bench     one fit against diffprivlib, statsmodels and scikit-learn; timings of samplers
+#   make bench     fits against diffprivlib, statsmodels, scikit-learn, glum and R's glm; timings of samplers
 #   make clean     remove environments and caches
 
 PYTHON ?= python3
@@ -37,6 +37,7 @@ validate: setup
 bench: setup
 	sh benchmarks/make_environment.sh
 	$(BIN)/python -m benchmarks.logistic
+	$(BIN)/python -m benchmarks.hazard
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
 
 # A virtual environment with the package alone: all that the demo needs.

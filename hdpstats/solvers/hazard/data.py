@@ -74,7 +74,7 @@ class HazardData:
         """How many rows the expanded table would have."""
         return int(np.sum(self.exit - self.entry))
 
-    def part(self, rows: slice | IntArray) -> "HazardData":
+    def part(self, rows: slice) -> "HazardData":
         """Return some of the spells."""
         names = ("Z", "entry", "exit", "event", "weights", "offset")
         return HazardData(A=self.A, **{name: getattr(self, name)[rows] for name in names})

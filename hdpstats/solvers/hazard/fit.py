@@ -30,8 +30,8 @@ ROUGH: Final = 0.1
 LARGEST_ITERATION: Final = 100
 """Newton steps after which the ascent is given up."""
 
-SAMPLING: Final = 10
-"""Every so manieth spell makes a sample whose fit starts that of all."""
+SAMPLING: Final = 20
+"""One of so many spells is in the sample whose fit starts that of all."""
 
 SMALLEST_SAMPLE: Final = 1_000
 """Spells below which no sample is taken."""

@@ -45,26 +45,26 @@ class TabulatedKernel(Kernel):
     """Tables of score, curvature and curvature times features by last interval and cell; moments of the spells."""
 
     def __init__(self, link: Link, A: FloatArray, a: FloatArray, survived: Survived) -> None:
-        (q, e), cells = A.shape, _cells(survived.eta)
-        lowest = float(np.min(survived.eta))
-        width = max(float(np.ptp(survived.eta)) / cells, 1e-300)
-        nodes = lowest + width * (np.arange(cells)[:, None] + (np.cos(_ANGLES) + 1.0) / 2.0)
+        q, cells = len(A), _cells(survived.eta)
+        self._survived = survived
+        self._lowest = float(np.min(survived.eta))
+        self._width = max(float(np.ptp(survived.eta)) / cells, 1e-300)
+        nodes = self._lowest + self._width * (np.arange(cells)[:, None] + (np.cos(_ANGLES) + 1.0) / 2.0)
         self._terms = np.empty((3, q, nodes.size))
         for start in range(0, q, PART):
             rows = slice(start, start + PART)
             self._terms[:, rows] = link.survive(a[rows, None] + nodes.ravel())
         self._table = _table(A, *self._terms[1:].reshape(2, q, cells, NODES))
-        self._Z, self._sums = survived.Z, np.zeros((len(survived.eta), 2 + e))
-        places = (survived.eta - lowest) / width
-        _look_up(self._table, survived.entry, survived.last, survived.weights, places, self._sums)
 
     def spells(self, rows: slice) -> SpellSums:
         """Return the sums of a block's spells."""
-        sums = self._sums[rows]
-        return SpellSums(sums[:, 0], sums[:, 1], self._Z[rows].T @ sums[:, 2:])
+        Z, entry, last, weights, eta = self._survived.part(rows)
+        sums = np.zeros((len(eta), self._table.shape[2] - 1))
+        _look_up(self._table, entry, last, weights, (eta - self._lowest) / self._width, sums)
+        return SpellSums(sums[:, 0], sums[:, 1], Z.T @ sums[:, 2:])
 
     def intervals(self) -> IntervalSums:
-        """Return the interval sums of all spells."""
+        """Return the interval sums of all blocks so far."""
         at_risk = np.cumsum(self._table[:0:-1, :, -1], axis=0)[::-1] @ _TO_COEFFICIENTS
         at_risk = at_risk.reshape(len(at_risk), -1)
         value, score, curvature = (np.einsum("sj,sj->s", at_risk, each) for each in self._terms)
@@ -112,7 +112,7 @@ def _accumulate(table: FloatArray, A: FloatArray, score: FloatArray, curvature: 
 def _look_up(
     table: FloatArray, entry: IntArray, last: IntArray, weights: FloatArray, places: FloatArray, sums: FloatArray
 ) -> None:
-    """Fill ``sums`` (m, 2 + e), zero before, and add every spell to the moments; ``places`` (m,) count cells."""
+    """Fill ``sums`` (b, 2 + e), zero before, and add every spell to the moments; ``places`` (b,) count cells."""
     T = np.empty(NODES)
     for i in range(len(places)):
         cell = min(max(int(places[i]), 0), table.shape[1] - 1)
