@@ -53,7 +53,7 @@ def estimates(
             terms=terms,
             values=T @ theta,
             sampling=response @ found.sampling @ response.T + T @ others @ T.T,
-            privacy=found.noise * response @ response.T,
+            privacy=response @ (found.noise * identity + found.counting) @ response.T,
             law=_law(found, release, response=response, others=T @ others @ T.T),
             note=note,
         )
@@ -70,5 +70,5 @@ def _law(found: Matched, release: GradientRelease, *, response: FloatArray, othe
         return None
     rng = draws.generator(release.sha256)
     law = NoiseLaw(norm=BallNorm(), dimension=len(release.total), rate=release.noise_rate)
-    sampled = draws.normal(rng, found.sampling, DRAWS) + draws.perturbation(rng, law, count=DRAWS)
+    sampled = draws.normal(rng, found.sampling + found.counting, DRAWS) + draws.perturbation(rng, law, count=DRAWS)
     return ErrorLaw.of_draws(sampled @ response.T + draws.normal(rng, others, DRAWS))

@@ -8,14 +8,14 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON, estimates
 from hdpstats.losses import HAZARDS
 from hdpstats.mechanisms.options import NoisyNewton
+from hdpstats.models.counting import reckon
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.privacy.relation import Relation
-from hdpstats.protocols.gradient import Rounds, advance, check_enough, clip_at, costs_of
+from hdpstats.protocols.gradient import Rounds, advance, check_enough, clip_at, costs_of, first_query
 from hdpstats.protocols.hazard import HazardSide
 from hdpstats.protocols.hazard import with_radius as geometry_at
 from hdpstats.protocols.matching import Matched
@@ -28,7 +28,7 @@ from hdpstats.protocols.outcomes import (
     followed_to_horizon,
 )
 from hdpstats.protocols.public import with_radius
-from hdpstats.queries import HazardCap, HazardModel, RegressionModel
+from hdpstats.queries import CountRelease, HazardCap, HazardModel, RegressionModel
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Site
@@ -48,7 +48,17 @@ def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request:
     MechanismError, InsufficientBudget
         Before anything is charged: what all rounds cost must be left before the first is asked.
     """
-    state = rounds_of(spec, options, request, records=site.records)
+
+    def opened(left: FitRequest, records: int) -> Rounds:
+        return rounds_of(spec, options, left, records=records)
+
+    def first(left: FitRequest, records: int) -> GradientQuery:
+        return first_query(opened(left, records))
+
+    reckoning = reckon(spec, site, request, ask=first)
+    state = opened(reckoning.request, reckoning.records)
+    if reckoning.count is not None:
+        state = replace(state, records_sd=reckoning.count.noise_sd)
     asked: list[GradientQuery] = []
     answered: list[GradientRelease] = []
     while isinstance(step := advance(state, asked, answered), GradientQuery):
@@ -57,13 +67,11 @@ def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request:
             raise MechanismError("the site answered with a release of another kind")
         asked.append(step)
         answered.append(release)
-    return _read(spec, options, state, step, asked, answered)
+    return _read(spec, options, state, step, asked, answered, reckoning.count)
 
 
 def rounds_of(spec: Specification, options: NoisyNewton, request: FitRequest, *, records: int) -> Rounds:
     """Return everything public about a fit, or raise MechanismError where no proof covers it."""
-    if spec.study.relation is not Relation.REPLACE_ONE:
-        raise _refusal("the gradient mechanism compares a sum with its expectation over n people, and n is protected")
     if spec.study.unit is not None:
         raise _refusal("the gradient mechanism is proved for one row per person: covariates must not vary in time")
     costs = costs_of(request.epsilon, request.delta, rounds=options.rounds)
@@ -75,6 +83,7 @@ def rounds_of(spec: Specification, options: NoisyNewton, request: FitRequest, *,
         outcomes=outcomes,
         fit=fit,
         records=records,
+        records_sd=0.0,
         clip=clip_at(outcomes, fit.theta, level=options.clip_quantile),
         costs=costs,
         epsilon=request.epsilon,
@@ -163,6 +172,7 @@ def _read(
     matched: Matched,
     asked: list[GradientQuery],
     answered: list[GradientRelease],
+    count: CountRelease | None,
 ) -> Result:
     """Return the result of the rounds: post-processing of released and public numbers."""
     last = answered[-1]
@@ -185,7 +195,12 @@ def _read(
         pooled=found.pooled,
         query=RoundsQuery(rounds=tuple(asked)),
         release=release,
-        guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
+        guarantee=guarantee(
+            (*(() if count is None else count.events), *release.events),
+            relation=spec.study.relation,
+            most_rows=spec.study.most_rows,
+        ),
+        count=count,
         public_check=spec.check(facts, found.chosen.values),
     )
 

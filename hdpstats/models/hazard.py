@@ -184,7 +184,8 @@ class DiscreteHazard:
         delta
             A small probability with which the bound may fail, for mechanisms that use one.
         mechanism
-            ``"auto"``, a name, or an object of `hdp.mechanisms`.
+            ``"auto"``, a name (``"objective"``, ``"gradient"``) or an object of `hdp.mechanisms`. With a delta and 12
+            public people per coefficient ``"auto"`` is the gradient mechanism, which needs much less noise.
         se_share
             Share of epsilon that buys a noisy Hessian: for standard errors without public people, or for standard
             errors that do not take the private people to be like the public ones.

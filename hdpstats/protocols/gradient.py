@@ -50,8 +50,8 @@ class Rounds:
         Public people in that model's geometry, with all their outcomes.
     fit : PublicFit
         The public fit.
-    records : int
-        How many private people there are, as far as is publicly known.
+    records, records_sd : int, float
+        How many private people there are, and the standard deviation of the noise in that number.
     clip : Fraction
         The longest score of a person.
     costs : tuple of Fraction
@@ -66,6 +66,7 @@ class Rounds:
     outcomes: Outcomes
     fit: PublicFit
     records: int
+    records_sd: float
     clip: Fraction
     costs: tuple[Fraction, ...]
     epsilon: Fraction
@@ -127,13 +128,25 @@ def advance(
     """
     rounds = len(asked)
     if not rounds:
-        return _query(state, state.fit.theta, rounds)
+        return first_query(state)
     answers = [
         Answer(theta=np.array(query.theta), total=np.array(release.total), noise_sd=release.noise_sd)
         for query, release in zip(asked, answered, strict=True)
     ]
-    found = match(state.outcomes, state.fit, answers, clip=float(state.clip), records=state.records)
+    found = match(
+        state.outcomes,
+        state.fit,
+        answers,
+        clip=float(state.clip),
+        records=state.records,
+        records_sd=state.records_sd,
+    )
     return found if rounds == len(state.costs) else _query(state, found.pooled, rounds)
+
+
+def first_query(state: Rounds) -> GradientQuery:
+    """Return the first query: at the public fit."""
+    return _query(state, state.fit.theta, 0)
 
 
 def _query(state: Rounds, theta: FloatArray, rounds: int) -> GradientQuery:

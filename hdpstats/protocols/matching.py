@@ -16,7 +16,8 @@ about :math:`A^{-1}` times three independent parts (the sign aside):
 * *sampling of private people*, covariance :math:`n\,\mathrm{cov}(\bar g)`;
 * *sampling of public people*, covariance :math:`(n^2 / n_{pub})\,\mathrm{cov}\{m(X; \theta)\}`: zero for scores without
   bias at the truth, else what an expectation over few people costs;
-* *noise*, covariance :math:`I / \sum_t \sigma_t^{-2}`.
+* *noise*, covariance :math:`I / \sum_t \sigma_t^{-2}`, and where ``n`` is itself a noisy number with variance
+  :math:`\sigma_n^2`, :math:`\sigma_n^2\, E\,m\, E\,m'`.
 
 It is pooled with the public fit as two studies are: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private
 estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit,
@@ -106,6 +107,8 @@ class Matched:
         Covariance of the averaged sum by sampling of private and public people.
     noise : float
         Variance of the averaged sum's noise in each coordinate.
+    counting : (D, D) float64
+        Covariance of what the averaged sum is compared with, by the noise of the number of people.
     """
 
     pooled: FloatArray
@@ -115,6 +118,7 @@ class Matched:
     response: FloatArray
     sampling: FloatArray
     noise: float
+    counting: FloatArray
 
 
 def expected(
@@ -145,8 +149,19 @@ def expected(
     )
 
 
-def match(outcomes: Outcomes, fit: PublicFit, answers: Sequence[Answer], *, clip: float, records: int) -> Matched:
-    """Return the estimates after one round or more, starting from where the last one was asked."""
+def match(
+    outcomes: Outcomes,
+    fit: PublicFit,
+    answers: Sequence[Answer],
+    *,
+    clip: float,
+    records: int,
+    records_sd: float = 0.0,
+) -> Matched:
+    """Return the estimates after one round or more, starting from where the last one was asked.
+
+    ``records`` is the number of private people, ``records_sd`` the standard deviation of its noise.
+    """
     precision = np.array([each.noise_sd**-2.0 for each in answers])
     shares = precision / precision.sum()
     asked = [(each.theta, float(share)) for each, share in zip(answers, shares, strict=True)]
@@ -159,7 +174,8 @@ def match(outcomes: Outcomes, fit: PublicFit, answers: Sequence[Answer], *, clip
         response = np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * identity)
         sampling = n * at.covariance + n * n / outcomes.whole * at.between
         private = theta - response @ (total - n * at.mean)
-        covariance = response @ (sampling + noise * identity) @ response.T
+        counting = records_sd**2 * np.outer(at.mean, at.mean)
+        covariance = response @ (sampling + noise * identity + counting) @ response.T
         if iteration < SETTLED:
             between = between_variance(private - fit.theta, covariance + fit.covariance)
         apart = fit.covariance + between * identity
@@ -178,6 +194,7 @@ def match(outcomes: Outcomes, fit: PublicFit, answers: Sequence[Answer], *, clip
         response=response,
         sampling=sampling,
         noise=noise,
+        counting=counting,
     )
 
 

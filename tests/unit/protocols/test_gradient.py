@@ -165,6 +165,7 @@ def make_state(**changes):
         "outcomes": made,
         "fit": fit,
         "records": 5000,
+        "records_sd": 0.0,
         "clip": Fraction(1),
         "costs": costs_of(EPSILON, DELTA, rounds=3),
         "epsilon": EPSILON,
