@@ -6,7 +6,8 @@ works on several intervals at once.
 """
 
 import math
-from typing import final
+from collections.abc import Callable
+from typing import Any, cast, final
 
 import numba
 import numpy as np
@@ -18,8 +19,14 @@ from hdpstats.solvers.hazard.links import LARGEST_EXPONENT
 REORDER = {"reassoc", "contract", "nsz"}
 """What the compiler may do with sums; infinities and NaN keep their meaning."""
 
-compiled = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
-"""Compiles a loop over finite numbers, once per machine."""
+
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop, once per machine where there is a place to keep compiled code, else once per process."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
+    try:
+        return cast("Callable[..., Any]", numba.njit(cache=True, **options)(loop))
+    except RuntimeError:
+        return cast("Callable[..., Any]", numba.njit(**options)(loop))
 
 
 @final
@@ -50,7 +57,7 @@ class CompiledLogit(Kernel):
         return IntervalSums(self._value, self._score, self._curvature)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _logit_pass(
     a: FloatArray, features: FloatArray,
     Z: FloatArray, entry: IntArray, last: IntArray, weights: FloatArray, eta: FloatArray,
@@ -87,7 +94,7 @@ def _logit_pass(
     return value
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _survive(
     odds: FloatArray, w: float, weight: float, low: int, high: int,
     interval_score: FloatArray, interval_curvature: FloatArray, v: FloatArray,
@@ -118,7 +125,7 @@ def _survive(
     return weight * value, p_sum, v_sum
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _survive_extreme(
     a: FloatArray, eta: float, weight: float, low: int, high: int,
     interval_score: FloatArray, interval_curvature: FloatArray, v: FloatArray,

@@ -96,7 +96,8 @@ class HazardFit:
     iterations : int
         Newton steps.
     converged : bool
-        False if the ascent did not end at a maximum: a likelihood without a maximum (separation), or too many steps.
+        False if the ascent did not end at a maximum: a likelihood without a maximum (separation; an indicator of an
+        interval without events), or too many steps.
     """
 
     theta: FloatArray

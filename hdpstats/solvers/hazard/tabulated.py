@@ -93,7 +93,7 @@ def _table(A: FloatArray, score: FloatArray, curvature: FloatArray) -> FloatArra
     return table
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _accumulate(table: FloatArray, A: FloatArray, score: FloatArray, curvature: FloatArray) -> None:
     table[0] = 0.0
     for s in range(len(A)):
@@ -108,7 +108,7 @@ def _accumulate(table: FloatArray, A: FloatArray, score: FloatArray, curvature: 
                     after[2 + j, k] = before[2 + j, k] + A[s, j] * v[k]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _look_up(
     table: FloatArray, entry: IntArray, last: IntArray, weights: FloatArray, places: FloatArray, sums: FloatArray
 ) -> None:
@@ -126,7 +126,7 @@ def _look_up(
             _add(table[entry[i], cell], T, -weights[i], sums[i])
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _add(rows: FloatArray, T: FloatArray, weight: float, sums: FloatArray) -> None:
     """Add to a spell's sums (2 + e,) what the table's rows (3 + e, NODES) give; add the spell to the moments."""
     for k in range(NODES):

@@ -5,7 +5,7 @@ import pytest
 
 from hdpstats.solvers.hazard import HazardData, fit_hazard, likelihood, tabulated
 from hdpstats.solvers.hazard.cells import CellKernel
-from hdpstats.solvers.hazard.compiled import CompiledLogit
+from hdpstats.solvers.hazard.compiled import CompiledLogit, compiled
 from hdpstats.solvers.hazard.cumulative import CumulativeHazards
 from hdpstats.solvers.hazard.likelihood import Likelihood
 from hdpstats.solvers.hazard.links import LINKS
@@ -133,6 +133,12 @@ def test_which_kernel_when() -> None:
     )  # fmt: skip
     assert kernel_for(wide, "logit") is CompiledLogit
     assert kernel_for(wide, "logit", "tabulated") is CompiledLogit
+
+
+def test_code_that_cannot_be_kept_is_compiled_all_the_same() -> None:
+    scope: dict[str, object] = {}
+    exec("def twice(x):\n    return 2 * x", scope)  # no file, so numba has nowhere to keep it
+    assert compiled(scope["twice"])(4) == 8
 
 
 def test_the_table_would_show_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
