@@ -10,6 +10,7 @@ from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import CountRelease, Release
+from hdpstats.queries.gradient import answers_in
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.tables import covariates, readable_order
 
@@ -66,7 +67,7 @@ def privacy_rows(
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),
     ]
-    releases = [each for each in (count, release) if each is not None]
+    releases = [each for given in (count, release) if given is not None for each in answers_in(given)]
     events = [f"{event.price}: {event.ran.value}" for each in releases for event in each.events]
     rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
     for k, entry in enumerate(each.entry for each in releases if each.entry is not None):
