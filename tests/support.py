@@ -180,7 +180,8 @@ def seen_of_result(result):
         "query": result.query.to_json(),
         "public only": None if public is None else repr(public.params.to_dict()) + repr(public.bse.to_dict()),
         "entry": (entry.dataset, entry.version, entry.number),
-        "release": result.release.to_dict(),
+        "release": _without_hashes(result.release.to_dict()),
+        "count": None if result.count is None else result.count.to_dict(),
         "guarantee": result.guarantee.statement(),
         "estimates": [
             (part.label, part.params, part.bse, part.zvalues, part.pvalues, part.conf_int(0.1), part.cov_params())

@@ -8,7 +8,7 @@ epsilon.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -16,10 +16,12 @@ from scipy.stats import qmc
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
 from hdpstats.design.geometry import mallows_weights
 from hdpstats.losses import Loss
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.queries import ObjectiveQuery, RegressionModel
 
@@ -29,7 +31,8 @@ from hdpstats.queries import ObjectiveQuery, RegressionModel
 class PerturbedObjective:
     """A mechanism as its density sees it: loss, ridge and centre (D,), noise ``exp(-rate K(b))``, weights of rows.
 
-    ``weigh`` maps rows (n, D) to weights (n,): the Mallows weights, times the largest case weight.
+    ``weigh`` maps rows (n, D) to weights (n,): the Mallows weights, times the largest case weight. ``relation`` says
+    which data sets are neighbours.
     """
 
     loss: Loss
@@ -38,6 +41,7 @@ class PerturbedObjective:
     rate: float
     norm: Norm
     weigh: Callable[[FloatArray], FloatArray]
+    relation: Relation = Relation.REPLACE_ONE
 
     def log_density(self, theta: FloatArray, X: FloatArray, y: FloatArray, counts: FloatArray) -> FloatArray:
         """Return the log density (...) up to a constant at ``theta`` (..., D) for rows ``X`` (..., n, D).
@@ -60,7 +64,7 @@ class Neighbours:
     """Two data sets that differ in the last row, the point where their densities differ most, and by how much.
 
     ``counts``, ``other_counts`` (n,): how many persons share each row; for the last one its case weight relative to the
-    largest one. A search keeps many pairs in one record: then every field has a leading axis.
+    largest one, 0 where a person is not there. A search keeps many pairs in one record, with a leading axis everywhere.
     """
 
     X: FloatArray
@@ -73,7 +77,9 @@ class Neighbours:
     loss: float
 
 
-def perturbed_objective(query: ObjectiveQuery, *, largest_weight: float = 1.0) -> PerturbedObjective:
+def perturbed_objective(
+    query: ObjectiveQuery, *, largest_weight: float = 1.0, relation: str = "replace_one"
+) -> PerturbedObjective:
     """Return the mechanism that a site runs for a query, in whitened coordinates and before smoothing.
 
     Rate and norm of the noise are those that `hdpstats.mechanisms.objective.calibrate` gives to every site; they depend
@@ -85,17 +91,20 @@ def perturbed_objective(query: ObjectiveQuery, *, largest_weight: float = 1.0) -
         What was asked: the ``query`` of a result.
     largest_weight
         The declared bound of case weights, 1 without them.
+    relation
+        The site's relation, which sets the rate: the ``relation`` of a result's guarantee.
 
     Raises
     ------
     MechanismError
         If the proof does not cover the query.
     """
+    between = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
     if not isinstance(query.model, RegressionModel):
         raise MechanismError("the density is written down for regression models")
     geometry = query.model.geometry
     contrast = RegressionContrast(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
-    constants = objective.calibrate(query, contrast, records=1)
+    constants = objective.calibrate(query, contrast, records=1, relation=between)
     first = int(geometry.intercept)
 
     def weigh(X: FloatArray) -> FloatArray:
@@ -108,6 +117,7 @@ def perturbed_objective(query: ObjectiveQuery, *, largest_weight: float = 1.0) -
         rate=float(constants.noise_rate),
         norm=constants.sensitivity.norm,
         weigh=weigh,
+        relation=between,
     )
 
 
@@ -136,7 +146,7 @@ def worst_neighbours(
     polish: int = 32,
     rounds: int = 120,
 ) -> Neighbours:
-    """Search for the neighbouring data sets and the point of largest privacy loss under replace-one.
+    """Search for the neighbouring data sets and the point of largest privacy loss under the mechanism's relation.
 
     Deterministic: a Sobol design over rows ``|z_j| <= reach``, outcomes, multiplicities up to 10^4, case weights and
     points ``|theta_j| <= spread``, then a pattern search from the best. The data sets share ``others`` distinct rows;
@@ -154,7 +164,8 @@ def worst_neighbours(
     slopes = len(mechanism.ridge) - int(intercept)
 
     def pairs(cube: FloatArray) -> Neighbours:
-        return _unpack(cube, slopes=slopes, others=others, intercept=intercept, reach=reach, spread=spread)
+        found = _unpack(cube, slopes=slopes, others=others, intercept=intercept, reach=reach, spread=spread)
+        return found if mechanism.relation is Relation.REPLACE_ONE else _one_alone(found)
 
     def losses(cube: FloatArray) -> FloatArray:
         return privacy_loss(mechanism, pairs(cube))
@@ -227,3 +238,12 @@ def _unpack(cube: FloatArray, *, slopes: int, others: int, intercept: bool, reac
         theta=theta,
         loss=math.nan,
     )
+
+
+def _one_alone(pairs: Neighbours) -> Neighbours:
+    """Return pairs in which one of the two persons is not there: the one of smaller case weight."""
+    counts, other = pairs.counts.copy(), pairs.other_counts.copy()
+    first = counts[:, -1] >= other[:, -1]
+    counts[:, -1] *= first
+    other[:, -1] *= ~first
+    return replace(pairs, counts=counts, other_counts=other)
