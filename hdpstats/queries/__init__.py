@@ -6,6 +6,8 @@ from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries.output import OutputQuery, OutputRelease
+from hdpstats.queries.point import PointQuery, PointRelease
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
@@ -20,6 +22,10 @@ __all__ = [
     "LedgerEntry",
     "ObjectiveQuery",
     "ObjectiveRelease",
+    "OutputQuery",
+    "OutputRelease",
+    "PointQuery",
+    "PointRelease",
     "Query",
     "RegressionModel",
     "Release",

@@ -1,152 +1,22 @@
 """The query of objective perturbation, and its release."""
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, ClassVar, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
-from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.model import HazardModel, RegressionModel, model_from_dict
+from hdpstats.queries.point import PointQuery, PointRelease
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectiveQuery(Query):
-    """Minimise the perturbed, penalised objective once.
-
-    Attributes
-    ----------
-    model : RegressionModel or HazardModel
-        What is fitted.
-    centre : tuple of float
-        Where the ridge pulls to, in whitened coordinates (D,).
-    ridge : Fraction
-        The ridge ``lambda`` (sum scale), the same in every whitened direction.
-    hessian_share : Fraction
-        The share of epsilon that buys a noisy Hessian for standard errors; 0 buys none.
-    """
+class ObjectiveQuery(PointQuery):
+    """Minimise the perturbed, penalised objective once: with K-norm noise, or with normal noise for a delta above 0."""
 
     kind: ClassVar[str] = "objective-perturbation/1"
-    model: RegressionModel | HazardModel
-    centre: tuple[float, ...]
-    ridge: Fraction
-    epsilon: Fraction
-    schema_sha256: str
-    public_sha256: str | None
-    delta: Fraction = Fraction(0)
-    hessian_share: Fraction = Fraction(0)
-    replicate: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse a query that contradicts itself."""
-        if len(self.centre) != self.model.dimension:
-            raise MechanismError(f"the centre must have {self.model.dimension} numbers, not {len(self.centre)}")
-        if not all(abs(value) < 1e12 for value in self.centre):
-            raise MechanismError("the centre must hold finite numbers")
-        if not (self.ridge > 0 and self.epsilon > 0 and 0 <= self.hessian_share <= Fraction(9, 10)):
-            raise MechanismError("the query needs ridge > 0, epsilon > 0 and a Hessian's share from 0 to 0.9")
-        if max(self.epsilon.denominator, self.hessian_share.denominator) > 10**30:
-            raise MechanismError("epsilon and the Hessian's share must be fractions of at most 30 digits")
-        if not Fraction(1, 10**60) <= self.ridge <= 10**60:
-            raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
-        if Fraction(float(self.ridge)) != self.ridge:
-            raise MechanismError("the ridge must be a binary64 number, so that every site solves the same problem")
-        if self.delta != 0:
-            raise MechanismError("objective perturbation is pure: delta must be 0")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "model": self.model.to_dict(),
-            "centre": list(self.centre),
-            "ridge": str(self.ridge),
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "hessian_share": str(self.hessian_share),
-            "replicate": self.replicate,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "ObjectiveQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            model=model_from_dict(fields["model"]),
-            centre=tuple(float(value) for value in fields["centre"]),
-            ridge=rational(fields["ridge"], name="ridge"),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            hessian_share=rational(fields["hessian_share"], name="hessian_share"),
-            replicate=int(fields["replicate"]),
-        )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectiveRelease(Release):
-    """What objective perturbation hands out. Everything but ``theta`` and ``hessian`` is a public constant.
-
-    Attributes
-    ----------
-    theta : tuple of float
-        The perturbed minimiser in whitened coordinates (D,), every number a multiple of ``grid``.
-    hessian : tuple of float or None
-        The noisy weighted Hessian at ``theta``, stacked by columns of its upper triangle, or None.
-    noise_rate : float
-        Rate of the K-norm noise in the objective: density proportional to ``exp(-rate K(b))``.
-    hessian_noise_sd : float
-        Standard deviation of each coordinate of the stacked Hessian's noise (0 without a Hessian).
-    grid : float
-        The lattice of ``theta`` (a power of two).
-    records : int
-        The number of people: public under replace-one, else declared.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
-    """
+class ObjectiveRelease(PointRelease):
+    """The perturbed minimiser; its noise entered the objective."""
 
     kind: ClassVar[str] = "objective-perturbation/1"
-    theta: tuple[float, ...]
-    hessian: tuple[float, ...] | None
-    noise_rate: float
-    hessian_noise_sd: float
-    grid: float
-    records: int
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "theta": list(self.theta),
-            "hessian": None if self.hessian is None else list(self.hessian),
-            "noise_rate": self.noise_rate,
-            "hessian_noise_sd": self.hessian_noise_sd,
-            "grid": self.grid,
-            "records": self.records,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "ObjectiveRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "ObjectiveRelease":
-        """Read what `to_dict` wrote."""
-        hessian = fields["hessian"]
-        return cls(
-            theta=tuple(float(value) for value in fields["theta"]),
-            hessian=None if hessian is None else tuple(float(value) for value in hessian),
-            noise_rate=float(fields["noise_rate"]),
-            hessian_noise_sd=float(fields["hessian_noise_sd"]),
-            grid=float(fields["grid"]),
-            records=int(fields["records"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
-        )

@@ -6,9 +6,12 @@ from hdpstats.queries.base import Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries.output import OutputQuery, OutputRelease
 
-_QUERIES = {query.kind: query for query in (ObjectiveQuery, GradientQuery, RoundsQuery, CountQuery)}
-_RELEASES = {release.kind: release for release in (ObjectiveRelease, GradientRelease, RoundsRelease, CountRelease)}
+_QUERIES = {query.kind: query for query in (ObjectiveQuery, OutputQuery, GradientQuery, RoundsQuery, CountQuery)}
+_RELEASES = {
+    release.kind: release for release in (ObjectiveRelease, OutputRelease, GradientRelease, RoundsRelease, CountRelease)
+}
 
 
 def query_from_json(text: str) -> Query:

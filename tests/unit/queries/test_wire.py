@@ -16,6 +16,8 @@ from hdpstats.queries import (
     LedgerEntry,
     ObjectiveQuery,
     ObjectiveRelease,
+    OutputQuery,
+    OutputRelease,
     RegressionModel,
     TimeGrid,
     query_from_json,
@@ -68,10 +70,15 @@ RELEASE = ObjectiveRelease(
 )
 
 
+OUTPUT = OutputQuery.from_dict(QUERY.to_dict())
+OUTPUT_RELEASE = OutputRelease.from_dict(RELEASE.to_dict() | {"noise_rate": 0.0, "noise_sd": 0.3})
+
+
 def test_a_query_survives_a_round_trip_exactly():
     for query in (
         QUERY,
         OF_HAZARDS,
+        OUTPUT,
         replace(QUERY, public_sha256="b" * 64, model=replace(MODEL, weights=None, offset="o")),
     ):
         assert query_from_json(query.to_json()) == query
@@ -79,7 +86,7 @@ def test_a_query_survives_a_round_trip_exactly():
 
 
 def test_a_release_survives_a_round_trip_exactly():
-    for release in (RELEASE, replace(RELEASE, hessian=None)):
+    for release in (RELEASE, OUTPUT_RELEASE, replace(RELEASE, hessian=None)):
         back = release_from_json(release.to_json())
         assert back == replace(release, entry=None)
         assert back.sha256 == release.sha256
@@ -142,7 +149,9 @@ def test_a_release_without_a_field_is_refused(name):
         {"epsilon": Fraction(0)},
         {"hessian_share": Fraction(91, 100)},
         {"hessian_share": Fraction(-1, 100)},
-        {"delta": Fraction(1, 10)},
+        {"delta": Fraction(1)},
+        {"delta": Fraction(-1, 10)},
+        {"delta": Fraction(1, 10**31)},
         {"epsilon": Fraction(10**31, 10**31 + 1)},
         {"hessian_share": Fraction(1, 10**31)},
     ],
