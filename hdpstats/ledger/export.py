@@ -33,9 +33,11 @@ _TYPES = {
 }
 
 
-def _word(query: Any, key: str) -> str | None:
-    """Return a word of the query, fit for a terminal, or ``None``."""
-    value = query.get(key) if isinstance(query, dict) else None
+def _word(query: Any, *keys: str) -> str | None:
+    """Return the word at a path in the query, fit for a terminal, or ``None``."""
+    value = query
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
     if not isinstance(value, str):
         return None
     return "".join(letter if letter.isprintable() else " " for letter in value)[:200]
@@ -53,7 +55,7 @@ def history_frame(entries: Sequence[Entry]) -> pd.DataFrame:
                 "at": pd.Timestamp(entry.at),
                 "version": entry.version,
                 "mechanism": _word(query, "kind"),
-                "model": _word(query, "formula"),
+                "model": _word(query, "model", "formula"),
                 "epsilon": float(rational(entry.epsilon, name="epsilon")),
                 "delta": float(rational(entry.delta, name="delta")),
                 "mu": math.sqrt(rational(entry.mu_squared, name="mu_squared")),

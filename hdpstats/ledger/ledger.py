@@ -318,7 +318,7 @@ class Ledger:
         """Return one row per charge of this dataset, in order; public facts only.
 
         Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``version``, ``mechanism`` and
-        ``model`` (the query's own words, if it has them), ``epsilon`` and ``delta`` (of releases without Gaussian
+        ``model`` (the query's kind and formula, if any), ``epsilon`` and ``delta`` (of releases without Gaussian
         noise), ``mu`` (of those with), ``released`` (whether the release was recorded), ``request`` (first 12 digits
         of its identity).
         """

@@ -15,7 +15,7 @@ from hdpstats.privacy.budget import Spend
 @pytest.fixture
 def request_for():
     def make(number=1, *, dataset="trial", version=1, terms="replace_one, one row per person", **query):
-        query = {"kind": "objective", "formula": "y ~ age", **query}
+        query = {"kind": "objective", "model": {"formula": "y ~ age"}, **query}
         return Request(
             dataset=dataset,
             version=version,

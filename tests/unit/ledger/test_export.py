@@ -33,7 +33,7 @@ def test_json_has_terms_totals_head_and_entries_that_can_be_checked(filled, tmp_
         (4, "charge"),
     ]
     assert all(entry["hash"] == digest(entry) for entry in entries)
-    assert json.loads(entries[1]["body"])["query"]["formula"] == "y ~ age"
+    assert json.loads(entries[1]["body"])["query"]["model"]["formula"] == "y ~ age"
     assert entries[2]["body"] == '{"params":[1.5]}'
 
 

@@ -34,7 +34,7 @@ def test_spacing_and_order_of_the_query_do_not_make_another_request(request_for)
             version=1,
             schema_sha256="AB" * 32,
             public_sha256=None,
-            query_json='{ "b": 2, "a": 1, "formula": "y ~ age", "kind": "objective" }',
+            query_json='{ "b": 2, "a": 1, "model": {"formula": "y ~ age"}, "kind": "objective" }',
             terms="replace_one, one row per person",
         )
         == same
@@ -237,7 +237,7 @@ def test_history_has_one_row_per_charge_with_the_words_of_the_query(filled, requ
 def test_history_is_a_frame_of_the_same_columns_and_types_when_empty_or_without_words(request_for, cost):
     ledger = Ledger(None, dataset="trial", epsilon=3)
     empty = ledger.history()
-    ledger.charge(request_for(kind=7, formula="a\x1b[31m"), cost(1))
+    ledger.charge(request_for(kind=7, model={"formula": "a\x1b[31m"}), cost(1))
     history = ledger.history()
     assert len(empty) == 0
     assert (history.dtypes == empty.dtypes).all()

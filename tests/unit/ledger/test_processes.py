@@ -26,7 +26,7 @@ from hdpstats.privacy.budget import Spend
 path, worker = sys.argv[1], sys.argv[2]
 def request_for(number, **query):
     return Request(dataset="trial", version=1, schema_sha256="ab" * 32, public_sha256=None,
-                   query_json='{"formula":"y ~ age","kind":"objective"}',
+                   query_json='{"kind":"objective","model":{"formula":"y ~ age"}}',
                    terms="replace_one, one row per person", replicate=number)
 print("ready", flush=True)
 sys.stdin.readline()

@@ -40,7 +40,7 @@ def test_a_site_answers_with_a_release_and_its_entry(site, ledger, query):
     release = site.answer(query)
     assert isinstance(release, ObjectiveRelease)
     assert (release.entry.dataset, release.entry.version) == ("trial", 1)
-    assert release.entry.number == ledger.history()["entry"][0]
+    assert ledger.history()[["entry", "model"]].iloc[0].tolist() == [release.entry.number, query.model.formula]
     assert release.entry.head == ledger.head
     assert release.records == RECORDS
     assert sum(event.epsilon for event in release.events) <= query.epsilon
