@@ -74,6 +74,12 @@ class HazardData:
         """How many rows the expanded table would have."""
         return int(np.sum(self.exit - self.entry))
 
+    def by_exit(self) -> "HazardData":
+        """Return the spells in the order of their last intervals."""
+        order = np.argsort(self.exit.astype(np.uint16), kind="stable")
+        names = ("Z", "entry", "exit", "event", "weights", "offset")
+        return HazardData(A=self.A, **{name: np.take(getattr(self, name), order, axis=0) for name in names})
+
     def part(self, rows: slice) -> "HazardData":
         """Return some of the spells."""
         names = ("Z", "entry", "exit", "event", "weights", "offset")

@@ -26,6 +26,9 @@ COMPILED_CELLS: Final = 200_000
 TABLES_PAY: Final = {"logit": 8.0, "probit": 1.0, "cloglog": math.inf}
 """Person-intervals for every number of a table from which making the table pays."""
 
+SORTED_FROM: Final = 2_000
+"""Intervals from which spells are sorted by the last one: neighbours then share a part of a large table."""
+
 LARGEST_TABLE: Final = 20_000_000
 """Numbers in a table; wider ranges of the linear predictor go to the direct kernels."""
 
@@ -52,6 +55,8 @@ class Likelihood:
     """Evaluates at linear predictors: ``a`` (q,) of the intervals and ``eta`` (m,) of the spells, offsets included."""
 
     def __init__(self, data: HazardData, link: Link, *, method: str, compiled: bool = False) -> None:
+        if SORTED_FROM <= data.intervals <= data.spells and method != "direct" and link.name != "cloglog":
+            data = data.by_exit()
         self.data, self.link, self._method = data, link, method
         self._cells = data.person_intervals
         self.compiled = compiled or self._cells >= COMPILED_CELLS

@@ -65,7 +65,7 @@ class TabulatedKernel(Kernel):
 
     def intervals(self) -> IntervalSums:
         """Return the interval sums of all blocks so far."""
-        at_risk = np.cumsum(self._table[:0:-1, :, -1], axis=0)[::-1] @ _TO_COEFFICIENTS
+        at_risk = np.cumsum(self._table[:0:-1, :, 0], axis=0)[::-1] @ _TO_COEFFICIENTS
         at_risk = at_risk.reshape(len(at_risk), -1)
         value, score, curvature = (np.einsum("sj,sj->s", at_risk, each) for each in self._terms)
         return IntervalSums(float(np.sum(value)), score, curvature)
@@ -100,12 +100,12 @@ def _accumulate(table: FloatArray, A: FloatArray, score: FloatArray, curvature: 
         for cell in range(table.shape[1]):
             before, after, v = table[s, cell], table[s + 1, cell], curvature[s, cell]
             for k in range(NODES):
-                after[0, k] = before[0, k] + score[s, cell, k]
-                after[1, k] = before[1, k] + v[k]
-                after[-1, k] = 0.0
+                after[0, k] = 0.0
+                after[1, k] = before[1, k] + score[s, cell, k]
+                after[2, k] = before[2, k] + v[k]
             for j in range(A.shape[1]):
                 for k in range(NODES):
-                    after[2 + j, k] = before[2 + j, k] + A[s, j] * v[k]
+                    after[3 + j, k] = before[3 + j, k] + A[s, j] * v[k]
 
 
 @compiled
@@ -130,9 +130,9 @@ def _look_up(
 def _add(rows: FloatArray, T: FloatArray, weight: float, sums: FloatArray) -> None:
     """Add to a spell's sums (2 + e,) what the table's rows (3 + e, NODES) give; add the spell to the moments."""
     for k in range(NODES):
-        rows[-1, k] += weight * T[k]
+        rows[0, k] += weight * T[k]
     for j in range(len(sums)):
         total = 0.0
         for k in range(NODES):
-            total += rows[j, k] * T[k]
+            total += rows[1 + j, k] * T[k]
         sums[j] += weight * total
