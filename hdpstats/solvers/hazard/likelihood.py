@@ -23,7 +23,7 @@ BLOCK: Final = 4096
 COMPILED_CELLS: Final = 200_000
 """Person-intervals from which the compiled kernel is used: below, numpy is done before compiled code is loaded."""
 
-TABLES_PAY: Final = {"logit": 8.0, "probit": 1.0, "cloglog": math.inf}
+TABLES_PAY: Final = {"logit": 16.0, "probit": 1.0, "cloglog": math.inf}
 """Person-intervals for every number of a table from which making the table pays."""
 
 SORTED_FROM: Final = 2_000
