@@ -54,6 +54,9 @@ class Contrast(ABC):
         Bound on the trace of one person's Hessian, hence on its Frobenius norm.
     rank : int
         Bound on the dimension of a space that holds the gradients of one person at all coefficients.
+    fixed_sign : bool
+        Whether the record fixes a vector that a person's gradients are nonnegative multiples of, whatever the
+        coefficients.
     needs : tuple of str
         The columns of the schema that are read.
     """
@@ -87,6 +90,11 @@ class Contrast(ABC):
     @abstractmethod
     def rank(self) -> int:
         """The dimension of a person's gradients."""
+
+    @property
+    @abstractmethod
+    def fixed_sign(self) -> bool:
+        """Whether gradients are nonnegative multiples of a vector that the record fixes."""
 
     @property
     @abstractmethod

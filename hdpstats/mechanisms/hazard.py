@@ -228,6 +228,11 @@ class HazardContrast(Contrast):
         return min(self.dimension, self.model.causes * (len(self.model.baseline[0]) + 1))
 
     @property
+    def fixed_sign(self) -> bool:
+        """No: survived intervals and the event pull in different directions, by coefficients."""
+        return False
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns, case weights and offsets."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]

@@ -1,4 +1,4 @@
-r"""Objective perturbation, pure epsilon, that survives a finite solver and floating point.
+r"""Objective perturbation that survives a finite solver and floating point: pure, or with normal noise and a delta.
 
 The mechanism (Chaudhuri, Monteleoni and Sarwate 2011; corrected). With the losses ``l_i`` of the people in whitened
 coordinates (`hdpstats.mechanisms.contrast`) and a public centre ``c`` it minimises
@@ -8,18 +8,23 @@ coordinates (`hdpstats.mechanisms.contrast`) and a public centre ``c`` it minimi
 and releases the minimiser plus a very small lattice noise. The guarantee is the sum of three parts (full proof:
 ``vignettes/explanation/objective-perturbation``).
 
-1. **Noise.** ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and thought of as
-   spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance ``S``
-   differ by at most ``exp(rho (S + cell))``. With the analysis of the contrast, which couples a person's gradient in
-   the norm ``K`` with the curvature (`hdpstats.privacy.coupled`, `hdpstats.privacy.hazard`), the exact minimiser,
-   all coordinates penalised alike, is ``epsilon_1``-DP, determinant included.
-2. **Solver and floats.** The spread over the cell is not drawn and the minimiser is not exact: the computed point is
-   certified to lie within ``error`` of the exact one, *surely* (certificate of `hdpstats.solvers`, growing
+1. **Noise.** *Pure.* ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and
+   thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
+   ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the contrast, which couples a person's gradient
+   in the norm ``K`` with the curvature (`hdpstats.privacy.coupled`, `hdpstats.privacy.hazard`), the exact minimiser,
+   all coordinates penalised alike, is ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal,
+   and known to within its lattice cell (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours'
+   gradients, ``r`` the dimension of the space of their differences and ``J`` the bound on the determinants,
+   `hdpstats.privacy.gaussian.objective_delta` gives ``(epsilon_1, delta_1)``: ``r`` is the rank of one person's
+   gradients where a person is added or removed and twice that where one is replaced; where moreover the record fixes
+   a vector that every gradient is a multiple of, with a fixed sign, `fixed_sign_delta` holds under add-or-remove.
+2. **Solver and floats.** The rest of ``b`` within its cell is not drawn and the minimiser is not exact: the computed
+   point is certified to lie within ``error`` of the exact one, *surely* (certificate of `hdpstats.solvers`, growing
    precision if it ever failed). ``error`` is a public constant.
 3. **Smoothing.** The computed point is rounded to a lattice and L2 K-norm noise of rate
    ``epsilon_2 / (2 (error + rounding))`` is added. For every fixed ``b`` the laws around the computed and
    around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
-   epsilon_2``.
+   epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
 
 A fourth part, where it is bought, releases the weighted Hessian at the *released* coefficients.
 """
@@ -29,26 +34,64 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
-import numpy as np
-
 from hdpstats.data.table import AdmittedTable
 from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast, People, sensitivity_factor
-from hdpstats.mechanisms.knorm import lattice, lattice_noise
+from hdpstats.mechanisms.knorm import FINENESS, lattice, lattice_noise
+from hdpstats.mechanisms.minimiser import accuracy, certified, on_lattice
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.cylinder import CylinderNoise
-from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import CylinderNorm, Sensitivity
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
-from hdpstats.solvers import minimise
-from hdpstats.solvers.objective import UNIT
-from hdpstats.solvers.refine import refine
 
 SMOOTHING_SHARE = Fraction(1, 1000)
 """Part of epsilon that covers the solver and floating point."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Perturbation:
+    """The noise ``b`` in the objective.
+
+    Attributes
+    ----------
+    sensitivity : Sensitivity
+        Of the gradient sum, in the norm of the noise.
+    noise : CylinderNoise, BallNoise or RoundedNormal
+        The lattice law of ``b``.
+    grids : tuple of Fraction
+        The lattice step of each coordinate of ``b`` (D,).
+    rate, sd : Fraction
+        ``rho``: density of the noise proportional to ``exp(-rho K(b))``; or the standard deviation of normal noise.
+        The other one is 0.
+    size : float
+        A length that the noise practically never exceeds.
+    event : PrivacyEvent
+        What it costs.
+    """
+
+    sensitivity: Sensitivity
+    noise: CylinderNoise | BallNoise | RoundedNormal
+    grids: tuple[Fraction, ...]
+    rate: Fraction
+    sd: Fraction
+    size: float
+    event: PrivacyEvent
+
+    @property
+    def cell(self) -> Fraction:
+        """The length of half the diagonal of a lattice cell."""
+        return sqrt_up(sum((g * g for g in self.grids), Fraction(0))) / 2
+
+    def draw(self) -> list[Fraction]:
+        """Return one draw of ``b`` (D,), a point of its lattice."""
+        return [n * g for n, g in zip(self.noise.draw(), self.grids, strict=True)]
 
 
 @final
@@ -58,14 +101,8 @@ class Calibration:
 
     Attributes
     ----------
-    sensitivity : Sensitivity
-        Of the gradient sum, in the norm of the noise.
-    noise_rate : Fraction
-        ``rho``: density of the noise proportional to ``exp(-rho K(b))``.
-    noise : CylinderNoise or BallNoise
-        The lattice law of ``b``.
-    noise_grids : tuple of Fraction
-        The lattice step of each coordinate of ``b`` (D,).
+    perturbation : Perturbation
+        The noise in the objective.
     solver_radius : Fraction
         What the certificate must reach.
     smoothing : BallNoise
@@ -80,16 +117,23 @@ class Calibration:
         What will have run.
     """
 
-    sensitivity: Sensitivity
-    noise_rate: Fraction
-    noise: CylinderNoise | BallNoise
-    noise_grids: tuple[Fraction, ...]
+    perturbation: Perturbation
     solver_radius: Fraction
     smoothing: BallNoise
     grid: Fraction
     hessian: curvature.HessianCalibration | None
     records: int
     events: tuple[PrivacyEvent, ...]
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Of the gradient sum, in the norm of the noise."""
+        return self.perturbation.sensitivity
+
+    @property
+    def noise_rate(self) -> Fraction:
+        """Rate of K-norm noise; 0 for normal noise."""
+        return self.perturbation.rate
 
 
 @final
@@ -142,28 +186,23 @@ def calibrate(
     epsilon_hessian = query.epsilon * query.hessian_share
     epsilon_smoothing = query.epsilon * SMOOTHING_SHARE
     epsilon_objective = query.epsilon - epsilon_hessian - epsilon_smoothing
-    D, factor = contrast.dimension, sensitivity_factor(relation)
-    grids, cell = lattice(contrast.norm, D, scale=factor * contrast.reach / epsilon_objective)
-    rate = contrast.noise_rate(epsilon_objective, ridge=query.ridge, cell=cell, relation=relation)
-    error = _solution_error(query, contrast, rate=rate, records=records)
-    total = error + sqrt_up(sum((g * g for g in grids), Fraction(0))) / (2 * query.ridge)
+    if query.delta > 0:
+        perturbation = _normal(query, contrast, epsilon=epsilon_objective, relation=relation)
+    else:
+        perturbation = _knorm(query, contrast, epsilon=epsilon_objective, relation=relation)
+    error = accuracy(query, contrast, noise=perturbation.size, records=records)
+    total = error + perturbation.cell / query.ridge
     grid = power_of_two_below(total / 4)
-    smoothing = round_down(epsilon_smoothing / (2 * (total / grid + sqrt_up(Fraction(D)))), 90)
+    smoothing = round_down(epsilon_smoothing / (2 * (total / grid + sqrt_up(Fraction(contrast.dimension)))), 90)
     hessian = None
-    events = [
-        PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=epsilon_objective),
-        PrivacyEvent(ran=Ran.SMOOTHING, epsilon=epsilon_smoothing),
-    ]
+    events = [perturbation.event, PrivacyEvent(ran=Ran.SMOOTHING, epsilon=epsilon_smoothing)]
     if epsilon_hessian > 0:
         hessian = curvature.calibrate(contrast, epsilon=epsilon_hessian, relation=relation)
         events.append(PrivacyEvent(ran=Ran.HESSIAN, epsilon=epsilon_hessian))
     return Calibration(
-        sensitivity=Sensitivity(value=factor * contrast.reach, norm=contrast.norm, relation=relation),
-        noise_rate=rate,
-        noise=lattice_noise(contrast.norm, rate=rate, grids=grids),
-        noise_grids=grids,
+        perturbation=perturbation,
         solver_radius=error,
-        smoothing=BallNoise(dimension=D, rate=smoothing),
+        smoothing=BallNoise(dimension=contrast.dimension, rate=smoothing),
         grid=grid,
         hessian=hessian,
         records=records,
@@ -171,25 +210,77 @@ def calibrate(
     )
 
 
+def _knorm(query: ObjectiveQuery, contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> Perturbation:
+    """Return pure noise in the norm of the contrast."""
+    D, value = contrast.dimension, sensitivity_factor(relation) * contrast.reach
+    grids, cell = lattice(contrast.norm, D, scale=value / epsilon)
+    rate = contrast.noise_rate(epsilon, ridge=query.ridge, cell=cell, relation=relation)
+    radius = float(contrast.norm.radius)
+    longest = math.hypot(1.0, radius) if isinstance(contrast.norm, CylinderNorm) else radius
+    return Perturbation(
+        sensitivity=Sensitivity(value=value, norm=contrast.norm, relation=relation),
+        noise=lattice_noise(contrast.norm, rate=rate, grids=grids),
+        grids=grids,
+        rate=rate,
+        sd=Fraction(0),
+        size=(D + 64.0) / float(rate) * longest,
+        event=PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=epsilon),
+    )
+
+
+def _normal(query: ObjectiveQuery, contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> Perturbation:
+    """Return normal noise. With ``e`` of smoothing it keeps ``delta (1 - e)``, and ``exp(e / 2) (1 - e) <= 1``."""
+    D, value = contrast.dimension, sensitivity_factor(relation) * contrast.euclidean_reach
+    delta = query.delta * (1 - query.epsilon * SMOOTHING_SHARE)
+    sd = normal_sd(contrast, ridge=query.ridge, epsilon=epsilon, delta=delta, relation=relation)
+    grid = power_of_two_below(sd) * FINENESS
+    return Perturbation(
+        sensitivity=Sensitivity(value=value, norm=BallNorm(), relation=relation),
+        noise=RoundedNormal(dimension=D, sd=sd, grid=grid),
+        grids=(grid,) * D,
+        rate=Fraction(0),
+        sd=sd,
+        size=float(sd) * (math.sqrt(D) + 12.0),
+        event=PrivacyEvent(ran=Ran.GAUSSIAN_OBJECTIVE, epsilon=epsilon, delta=query.delta),
+    )
+
+
+def normal_sd(
+    contrast: Contrast, *, ridge: Fraction, epsilon: Fraction, delta: Fraction, relation: Relation
+) -> Fraction:
+    """Return the smallest certified standard deviation of normal noise in the objective, rounded up.
+
+    Raises
+    ------
+    MechanismError
+        If the determinant alone costs more than epsilon.
+    """
+    jacobian, persons = contrast.jacobian(ridge), sensitivity_factor(relation)
+    if persons == 1 and contrast.fixed_sign:
+        multiplier = fixed_sign_multiplier(epsilon, delta, jacobian)
+    else:
+        multiplier = objective_multiplier(epsilon, delta, jacobian, min(contrast.dimension, persons * contrast.rank))
+    return -round_down(-persons * contrast.euclidean_reach / multiplier, 90)
+
+
 def run(query: ObjectiveQuery, calibration: Calibration, people: People) -> ObjectiveRelease:
     """Draw both noises, then minimise, smooth and release.
 
-    Guarantee: ``query.epsilon``-DP by the module's proof.
+    Guarantee: ``(query.epsilon, query.delta)``-DP by the module's proof.
     """
-    perturbation = [n * g for n, g in zip(calibration.noise.draw(), calibration.noise_grids, strict=True)]
+    perturbation = calibration.perturbation.draw()
     smoothing = calibration.smoothing.draw()
     theta = solve(query, calibration, people, perturbation=perturbation)
-    released = [
-        (_round(value / calibration.grid) + n) * calibration.grid for value, n in zip(theta, smoothing, strict=True)
-    ]
-    numbers = np.array([float(value) for value in released])
+    released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), smoothing, strict=True)]
+    numbers = lift(released, calibration.grid)
     hessian = None
     if calibration.hessian is not None:
         hessian = curvature.noisy_hessian(calibration.hessian, people, theta=numbers)
     return ObjectiveRelease(
         theta=tuple(numbers.tolist()),
         hessian=hessian,
-        noise_rate=float(calibration.noise_rate),
+        noise_rate=float(calibration.perturbation.rate),
+        noise_sd=float(calibration.perturbation.sd),
         hessian_noise_sd=calibration.hessian.noise_sd if calibration.hessian is not None else 0.0,
         grid=float(calibration.grid),
         records=calibration.records,
@@ -201,37 +292,4 @@ def solve(
     query: ObjectiveQuery, calibration: Calibration, people: People, *, perturbation: list[Fraction]
 ) -> tuple[Fraction, ...]:
     """Return a point that is surely within ``solver_radius`` of the exact minimiser for this perturbation."""
-    centre = np.array(query.centre)
-    objective = people.objective(
-        ridge=np.full(len(centre), float(query.ridge)),
-        centre=centre,
-        linear=np.array([float(value) for value in perturbation]),
-    )
-    solution = minimise(objective, start=centre)
-    if math.isfinite(solution.radius) and Fraction(solution.radius) <= calibration.solver_radius:
-        return tuple(Fraction(value) for value in solution.theta.tolist())
-    start = solution.theta if np.all(np.isfinite(solution.theta)) else centre
-    return refine(objective, start=start, radius=calibration.solver_radius, linear=perturbation).theta
-
-
-def _solution_error(query: ObjectiveQuery, contrast: Contrast, *, rate: Fraction, records: int) -> Fraction:
-    r"""Return the public accuracy to which the minimiser is certified.
-
-    From ``F(theta*) <= F(c)``: ``||theta* - c|| <= W / lambda + sqrt((W / lambda)^2 + 2 n L / lambda)`` with
-    ``W`` a size that the noise practically never exceeds and ``L`` the largest loss at the centre. The rounding
-    of the gradient at that distance, four times over, is what float arithmetic reaches; runs that
-    should not are refined until they do, so this is a choice of scale and no part of the proof.
-    """
-    D, ridge, start = contrast.dimension, float(query.ridge), np.array(query.centre)
-    centre = float(np.linalg.norm(start))
-    radius = float(contrast.norm.radius)
-    longest = math.hypot(1.0, radius) if isinstance(contrast.norm, CylinderNorm) else radius
-    noise = (D + 64.0) / float(rate) * longest
-    reach = noise / ridge
-    size = centre + reach + math.sqrt(reach**2 + 2.0 * records * contrast.largest_loss(start) / ridge)
-    sizes = ridge * (size + centre) * math.sqrt(D) + noise
-    return Fraction(4.0 * (contrast.rounding(size, people=records) + 8.0 * UNIT * sizes) / ridge)
-
-
-def _round(value: Fraction) -> int:
-    return math.floor(value + Fraction(1, 2))
+    return certified(query, people, radius=calibration.solver_radius, perturbation=perturbation)

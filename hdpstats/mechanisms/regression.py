@@ -136,6 +136,11 @@ class RegressionContrast(Contrast):
         return 1
 
     @property
+    def fixed_sign(self) -> bool:
+        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
+        return self.loss.coupled
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns, case weights and offsets."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]

@@ -15,7 +15,7 @@ from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.design import geometry as rows_of_geometry
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import objective, regression
+from hdpstats.mechanisms import minimiser, objective, regression
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.privacy.event import Ran
 from hdpstats.privacy.sensitivity import BallNorm
@@ -77,9 +77,9 @@ def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Lin
         seen.append(problem)
         return minimise(problem, start=start)
 
-    minimise = objective.minimise
+    minimise = minimiser.minimise
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objective, "minimise", spy)
+        patch.setattr(minimiser, "minimise", spy)
         objective.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
     return seen[0]
 

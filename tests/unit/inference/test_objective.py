@@ -91,7 +91,9 @@ def test_the_between_variance_is_the_maximum_of_the_likelihood(scale):
         spread = covariance + tau2 * np.eye(5)
         return np.linalg.slogdet(spread)[1] + difference @ np.linalg.solve(spread, difference)
 
-    found = sandwich.between_variance(difference, covariance)
+    found = sandwich.between_covariance(difference, covariance, parts=())
+    assert np.array_equal(found, found[0, 0] * np.eye(5))
+    found = found[0, 0]
     brute = np.concatenate([[0.0], np.geomspace(1e-5, 100.0, 4000)])
     values = np.array([likelihood(tau2) for tau2 in brute])
     assert likelihood(found) <= values.min() + 0.02
@@ -317,8 +319,7 @@ def test_calibrated_noise_is_what_inference_assumes():
     constants = objective.calibrate(
         query, RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0), records=10
     )
-    grids = np.array([float(grid) for grid in constants.noise_grids])
-    drawn = np.array([constants.noise.draw() for _ in range(400)]) * grids
+    drawn = np.array([[float(value) for value in constants.perturbation.draw()] for _ in range(400)])
     sd = np.sqrt(noise_law(query.model.geometry, rate=float(constants.noise_rate)).variance)
     # 400 exact draws: a relative standard error of about 6 % each; ten of them are allowed.
     assert drawn.std(axis=0) == pytest.approx(sd, rel=0.6)

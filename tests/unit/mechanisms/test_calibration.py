@@ -83,7 +83,7 @@ def test_the_noise_rate_costs_what_the_event_says(case, weight, relation):
     h = Fraction(weight) * (1 + Fraction(1, 2**40))
     d = len(geometry.location)
     # What rounding b to its lattice can move it, in the norm of the noise: squares, to stay rational.
-    axis, ball = constants.noise_grids[0], constants.noise_grids[-1]
+    axis, ball = constants.perturbation.grids[0], constants.perturbation.grids[-1]
     sideways = d * (ball / Fraction(geometry.radius)) ** 2
     along = axis**2 if geometry.intercept else Fraction(0)
     cell = Fraction(math.sqrt(max(sideways, along))) * (1 + Fraction(1, 2**40))
@@ -103,18 +103,18 @@ def test_the_noise_rate_costs_what_the_event_says(case, weight, relation):
 def test_the_lattice_law_is_the_stated_one(case):
     query = make_query(**case)
     constants = calibrate(query)
-    noise, D = constants.noise, query.model.geometry.dimension
-    assert noise.dimension == D == len(constants.noise_grids)
+    noise, D = constants.perturbation.noise, query.model.geometry.dimension
+    assert noise.dimension == D == len(constants.perturbation.grids)
     if query.model.geometry.intercept:
         assert (noise.rate, noise.radius) == (constants.noise_rate, Fraction(query.model.geometry.radius))
-        assert (noise.grid_axis, noise.grid_ball) == (constants.noise_grids[0], constants.noise_grids[-1])
+        assert (noise.grid_axis, noise.grid_ball) == (constants.perturbation.grids[0], constants.perturbation.grids[-1])
     else:
-        per_step = constants.noise_rate * constants.noise_grids[0] / Fraction(query.model.geometry.radius)
+        per_step = constants.noise_rate * constants.perturbation.grids[0] / Fraction(query.model.geometry.radius)
         assert per_step * (1 - SMALL) <= noise.rate <= per_step
-    assert len(set(constants.noise_grids[1:])) <= 1
+    assert len(set(constants.perturbation.grids[1:])) <= 1
     # So fine that the lattice costs nothing: 2^-30 of the noise's own scale.
     size = max(1, Fraction(query.model.geometry.radius))
-    assert all(grid * constants.noise_rate < size * SMALL for grid in constants.noise_grids)
+    assert all(grid * constants.noise_rate < size * SMALL for grid in constants.perturbation.grids)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -124,7 +124,7 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     constants = calibrate(query, records=records, weight=4.0, offset=2.0)
     D = query.model.geometry.dimension
     # Half a lattice cell of b, through a problem whose curvature is at least the ridge.
-    cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.noise_grids))) / (2 * query.ridge)
+    cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
     apart = (constants.solver_radius + cell) / constants.grid + Fraction(math.sqrt(D))
     cost = 2 * constants.smoothing.rate * apart
     promised = query.epsilon / 1000
@@ -137,7 +137,7 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
 def test_lattices_are_powers_of_two(case):
     query = make_query(**case)
     constants = calibrate(query)
-    grids = [constants.grid, *constants.noise_grids]
+    grids = [constants.grid, *constants.perturbation.grids]
     grids += [constants.hessian.grid] if constants.hessian is not None else []
     for grid in grids:
         assert 1 in (grid.numerator, grid.denominator)

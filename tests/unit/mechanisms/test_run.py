@@ -9,7 +9,7 @@ import pytest
 
 from hdpstats.design.geometry import from_box, whiten
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import objective
+from hdpstats.mechanisms import minimiser, objective
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.queries import ObjectiveQuery, RegressionModel
 from hdpstats.solvers import LinearObjective, Solution
@@ -57,7 +57,7 @@ def truth(query, rows):
         centre=np.array(query.centre),
         linear=np.array([float(value) for value in PERTURBATION]),
     )
-    return true_minimiser(problem, objective.minimise(problem, start=problem.centre).theta)
+    return true_minimiser(problem, minimiser.minimise(problem, start=problem.centre).theta)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 120])
@@ -74,7 +74,7 @@ def test_a_solver_that_fails_is_refined(bad, monkeypatch):
     query = make_query()
     rows = make_rows(query)
     constants = calibrate(query)
-    exact, right = truth(query, rows), objective.minimise
+    exact, right = truth(query, rows), minimiser.minimise
     refined = []
 
     def failing(problem, *, start):
@@ -94,9 +94,9 @@ def test_a_solver_that_fails_is_refined(bad, monkeypatch):
         refined.append(bad)
         return objective_refine(problem, **arguments)
 
-    objective_refine = objective.refine
-    monkeypatch.setattr(objective, "minimise", failing)
-    monkeypatch.setattr(objective, "refine", spy)
+    objective_refine = minimiser.refine
+    monkeypatch.setattr(minimiser, "minimise", failing)
+    monkeypatch.setattr(minimiser, "refine", spy)
     theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
     assert refined == [bad]
     assert distance(theta, exact) <= float(constants.solver_radius)
@@ -107,12 +107,12 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
     query = make_query()
     rows = make_rows(query)
     constants = calibrate(query)
-    exact, right = truth(query, rows), objective.minimise
+    exact, right = truth(query, rows), minimiser.minimise
 
     def lying(problem, *, start):
         return Solution(theta=right(problem, start=start).theta + 1e-7, gradient_norm=0.0, radius=0.0)
 
-    monkeypatch.setattr(objective, "minimise", lying)
+    monkeypatch.setattr(minimiser, "minimise", lying)
     theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
     assert distance(theta, exact) > float(constants.solver_radius)
 
@@ -151,7 +151,7 @@ def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
     query = make_query()
     rows = make_rows(query)
     constants = calibrate(query)
-    integers = tuple(int(value / grid) for value, grid in zip(PERTURBATION, constants.noise_grids, strict=True))
+    integers = tuple(int(value / grid) for value, grid in zip(PERTURBATION, constants.perturbation.grids, strict=True))
 
     class Fixed:
         def __init__(self, integers):
@@ -160,9 +160,9 @@ def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
         def draw(self):
             return self.integers
 
-    still = {"noise": Fixed(integers), "smoothing": Fixed((5, 0, -7))}
-    frozen = {name: getattr(constants, name) for name in constants.__slots__} | still
-    release = objective.run(query, objective.Calibration(**frozen), rows)
+    perturbation = replace(constants.perturbation, noise=Fixed(integers))
+    still = replace(constants, perturbation=perturbation, smoothing=Fixed((5, 0, -7)))
+    release = objective.run(query, still, rows)
     step = float(constants.grid)
     exact = truth(query, rows)
     with mpmath.workprec(200):

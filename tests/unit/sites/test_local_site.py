@@ -210,8 +210,7 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
 def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificate(orders, query):
     calibration = objective.calibrate(query, regression_contrast(query.model, SCHEMA), records=RECORDS)
     for _ in range(5):
-        drawn = calibration.noise.draw()
-        perturbation = [n * g for n, g in zip(drawn, calibration.noise_grids, strict=True)]
+        perturbation = calibration.perturbation.draw()
         first, second = (objective.solve(query, calibration, each, perturbation=perturbation) for each in orders)
         apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
         assert apart <= (2 * calibration.solver_radius) ** 2
