@@ -117,7 +117,7 @@ def test_which_kernel_when() -> None:
     small, middle, large = (
         spells(26, q=20),
         spells(26, m=3000, q=200, plain=True),
-        spells(26, m=40_000, q=200, plain=True),
+        spells(26, m=80_000, q=200, plain=True),
     )
     assert kernel_for(small, "logit") is CellKernel
     assert kernel_for(middle, "logit") is CompiledLogit
