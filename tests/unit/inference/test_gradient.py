@@ -1,0 +1,106 @@
+"""Errors of fits by clipped scores: two parts, three sources, and the law of the noise."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hdpstats.inference.gradient import ALIKE, estimates
+from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.privacy.gaussian import mu_of
+from hdpstats.protocols.matching import Matched
+from hdpstats.protocols.moments import PublicFit
+from hdpstats.queries import GradientRelease
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+T = np.array([[1.0, -0.5], [0.0, 2.0]])
+FIT = PublicFit(theta=np.array([0.1, 0.2]), covariance=np.diag([0.04, 0.09]), information=np.diag([25.0, 11.0]))
+FOUND = Matched(
+    pooled=np.array([0.3, -0.1]),
+    private=np.array([0.5, -0.4]),
+    weight=np.array([[0.7, 0.1], [0.0, 0.6]]),
+    between=np.diag([0.01, 0.0]),
+    response=np.array([[0.02, 0.005], [-0.003, 0.03]]),
+    sampling=np.array([[60.0, 10.0], [10.0, 40.0]]),
+    noise=90.0,
+    counting=np.array([[4.0, 2.0], [2.0, 1.0]]),
+)
+GAUSSIAN = GradientRelease(
+    total=(10.0, -3.0),
+    noise_sd=9.0,
+    grid=2.0**-29,
+    records=1000,
+    events=(PrivacyEvent(ran=Ran.GRADIENT, epsilon=EPSILON, delta=DELTA, mu_squared=mu_of(EPSILON, DELTA) ** 2),),
+)
+PURE = replace(GAUSSIAN, noise_sd=90.0**0.5, events=(PrivacyEvent(ran=Ran.GRADIENT_PURE, epsilon=EPSILON),))
+
+
+def read(found=FOUND, release=GAUSSIAN):
+    return estimates(found, FIT, release, T=T, terms=("a", "b"), note=ALIKE)
+
+
+def test_values_are_mapped_to_the_design_s_coordinates():
+    found = read()
+    assert found.private_only.values == pytest.approx(T @ FOUND.private)
+    assert found.pooled.values == pytest.approx(T @ FOUND.pooled)
+    assert found.public_only.values == pytest.approx(T @ FIT.theta)
+    assert found.chosen is found.pooled
+    assert [part.label for part in (found.public_only, found.private_only, found.pooled)] == [
+        "public only",
+        "private only",
+        "pooled",
+    ]
+    assert found.pooled.note == found.private_only.note == ALIKE
+
+
+def test_covariances_are_those_of_errors_drawn_from_their_sources():
+    # Fails if the public fit's error, the difference of the sources, the count's noise or a weight were left out.
+    rng, draws = np.random.default_rng(0), 400_000
+    sampled = rng.multivariate_normal(np.zeros(2), FOUND.sampling, draws)
+    noised = rng.normal(0.0, np.sqrt(FOUND.noise), (draws, 2))
+    noised += rng.normal(size=(draws, 1)) * np.array([2.0, 1.0])
+    public = rng.multivariate_normal(np.zeros(2), FIT.covariance + FOUND.between, draws)
+    W, found = FOUND.weight, read()
+    private = {"sampling": sampled @ FOUND.response.T, "privacy": noised @ FOUND.response.T}
+    pooled = {
+        "sampling": private["sampling"] @ W.T + public @ (np.eye(2) - W).T,
+        "privacy": private["privacy"] @ W.T,
+    }
+    for estimate, errors in ((found.private_only, private), (found.pooled, pooled)):
+        for name, error in errors.items():
+            assert getattr(estimate, name) == pytest.approx(np.cov((error @ T.T).T), rel=0.03, abs=1e-4)
+
+
+def test_without_noise_nothing_is_due_to_privacy():
+    found = read(replace(FOUND, noise=0.0, counting=np.zeros((2, 2))))
+    assert not found.pooled.privacy.any()
+    assert not found.private_only.privacy.any()
+    assert found.pooled.sampling == pytest.approx(read().pooled.sampling)
+
+
+def test_normal_noise_has_normal_errors():
+    assert read().pooled.law is None
+    assert read().pooled.conf_int().to_numpy()[:, 1] - read().pooled.values == pytest.approx(
+        1.959964 * read().pooled.bse.to_numpy(), rel=1e-6
+    )
+
+
+def test_pure_noise_has_errors_of_its_own_law():
+    alone = replace(FOUND, sampling=np.zeros((2, 2)), counting=np.zeros((2, 2)))
+    found = read(alone, PURE).private_only
+    rng, draws, rate = np.random.default_rng(1), 400_000, PURE.noise_rate
+    direction = rng.normal(size=(draws, 2))
+    noise = rng.gamma(2.0, 1.0 / rate, draws)[:, None] * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+    errors = np.abs(noise @ (T @ FOUND.response).T)
+    for level, tolerance in ((0.5, 0.06), (0.95, 0.08), (0.99, 0.12)):
+        assert found.law.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
+    assert np.all(found.law.half_width(0.999) > 3.5 * found.bse.to_numpy())  # 3.29 for a normal law
+    assert found.privacy == pytest.approx(np.cov((noise @ (T @ FOUND.response).T).T), rel=0.03, abs=1e-4)
+
+
+def test_one_release_has_one_law():
+    first, again = read(release=PURE).pooled.law, read(release=PURE).pooled.law
+    assert np.array_equal(first.quantiles, again.quantiles)
+    other = read(release=replace(PURE, total=(10.0, -3.5))).pooled.law
+    assert not np.array_equal(first.quantiles, other.quantiles)
