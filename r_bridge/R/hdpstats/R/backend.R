@@ -1,0 +1,85 @@
+# The way to Python. Every function of the package goes through .py(); what answers is a function in .state$dispatch:
+# Python in the same process, whichever of the two started the other.
+
+.state <- new.env(parent = emptyenv())
+
+# Call the Python function `name` with a named list of arguments; NULL stands for Python's default.
+# Python's errors and warnings become R conditions, an interrupt interrupts.
+.py <- function(name, args = list(), call = sys.call(-1L)) {
+  reply <- .backend()(name, args[!vapply(args, is.null, NA)])
+  call <- .without_data(call)
+  if (!is.list(reply) || is.null(reply$status)) {
+    .fail(list(classes = "dp_internal_error", message = "Python gave no answer", fields = list()), call)
+  }
+  if (nzchar(.text(reply$printed))) cat(reply$printed)
+  for (text in reply$warnings) warning(warningCondition(text, class = "dp_warning", call = call))
+  switch(reply$status, error = .fail(reply, call), interrupt = .interrupt(call), reply$value)
+}
+
+.text <- function(x) if (is.null(x)) "" else x
+
+.backend <- function() {
+  if (is.null(.state$dispatch)) .connect()
+  .state$dispatch
+}
+
+.fail <- function(reply, call) {
+  fields <- c(list(message = reply$message, call = call), reply$fields)
+  stop(structure(fields, class = unique(c(reply$classes, "error", "condition"))))
+}
+
+.interrupt <- function(call) {
+  signalCondition(structure(list(message = "", call = call), class = c("interrupt", "condition")))
+  invokeRestart("abort")
+}
+
+# A call as the user wrote it; what do.call() put into it is left out, because a message must not show data.
+.without_data <- function(call) {
+  if (!is.call(call)) return(NULL)
+  if (!is.name(call[[1L]]) && !is.call(call[[1L]])) call[[1L]] <- quote(dp)
+  for (i in seq_along(call)[-1L]) {
+    part <- call[[i]]
+    if (!(missing(part) || is.name(part) || is.call(part) || (is.character(part) && length(part) == 1L))) {
+      if (length(part) != 1L || !is.atomic(part)) call[[i]] <- quote(...)
+    }
+  }
+  call
+}
+
+# Start Python in this R process and let it use this R: reticulate runs one line, all data cross rpy2.
+.connect <- function() {
+  if (!requireNamespace("reticulate", quietly = TRUE)) {
+    .no_python("the R package 'reticulate' is needed to reach Python: install.packages(\"reticulate\")")
+  }
+  python <- .python()
+  if (nzchar(python)) tryCatch(
+    reticulate::use_python(python, required = TRUE),
+    error = function(e) .no_python(paste0("Python was not found at ", python, ": ", conditionMessage(e)))
+  )
+  tryCatch(
+    reticulate::py_run_string(paste(
+      "import site as _site, sysconfig as _sysconfig",
+      "_site.addsitedir(_sysconfig.get_path('purelib'))", # editable installations: Debian's Python skips their hooks here
+      "from r_bridge.package import connect as _connect",
+      "_connect()",
+      sep = "\n"
+    )),
+    error = function(e) .no_python(conditionMessage(e))
+  )
+  invisible()
+}
+
+# The Python that `python -m r_bridge install` was run with, unless HDPSTATS_PYTHON names another.
+.python <- function() {
+  named <- Sys.getenv("HDPSTATS_PYTHON")
+  file <- system.file("python.txt", package = "hdpstats")
+  if (nzchar(named) || !nzchar(file)) named else readLines(file, n = 1L, warn = FALSE)
+}
+
+.no_python <- function(reason) {
+  text <- paste0(
+    reason, "\nhdpstats needs Python with the package hdpstats: pip install 'hdpstats[r]', then python -m r_bridge install",
+    " (or set HDPSTATS_PYTHON to that python)"
+  )
+  stop(structure(list(message = text, call = NULL), class = c("dp_no_python", "dp_error", "error", "condition")))
+}

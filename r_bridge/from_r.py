@@ -1,0 +1,304 @@
+"""R to Python. What a cell holds never raises: only the types of columns do, by the column's name.
+
+========================== ==================================================================================
+R                          Python
+========================== ==================================================================================
+NULL                       None
+a vector of length 1       bool, int, float, str; NaN for NA
+other vectors              Series, with an index where there are names
+logical, integer           bool, int64; boolean, Int64 where there is NA
+double                     float64; NA and NaN are both NaN, and told apart on the way back
+character                  str (pandas 2: object), missing for NA
+factor, ordered            Categorical
+Date, POSIXct              datetime64, POSIXct with its time zone (UTC where it has none)
+difftime                   float64, in its own units
+integer64 (bit64)          int64; Int64 where there is NA
+data.frame, tibble         DataFrame; character row names become the index
+Surv, also in a data.frame columns ``time, status`` or ``start, stop, status``; in a frame ``name.time, ...``
+matrix                     ndarray; DataFrame where rows and columns have names
+list                       dict where it has names, list otherwise
+formula, call, symbol      its text
+function                   a Python function that runs it
+objects of the R package   the Python objects they stand for
+========================== ==================================================================================
+
+What pandas has no type for (units, classes, storage) travels in ``attrs`` and finds its way back with `to_r`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import rpy2.rinterface as ri
+from hdpstats.api import ArgumentError
+
+from r_bridge import handles, strings
+from r_bridge.attributes import Plain, attribute, classes, read
+from r_bridge.guard import guarded
+from r_bridge.missing import LOW, NA_BITS, NA_INTEGER, NA_INTEGER64, NAN_FROM_R
+from r_bridge.session import helper, start
+from r_bridge.to_r import to_r
+
+_ATOMIC = (ri.BoolSexpVector, ri.IntSexpVector, ri.FloatSexpVector, ri.StrSexpVector)
+_CALLS = (ri.LangSexpVector, ri.SexpSymbol)
+_FRAMES = (["tbl_df", "tbl", "data.frame"], ["data.frame"])
+_AS_NUMBERS = frozenset(
+    "numeric integer double character logical AsIs difftime hms labelled haven_labelled haven_labelled_spss "
+    "vctrs_vctr noquote".split()
+)
+TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
+
+
+def from_r(value: Any) -> Any:
+    """Return the Python form of an R object; the module says which.
+
+    Raises
+    ------
+    ArgumentError
+        If the object or one of its columns has a type without an equivalent; the message names the column.
+    """
+    start()
+    return _value(value, "the value")
+
+
+def _value(value: Any, name: str) -> Any:
+    kinds = classes(value)
+    if value is ri.NULL or isinstance(value, type(ri.NULL)):
+        found: Any = None
+    elif "data.frame" in kinds:
+        found = _frame(value)
+    elif "formula" in kinds or isinstance(value, _CALLS):
+        found = " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(value))
+    elif handles.stands_for(kinds):
+        fields = dict(_named(value, name))
+        found = handles.revived(kinds, lambda key: _value(fields[key], key))
+    elif "Surv" in kinds:
+        found = _survival(value)
+    elif isinstance(value, ri.ListSexpVector):
+        found = _list(value, name)
+    elif isinstance(value, _ATOMIC):
+        found = _vector(value, name, kinds)
+    elif isinstance(value, ri.SexpClosure):
+        found = _function(value)
+    else:
+        raise ArgumentError(f"{name} is an R {value.typeof.name.lower()} object, which Python has no equivalent for")
+    return found
+
+
+def _function(function: Any) -> Callable[..., Any]:
+    """Return an R function as a Python one; its errors are `r_bridge.RError`, or the errors of `hdpstats`."""
+
+    def run(*arguments: object, **named: object) -> Any:
+        found = guarded(function, *map(to_r, arguments), **{key: to_r(each) for key, each in named.items()})
+        return from_r(found)
+
+    return run
+
+
+def _named(value: Any, name: str) -> list[tuple[str, Any]]:
+    names = attribute(value, "names")
+    listed = [] if names is None else strings.from_r_strings(names)
+    if len(listed) != len(value) or not all(listed) or len(set(listed)) != len(listed):
+        raise ArgumentError(f"{name} is a list whose elements must all have names, each another one")
+    return [(str(key), each) for key, each in zip(listed, value, strict=True)]
+
+
+def _list(value: Any, name: str) -> dict[str, Any] | list[Any]:
+    if attribute(value, "names") is None:
+        return [_value(each, name) for each in value]
+    return {key: _value(each, key) for key, each in _named(value, name)}
+
+
+def _vector(value: Any, name: str, kinds: list[str]) -> Any:
+    if attribute(value, "dim") is not None:
+        return _matrix(value, name)
+    if len(value) == 1 and not kinds and attribute(value, "names") is None:
+        return _scalar(value)
+    names = attribute(value, "names")
+    cells, kept = _column(value, name)
+    series = pd.Series(cells, index=None if names is None else pd.Index(strings.from_r_strings(names)))
+    if kept is not None:
+        series.attrs["r_column"] = kept
+    return series
+
+
+def _scalar(value: Any) -> bool | int | float | str:
+    if isinstance(value, ri.StrSexpVector):
+        text = strings.from_r_strings(value)[0]
+        return float("nan") if text is None else text
+    number = value.memoryview()[0]
+    if isinstance(value, ri.FloatSexpVector):
+        return float(number)
+    if number == NA_INTEGER:
+        return float("nan")
+    return bool(number) if isinstance(value, ri.BoolSexpVector) else int(number)
+
+
+def _matrix(value: Any, name: str) -> Any:
+    shape = tuple(attribute(value, "dim"))
+    cells, _ = _column(value, name)
+    array = np.asarray(cells).reshape(shape, order="F")
+    names = attribute(value, "dimnames")
+    if len(shape) != 2 or names is None or any(isinstance(each, type(ri.NULL)) for each in names):
+        return array
+    rows, columns = (strings.from_r_strings(each) for each in names)
+    return pd.DataFrame(array, index=rows, columns=columns)
+
+
+def _frame(value: Any) -> pd.DataFrame:
+    """Return a data frame; what its columns cannot say travels in ``attrs``."""
+    cells: dict[str, Any] = {}
+    kept: dict[str, Plain] = {}
+    survival: dict[str, Plain] = {}
+    for name, column in _named(value, "a data frame") if len(value) else []:
+        if "Surv" in classes(column):
+            parts = _survival(column)
+            survival[name] = {"columns": list(parts), "attributes": parts.attrs["r_surv"]}
+            new = {f"{name}.{part}": parts[part].to_numpy() for part in parts}
+        else:
+            new = {name: None}
+            new[name], special = _column(column, name)
+            kept |= {} if special is None else {name: special}
+        twice = sorted(set(new) & set(cells))
+        if twice:
+            raise ArgumentError(f"the data frame has two columns {twice[0]!r}; rename one", column=twice[0])
+        cells |= new
+    frame = pd.DataFrame(cells, index=_index(value), copy=False)
+    kinds = classes(value)
+    found = {"r_class": kinds if kinds in _FRAMES else ["data.frame"], "r_columns": kept, "r_surv": survival}
+    frame.attrs |= {key: each for key, each in found.items() if each and each != ["data.frame"]}
+    return frame
+
+
+def _index(value: Any) -> Any:
+    rows = int(helper("function(x) .row_names_info(x, 1L)")(value)[0])
+    if rows <= 0:
+        return pd.RangeIndex(-rows)
+    names = helper("function(x) attr(x, 'row.names')")(value)
+    return strings.from_r_strings(names) if isinstance(names, ri.StrSexpVector) else np.array(names.memoryview())
+
+
+def _survival(value: Any) -> pd.DataFrame:
+    """Return the columns of a ``Surv`` object."""
+    columns = strings.from_r_strings(attribute(value, "dimnames")[1])
+    array = np.array(value.memoryview()).reshape(tuple(attribute(value, "dim")), order="F")
+    frame = pd.DataFrame(_marked(array), columns=columns)
+    frame.attrs["r_surv"] = read(value, without=("dimnames",))
+    return frame
+
+
+def _column(column: Any, name: str) -> tuple[Any, Plain | None]:
+    """Return the cells of a column, and what pandas has no type for."""
+    kinds = classes(column)
+    _check_type(column, name, kinds)
+    if "factor" in kinds:
+        plain = {"class", "levels"} == set(column.list_attrs()) - {"names"} and kinds in (
+            ["factor"],
+            ["ordered", "factor"],
+        )
+        return _factor(column), None if plain else _kept(column, "factor", without=("levels",))
+    if "Date" in kinds:
+        return _dates(column), _kept(column, "Date")
+    if "POSIXct" in kinds:
+        return _instants(column), _kept(column, "POSIXct")
+    if "integer64" in kinds:
+        cells = np.array(column.memoryview()).ravel(order="F").view(np.int64)
+        return _nullable(cells, cells == NA_INTEGER64), _kept(column, "integer64")
+    special = set(column.list_attrs()) - {"names", "dim", "dimnames"}
+    return _plain_cells(column), _kept(column, "plain", without=("dimnames",)) if special else None
+
+
+def _check_type(column: Any, name: str, kinds: list[str]) -> None:
+    if isinstance(column, ri.ListSexpVector):
+        what = "a data frame" if "data.frame" in kinds else "a POSIXlt time" if "POSIXlt" in kinds else "a list"
+        remedy = "as.POSIXct() makes it a vector" if "POSIXlt" in kinds else "make it a vector, or drop it"
+    elif attribute(column, "dim") is not None and name != "the value" and len(attribute(column, "dim")) > 1:
+        what, remedy = "a matrix", "give its columns names of their own, or drop it"
+    elif not isinstance(column, _ATOMIC):
+        what, remedy = f"of type {column.typeof.name.lower()}", "make it numbers or text, or drop it"
+    elif set(kinds) <= _AS_NUMBERS or {"factor", "Date", "POSIXct", "integer64"} & set(kinds):
+        return
+    else:
+        what, remedy = f"of class {kinds[0]!r}", "make it numbers, text, a factor or a date"
+    raise ArgumentError(f"column {name!r} is {what}, which a table here cannot hold: {remedy}", column=name)
+
+
+def _kept(column: Any, kind: str, *, without: tuple[str, ...] = ()) -> Plain:
+    storage = "integer" if isinstance(column, ri.IntSexpVector) else "double"
+    return {"kind": kind, "storage": storage, "attributes": read(column, without=without)}
+
+
+def _plain_cells(column: Any) -> Any:
+    if isinstance(column, ri.StrSexpVector):
+        return pd.Series(strings.from_r_strings(column), dtype=TEXT).array
+    cells = np.array(column.memoryview()).ravel(order="F")
+    if isinstance(column, ri.FloatSexpVector):
+        return _marked(cells)
+    missing = cells == NA_INTEGER
+    if isinstance(column, ri.BoolSexpVector):
+        truths = (cells != 0) & ~missing
+        return pd.arrays.BooleanArray(truths, missing) if missing.any() else truths
+    return _nullable(cells.astype(np.int64), missing)
+
+
+def _nullable(cells: Any, missing: Any) -> Any:
+    return pd.arrays.IntegerArray(np.where(missing, 0, cells), missing) if missing.any() else cells
+
+
+def _marked(cells: Any) -> Any:
+    """Return numbers whose NaN, but not NA, has the bits `NAN_FROM_R`."""
+    missing = np.isnan(cells)
+    if missing.any():
+        bits = cells.view(np.int64)
+        bits[missing & ((bits & LOW) != NA_BITS & LOW)] = NAN_FROM_R
+    return cells
+
+
+def _factor(column: Any) -> Any:
+    levels = strings.from_r_strings(attribute(column, "levels")) if attribute(column, "levels") is not None else []
+    codes = np.array(column.memoryview()).astype(np.int64) - 1
+    codes[(codes < 0) | (codes >= len(levels))] = -1
+    if None in levels:  # a level for NA is a missing value in pandas
+        place = levels.index(None)
+        codes[codes == place] = -1
+        codes[codes > place] -= 1
+        levels = [level for level in levels if level is not None]
+    return pd.Categorical.from_codes(codes, categories=levels, ordered="ordered" in classes(column))
+
+
+def _numbers(column: Any) -> Any:
+    cells = np.array(column.memoryview())
+    if isinstance(column, ri.FloatSexpVector):
+        return cells
+    return np.where(cells == NA_INTEGER, np.nan, cells.astype(np.float64))
+
+
+def _dates(column: Any) -> Any:
+    return _clock(_numbers(column), seconds=86_400.0)
+
+
+def _instants(column: Any) -> Any:
+    zone = attribute(column, "tzone")
+    cells = pd.Series(_clock(_numbers(column), seconds=1.0)).dt.tz_localize("UTC")
+    name = "UTC" if zone is None else str(zone[0])
+    try:
+        return cells.dt.tz_convert(name or "UTC").array
+    except (KeyError, ValueError, OSError):  # a zone that Python's own table of zones does not have
+        return cells.array
+
+
+def _clock(counts: Any, *, seconds: float) -> Any:
+    """Return times from counts of units of so many seconds since 1970: to the nanosecond where the years allow."""
+    unit, per_second, most = ("ns", 1e9, 9.2e9) if _within(counts * seconds, 9.2e9) else ("us", 1e6, 9.2e12)
+    known = np.abs(counts * seconds) < most  # NaN and infinity are not
+    whole = np.floor(np.where(known, counts, 0.0) * seconds)
+    part = np.where(known, counts, 0.0) * seconds - whole
+    ticks = whole.astype(np.int64) * int(per_second) + np.round(part * per_second).astype(np.int64)
+    times = ticks.astype(f"datetime64[{unit}]")
+    times[~known] = np.datetime64("NaT")
+    return times
+
+
+def _within(seconds: Any, most: float) -> bool:
+    return bool((np.abs(seconds[np.isfinite(seconds)]) < most).all())

@@ -1,0 +1,297 @@
+"""What R may call, by name: thin functions with keyword arguments over the public names of `hdpstats`.
+
+R has no whole numbers by default and no vector of one element that is not a vector: numbers that count are made whole here,
+and single values lists where a list is meant.
+"""
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+import pandas as pd
+
+from r_bridge.handles import Matrix
+
+_COUNTS = frozenset({"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds"})
+_LISTS = frozenset({"knots", "times"})
+_KINDS = {
+    "continuous": hdp.Continuous,
+    "binary": hdp.Binary,
+    "categorical": hdp.Categorical,
+    "duration": hdp.Duration,
+    "weight": hdp.Weight,
+    "offset": hdp.Offset,
+}
+_MODELS: dict[str, Callable[..., Any]] = {"logit": hdpf.logit, "hazard": hdpf.hazard}
+_FIT = ("epsilon", "delta", "mechanism", "se_share", "replicate", "allow_large_epsilon")
+_PLAN = ("epsilon", "n", "se_share")
+
+
+def amount(value: Any) -> "pd.Series[float]":
+    """Return an amount of privacy as R's ``c(epsilon = , delta = )``."""
+    return pd.Series({"epsilon": float(value.epsilon), "delta": float(value.delta)})
+
+
+def whole(value: Any) -> Any:
+    """Return R's 24 as Python's 24; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def many(value: Any) -> list[Any]:
+    """Return the elements of an R vector of any length, or of a list."""
+    if isinstance(value, pd.Series):
+        return [None if pd.isna(each) else each for each in value.tolist()]
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments in the types that Python's functions expect."""
+    options = {key: whole(value) if key in _COUNTS else value for key, value in given.items()}
+    options |= {key: many(options[key]) for key in _LISTS & options.keys()}
+    if "intervals" in options:
+        cuts = options["intervals"]
+        options["intervals"] = many(cuts) if isinstance(cuts, pd.Series | list) else whole(cuts)
+    if isinstance(options.get("epsilon"), pd.Series):
+        options["epsilon"] = many(options["epsilon"])
+    if isinstance(options.get("mechanism"), dict):
+        options["mechanism"] = _mechanism(options["mechanism"])
+    return options
+
+
+def _mechanism(given: dict[str, Any]) -> Any:
+    """Return the mechanism of ``list(name = "gradient", rounds = 2)``."""
+    options = dict(given)
+    name = options.pop("name", None)
+    if name not in hdp.mechanisms.BY_NAME:
+        names = ", ".join(hdp.mechanisms.BY_NAME)
+        raise hdp.MechanismError(f"mechanism must be a list with name = one of {names}, not {name!r}")
+    try:
+        return hdp.mechanisms.BY_NAME[name](**_options(options))
+    except TypeError as error:
+        raise hdp.ArgumentError(f"mechanism {name!r}: {error}", argument="mechanism") from None
+
+
+def column(kind: str, **declared: Any) -> dict[str, Any]:
+    """Check the declaration of a column and return it in full."""
+    if kind not in _KINDS:
+        raise hdp.SchemaError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
+    if "levels" in declared:
+        declared["levels"] = [_text(level) for level in many(declared["levels"])]
+    try:
+        made = _KINDS[kind](**declared)
+    except TypeError as error:
+        raise hdp.ArgumentError(f"{kind}: {error}", argument="kind") from None
+    return dict(made.to_dict())
+
+
+def _text(level: Any) -> str:
+    """Return a level's text: R's 3 is the level "3"."""
+    return str(whole(level))
+
+
+def _columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(columns, Mapping):
+        raise hdp.SchemaError("columns must be declared by name, for example age = dp_continuous(18, 100)")
+    return {name: _declared(name, entry) for name, entry in columns.items()}
+
+
+def _declared(name: str, entry: Any) -> Any:
+    if not isinstance(entry, Mapping):
+        raise hdp.SchemaError(f"column {name!r} must be declared, for example by dp_continuous(18, 100)", column=name)
+    options = {key: value for key, value in entry.items() if value is not None and key != "kind"}
+    if "levels" in options:
+        options["levels"] = [_text(level) for level in many(options["levels"])]
+    return _KINDS[str(entry.get("kind"))](**options)
+
+
+def schema(columns: Mapping[str, Any]) -> hdp.Schema:
+    """Return the schema of declared columns."""
+    return hdp.Schema(_columns(columns))
+
+
+def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = None) -> hdp.Schema:
+    """Return a schema from public rows, but for the columns that are declared."""
+    return hdp.Schema.from_public(frame, **_columns(columns or {}))
+
+
+def schema_to_yaml(schema: hdp.Schema, path: str) -> None:
+    """Write a data dictionary."""
+    schema.to_yaml(path)
+
+
+def ledger(path: str | None = None, **terms: Any) -> hdp.Ledger:
+    """Open or create a ledger; without a path one in memory."""
+    return hdp.Ledger(path, **_options(terms))
+
+
+def ledger_open(path: str, **terms: Any) -> hdp.Ledger:
+    """Open a ledger that exists, on its own terms."""
+    return hdp.Ledger.open_existing(path, **_options(terms))
+
+
+def _account(ledger: hdp.Ledger | hdp.Study) -> hdp.Ledger:
+    found = ledger.ledger if isinstance(ledger, hdp.Study) else ledger
+    if not isinstance(found, hdp.Ledger):
+        raise hdp.ArgumentError("ledger must be a dp_ledger or a dp_study", argument="ledger")
+    return found
+
+
+def ledger_show(ledger: hdp.Ledger | hdp.Study) -> dict[str, Any]:
+    """Return what an account says: totals and history."""
+    account = _account(ledger)
+    return {
+        "text": str(account),
+        "dataset": account.dataset,
+        "version": account.version,
+        "total": amount(account.budget),
+        "spent": amount(account.spent),
+        "remaining": amount(account.remaining),
+        "history": account.history(),
+    }
+
+
+def ledger_history(ledger: hdp.Ledger | hdp.Study) -> pd.DataFrame:
+    """Return one row per charge."""
+    return _account(ledger).history()
+
+
+def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None) -> str:
+    """Recompute every hash and sum, and return the verdict."""
+    return str(_account(ledger).verify(head))
+
+
+def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
+    """Write an account to a file."""
+    _account(ledger).export(path)
+
+
+def study(**parts: Any) -> hdp.Study:
+    """Return a study."""
+    return hdp.Study(**_options(parts))
+
+
+def _model(name: str, formula: str, data: hdp.Study, options: dict[str, Any]) -> Any:
+    try:
+        return _MODELS[name](formula, data, **options)
+    except TypeError as error:
+        raise hdp.ArgumentError(f"{name}: {str(error).split(') ', 1)[-1]}") from None
+
+
+def _fit(name: str) -> Callable[..., hdp.Result]:
+    def fit(formula: str, data: hdp.Study, epsilon: float, **options: Any) -> hdp.Result:
+        asked = _options({"epsilon": epsilon, **options})
+        chosen = {key: asked.pop(key) for key in _FIT if key in asked}
+        result: hdp.Result = _model(name, formula, data, asked).fit(**chosen)
+        return result
+
+    return fit
+
+
+def _fit_public(name: str) -> Callable[..., hdp.Result]:
+    def fit_public(formula: str, data: hdp.Study, **options: Any) -> hdp.Result:
+        result: hdp.Result = _model(name, formula, data, _options(options)).fit_public()
+        return result
+
+    return fit_public
+
+
+def _plan(name: str) -> Callable[..., hdp.Plan]:
+    def plan(formula: str, data: hdp.Study, **options: Any) -> hdp.Plan:
+        asked = _options(options)
+        chosen = {key: asked.pop(key) for key in _PLAN if key in asked}
+        plan: hdp.Plan = _model(name, formula, data, asked).plan(**chosen)
+        return plan
+
+    return plan
+
+
+def confint(result: hdp.Result, level: float = 0.95) -> Matrix:
+    """Return confidence limits, a row per coefficient."""
+    return Matrix(table=result.conf_int(alpha=1.0 - level))
+
+
+def summary_text(result: hdp.Result, alpha: float = 0.05) -> str:
+    """Return the summary as text."""
+    return str(result.summary(alpha).as_text())
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """Return a method of results as a function of ``result``; R's ``newdata`` is Python's ``frame``."""
+
+    def run(result: hdp.Result, newdata: pd.DataFrame | None = None, **options: Any) -> Any:
+        asked = _options(options) | ({} if newdata is None else {"frame": newdata})
+        try:
+            return getattr(result, name)(**asked)
+        except TypeError as error:
+            raise hdp.ArgumentError(f"{name}: {str(error).split(') ', 1)[-1]}") from None
+
+    return run
+
+
+def result_to_json(result: hdp.Result, path: str | None = None) -> str:
+    """Return a result as JSON text, and write it to a file where a path is given."""
+    return result.to_json(path)
+
+
+def disclosure(result: hdp.Result) -> str:
+    """Return the privacy record for an output checker, as JSON text."""
+    return json.dumps(result.disclosure())
+
+
+def _person_period(**arguments: Any) -> pd.DataFrame:
+    return hdp.person_period(**_options(arguments))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what runs."""
+    return {"hdpstats": hdp.__version__, "python": platform.python_version(), "pandas": pd.__version__}
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "column": column,
+    "schema": schema,
+    "schema_from_public": schema_from_public,
+    "schema_from_yaml": hdp.Schema.from_yaml,
+    "schema_to_yaml": schema_to_yaml,
+    "budget": hdp.Budget,
+    "ledger": ledger,
+    "ledger_open": ledger_open,
+    "ledger_show": ledger_show,
+    "ledger_history": ledger_history,
+    "ledger_verify": ledger_verify,
+    "ledger_export": ledger_export,
+    "study": study,
+    **{name: _fit(name) for name in _MODELS},
+    **{f"{name}_public": _fit_public(name) for name in _MODELS},
+    **{f"{name}_plan": _plan(name) for name in _MODELS},
+    "result_from_json": hdp.Result.from_json,
+    "result_to_json": result_to_json,
+    "disclosure": disclosure,
+    "summary_text": summary_text,
+    "confint": confint,
+    **{
+        name: _method(name)
+        for name in (
+            "tidy",
+            "glance",
+            "odds_ratios",
+            "hazard_ratios",
+            "predict",
+            "predict_survival",
+            "predict_hazard",
+            "predict_incidence",
+            "predict_median",
+            "baseline_hazard",
+        )
+    },
+    "load_rotterdam": hdp.datasets.load_rotterdam,
+    "load_gbsg": hdp.datasets.load_gbsg,
+    "load_flchain": hdp.datasets.load_flchain,
+    "load_nwtco": hdp.datasets.load_nwtco,
+    "person_period": _person_period,
+    "versions": versions,
+}
+"""The functions by the names that R uses."""

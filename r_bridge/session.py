@@ -1,0 +1,80 @@
+"""The one R of this process: started inside Python, or the one that started Python."""
+
+import ctypes
+import signal
+import threading
+from functools import cache
+from typing import Any
+
+import rpy2.rinterface as ri
+from hdpstats.api import HdpError
+from rpy2.rinterface_lib import embedded
+
+OPTIONS = ("rpy2", "--quiet", "--no-save", "--no-restore", "--no-init-file", "--no-site-file")
+"""How R is started: it neither reads nor writes a workspace, a history or a profile."""
+
+_thread: int | None = None
+_hosted = False
+
+
+def start() -> None:
+    """Start R inside this Python process, on this thread; does nothing where R is there already.
+
+    Raises
+    ------
+    HdpError
+        If R was started on another thread: R is not made for threads.
+    """
+    global _thread  # noqa: PLW0603  (there is one R in a process)
+    if _thread is None:
+        if threading.current_thread() is not threading.main_thread():
+            raise HdpError("R must be started on the main thread: it is not made for others")
+        if not embedded.isinitialized():
+            embedded.set_initoptions(OPTIONS)
+            ri.initr(interactive=False)
+            _prefer_utf8()
+        _thread = threading.get_ident()
+    elif threading.get_ident() != _thread:
+        raise HdpError("R must be used on the thread that started it: it is not made for others")
+
+
+def adopt() -> None:
+    """Use the R that started this Python. rpy2 would replace its handler of Ctrl-C, so that is put back."""
+    global _thread, _hosted  # noqa: PLW0603  (there is one R in a process)
+    if _thread is None:
+        handler = _signal_handler()
+        ri.initr()
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.SIG_IGN, None):
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # what `interrupts` raises KeyboardInterrupt with
+        _set_signal_handler(handler)
+        _thread, _hosted = threading.get_ident(), True
+
+
+def hosted() -> bool:
+    """Whether R started this Python, and not the other way round."""
+    return _hosted
+
+
+@cache
+def helper(code: str) -> Any:
+    """Return the R function that ``code`` defines; evaluated once."""
+    start()
+    return ri.baseenv["eval"](ri.parse(code), ri.baseenv)
+
+
+def _prefer_utf8() -> None:
+    """Let R read and write UTF-8, whatever the locale of the terminal."""
+    helper("function() if (!l10n_info()$`UTF-8`) Sys.setlocale('LC_CTYPE', 'C.UTF-8')")()
+
+
+def _signal_handler() -> int | None:
+    get = ctypes.pythonapi.PyOS_getsig
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_int]
+    handler: int | None = get(signal.SIGINT)
+    return handler
+
+
+def _set_signal_handler(handler: int | None) -> None:
+    put = ctypes.pythonapi.PyOS_setsig
+    put.restype, put.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
+    put(signal.SIGINT, handler)

@@ -1,0 +1,285 @@
+"""Python to R, exact and NA-safe; `from_r` has the table of types. What is missing in Python is NA in R."""
+
+import datetime
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import rpy2.rinterface as ri
+from hdpstats.api import ArgumentError
+
+from r_bridge import handles
+from r_bridge.attributes import Plain, with_attributes, write
+from r_bridge.missing import LOW, NA_BITS, NA_INTEGER, NA_INTEGER64, NAN_BITS, NAN_FROM_R
+from r_bridge.session import helper, start
+from r_bridge.strings import to_r_strings
+
+
+def to_r(value: object) -> Any:
+    """Return the R form of a Python value: a `rpy2.rinterface.Sexp`.
+
+    Raises
+    ------
+    ArgumentError
+        If the value, or one of its columns, has no equivalent in R; the message names the column.
+    """
+    start()
+    found = _scalar(value)
+    if found is not None:
+        return found
+    if isinstance(value, handles.Matrix):
+        return matrix(value.table)
+    if isinstance(value, pd.DataFrame):
+        return frame(value)
+    if isinstance(value, pd.Series | pd.Index):
+        return _series(value.to_series(index=range(len(value))) if isinstance(value, pd.Index) else value)
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, Mapping) and not handles.has_form(value):
+        return named_list({str(key): to_r(each) for key, each in value.items()})
+    if isinstance(value, list | tuple):
+        return _listed(list(value))
+    if handles.has_form(value):
+        kinds, form = handles.form(value)
+        return with_attributes(to_r(form), {"class": ri.StrSexpVector(kinds)})
+    raise ArgumentError(f"R has no equivalent for a Python {type(value).__name__}")
+
+
+def _scalar(value: object) -> Any:
+    """Return an R vector of length 1 (or NULL, or what is in R already); None for anything else."""
+    found: Any = None
+    if value is None:
+        found = ri.NULL
+    elif isinstance(value, ri.Sexp):
+        found = value
+    elif value is pd.NA or value is pd.NaT:
+        found = ri.BoolSexpVector([ri.NA_Logical])
+    elif isinstance(value, bool | np.bool_):
+        found = ri.BoolSexpVector([bool(value)])
+    elif isinstance(value, int | float | np.integer | np.floating):
+        found = _plain(pd.Series([value]), "a number")
+    elif isinstance(value, Fraction):
+        found = ri.FloatSexpVector([float(value)])
+    elif isinstance(value, str | PathLike):
+        found = to_r_strings([str(fspath(value))])
+    elif isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
+        day = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+        found = _plain(pd.Series([value], dtype=object if day else None), "a time")
+    return found
+
+
+def named_list(elements: dict[str, Any]) -> Any:
+    """Return an R list of R objects with names."""
+    return with_attributes(ri.ListSexpVector(list(elements.values())), {"names": to_r_strings(elements)})
+
+
+def _listed(values: list[Any]) -> Any:
+    """Return a vector where all elements are texts, truth values or numbers, else a list."""
+    kinds = {type(value) for value in values}
+    if values and (kinds == {str} or kinds == {bool} or kinds <= {int, float}):
+        return _plain(pd.Series(values), "a list")
+    return ri.ListSexpVector([to_r(value) for value in values])
+
+
+def matrix(table: pd.DataFrame) -> Any:
+    """Return an R matrix of numbers with the names of rows and columns."""
+    names = ri.ListSexpVector([to_r_strings(map(str, table.index)), to_r_strings(map(str, table.columns))])
+    return with_attributes(_array(table.to_numpy(dtype=np.float64)), {"dimnames": names})
+
+
+def _array(value: Any) -> Any:
+    vector = _plain(pd.Series(value.ravel(order="F")), "an array")
+    if value.ndim == 1:
+        return vector
+    return with_attributes(vector, {"dim": ri.IntSexpVector(list(value.shape))})
+
+
+def _series(series: "pd.Series[Any]") -> Any:
+    vector = _column(series, "the series", series.attrs.get("r_column"))
+    if isinstance(series.index, pd.RangeIndex):
+        return vector
+    return with_attributes(vector, {"names": to_r_strings(map(str, series.index))})
+
+
+def frame(table: pd.DataFrame) -> Any:
+    """Return a data frame, or a tibble where it was one; columns that came from a ``Surv`` are one again."""
+    if not all(isinstance(name, str) for name in table.columns) or not table.columns.is_unique:
+        raise ArgumentError("the names of columns must be texts, each another one: rename them first", argument="frame")
+    if isinstance(table.index, pd.MultiIndex):
+        raise ArgumentError("R has no index of several levels: say reset_index() first", argument="frame")
+    kept, surv = table.attrs.get("r_columns", {}), table.attrs.get("r_surv", {})
+    columns: dict[str, Any] = {}
+    absorbed: dict[str, str] = {}
+    if "r_surv" in table.attrs and not all(isinstance(entry, dict) and "columns" in entry for entry in surv.values()):
+        return _survival(table, surv)
+    for name, entry in surv.items():
+        parts = [f"{name}.{part}" for part in entry["columns"]]
+        if name not in table and set(parts) <= set(table.columns):
+            absorbed |= dict.fromkeys(parts, name)
+    for name in table.columns:
+        owner = absorbed.get(name)
+        if owner is None:
+            columns[name] = _column(table[name], name, kept.get(name))
+        elif owner not in columns:
+            entry = surv[owner]
+            parts = table[[f"{owner}.{part}" for part in entry["columns"]]].set_axis(entry["columns"], axis=1)
+            columns[owner] = _survival(parts, entry["attributes"])
+    kinds = ri.StrSexpVector(table.attrs.get("r_class", ["data.frame"]))
+    build = "function(x, rows, class) { attr(x, 'row.names') <- rows; class(x) <- class; x }"
+    return helper(build)(named_list(columns), _row_names(table.index), kinds)
+
+
+def _row_names(index: "pd.Index[Any]") -> Any:
+    if isinstance(index, pd.RangeIndex) or not index.is_unique or index.hasnans:
+        return ri.IntSexpVector([NA_INTEGER, -len(index)])
+    if pd.api.types.is_integer_dtype(index.dtype):
+        return _plain(pd.Series(index.to_numpy()), "the index")
+    return to_r_strings(map(str, index))
+
+
+def _survival(parts: pd.DataFrame, attributes: Plain) -> Any:
+    vector = matrix(parts.reset_index(drop=True))
+    names = ri.ListSexpVector([ri.NULL, to_r_strings(map(str, parts.columns))])
+    return with_attributes(vector, {"dimnames": names} | write(attributes))
+
+
+def _column(series: "pd.Series[Any]", name: str, kept: Plain | None) -> Any:
+    """Return a column, with what pandas had no type for where it still fits."""
+    vector, kind = None, None if kept is None else kept["kind"]
+    times = pd.api.types.is_datetime64_any_dtype(series.dtype)
+    if kept is None:
+        return _plain(series, name)
+    if kind == "integer64" and pd.api.types.is_integer_dtype(series.dtype):
+        vector = _integer64(series)
+    elif kind in ("Date", "POSIXct") and times:
+        counts = _seconds(series) / (86_400.0 if kind == "Date" else 1.0)
+        vector = _integers(pd.Series(counts)) if kept["storage"] == "integer" else _doubles(counts)
+    elif kind == "factor" and isinstance(series.dtype, pd.CategoricalDtype):
+        vector = _factor(series)
+    elif kind == "plain" and not times:
+        vector = _plain(series, name)
+    return _plain(series, name) if vector is None else with_attributes(vector, write(kept["attributes"]))
+
+
+def _plain(series: "pd.Series[Any]", name: str) -> Any:
+    """Return a column by its dtype alone."""
+    kind = series.dtype
+    types = pd.api.types
+    if isinstance(kind, pd.CategoricalDtype):
+        vector = _factor(series)
+    elif isinstance(kind, pd.ArrowDtype) and types.is_datetime64_any_dtype(kind):
+        vector = _plain(pd.Series(series.array.to_numpy(dtype="datetime64[ns]")).dt.tz_localize(_zone(series)), name)
+    elif types.is_bool_dtype(kind):
+        vector = ri.baseenv["as.logical"](_integers(series))
+    elif types.is_integer_dtype(kind):
+        vector = _whole(series, name)
+    elif types.is_float_dtype(kind):
+        vector = _doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    elif types.is_datetime64_any_dtype(kind):
+        stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([_zone(series) or "UTC"])}
+        vector = with_attributes(_doubles(_seconds(series)), stamp)
+    elif types.is_timedelta64_dtype(kind):
+        span = {"class": ri.StrSexpVector(["difftime"]), "units": ri.StrSexpVector(["secs"])}
+        vector = with_attributes(_doubles(series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)), span)
+    elif types.is_string_dtype(kind) and kind != object:
+        vector = to_r_strings(_texts(series), name=name)
+    else:
+        vector = _objects(series, name)
+    return vector
+
+
+def _objects(series: "pd.Series[Any]", name: str) -> Any:
+    """Return a column of Python objects that are all of one kind."""
+    kind = pd.api.types.infer_dtype(series, skipna=True)
+    if kind in ("string", "empty"):
+        return to_r_strings(_texts(series), name=name)
+    if kind == "boolean":
+        return _plain(series.astype("boolean"), name)
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return _plain(pd.to_numeric(series.where(series.notna(), np.nan)), name)
+    if kind == "date":
+        days = _seconds(pd.to_datetime(series)) / 86_400.0
+        return with_attributes(_doubles(days), {"class": ri.StrSexpVector(["Date"])})
+    if kind in ("datetime", "datetime64"):
+        return _plain(pd.to_datetime(series), name)
+    if kind in ("timedelta", "timedelta64"):
+        return _plain(pd.to_timedelta(series), name)
+    raise ArgumentError(
+        f"column {name!r} holds Python objects of kind {kind!r}, which R has no vector for: make them numbers or texts",
+        column=name,
+    )
+
+
+def _texts(series: "pd.Series[Any]") -> list[str | None]:
+    missing = series.isna().to_numpy()
+    cells = series.tolist()
+    if missing.any():
+        for place in np.flatnonzero(missing):
+            cells[place] = None
+    return cells
+
+
+def _factor(series: "pd.Series[Any]") -> Any:
+    levels = to_r_strings(str(level) for level in series.cat.categories)
+    codes = series.cat.codes.to_numpy().astype(np.int32) + 1
+    codes[codes == 0] = NA_INTEGER
+    kind = ["ordered", "factor"] if series.cat.ordered else ["factor"]
+    vector = ri.IntSexpVector.from_memoryview(memoryview(codes.astype(np.int32)))
+    return with_attributes(vector, {"levels": levels, "class": ri.StrSexpVector(kind)})
+
+
+def _integers(series: "pd.Series[Any]") -> Any:
+    """Return an integer vector from numbers that fit into one, or truth values."""
+    missing = series.isna().to_numpy()
+    cells = series.fillna(0).to_numpy() if missing.any() else series.to_numpy()
+    cells = np.where(missing, NA_INTEGER, cells.astype(np.int64)) if missing.any() else cells
+    return ri.IntSexpVector.from_memoryview(memoryview(np.ascontiguousarray(cells, dtype=np.int32)))
+
+
+def _whole(series: "pd.Series[Any]", name: str) -> Any:
+    """Return an integer vector, or one of bit64's class where R's integers do not reach."""
+    lowest, highest = (series.min(), series.max()) if series.notna().any() else (0, 0)
+    if -(2**31) < lowest and highest < 2**31:
+        return _integers(series)
+    if not (-(2**63) < lowest and highest < 2**63):
+        raise ArgumentError(f"column {name!r} has whole numbers beyond 64 bits, which R has no vector for", column=name)
+    return with_attributes(_integer64(series), {"class": ri.StrSexpVector(["integer64"])})
+
+
+def _integer64(series: "pd.Series[Any]") -> Any:
+    missing = series.isna().to_numpy()
+    cells = np.where(missing, NA_INTEGER64, series.fillna(0).to_numpy(dtype=np.int64))
+    return ri.FloatSexpVector.from_memoryview(memoryview(cells.view(np.float64)))
+
+
+def _doubles(cells: Any) -> Any:
+    """Return a double vector: NaN becomes NA but where R said NaN."""
+    cells = np.ascontiguousarray(cells, dtype=np.float64)
+    missing = np.isnan(cells)
+    if missing.any():
+        bits = cells.view(np.int64).copy()
+        said = missing & ((bits & LOW) == NAN_FROM_R & LOW)
+        bits[missing] = NA_BITS
+        bits[said] = NAN_BITS
+        cells = bits.view(np.float64)
+    return ri.FloatSexpVector.from_memoryview(memoryview(cells))
+
+
+def _zone(series: "pd.Series[Any]") -> str | None:
+    zone = series.dt.tz
+    return None if zone is None else str(zone)
+
+
+def _seconds(series: "pd.Series[Any]") -> Any:
+    """Return seconds since 1970 of times, NaN where missing; exact where doubles allow."""
+    plain = series if series.dt.tz is None else series.dt.tz_convert("UTC").dt.tz_localize(None)
+    cells = plain.to_numpy()
+    unit = np.datetime_data(cells.dtype)[0]
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    ticks = cells.astype(np.int64)
+    seconds = ticks // per_second + (ticks % per_second) / per_second
+    return np.where(np.isnat(cells), math.nan, seconds)
