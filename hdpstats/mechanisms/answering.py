@@ -1,12 +1,20 @@
 """Which mechanism answers which query, and which contrast belongs to which model."""
 
 from hdpstats._base.errors import SiteError
-from hdpstats.mechanisms import count, gradient, objective
+from hdpstats.mechanisms import count, gradient, objective, output
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import hazard_contrast
 from hdpstats.mechanisms.regression import regression_contrast
-from hdpstats.queries import CountQuery, GradientQuery, HazardModel, ObjectiveQuery, Query, RegressionModel
+from hdpstats.queries import (
+    CountQuery,
+    GradientQuery,
+    HazardModel,
+    ObjectiveQuery,
+    OutputQuery,
+    Query,
+    RegressionModel,
+)
 
 
 def prepare(query: Query, custody: Custody) -> Prepared:
@@ -19,6 +27,8 @@ def prepare(query: Query, custody: Custody) -> Prepared:
     """
     if isinstance(query, ObjectiveQuery):
         return objective.prepare(query, contrast_of(query.model, custody), custody)
+    if isinstance(query, OutputQuery):
+        return output.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, GradientQuery):
         return gradient.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, CountQuery):

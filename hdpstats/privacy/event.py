@@ -18,6 +18,7 @@ class Ran(StrEnum):
     OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
     GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
     OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
+    GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"
     SMOOTHING = "lattice noise on the solution (covers solver error and floating point)"
     HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
     GRADIENT = "noisy gradient sum (Gaussian)"
