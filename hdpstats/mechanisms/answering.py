@@ -1,13 +1,14 @@
 """Which mechanism answers which query, and which contrast belongs to which model."""
 
 from hdpstats._base.errors import SiteError
-from hdpstats.mechanisms import count, gradient, objective, output
+from hdpstats.mechanisms import count, evaluation, gradient, objective, output
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import hazard_contrast
 from hdpstats.mechanisms.regression import regression_contrast
 from hdpstats.queries import (
     CountQuery,
+    EvaluationQuery,
     GradientQuery,
     HazardModel,
     ObjectiveQuery,
@@ -33,6 +34,8 @@ def prepare(query: Query, custody: Custody) -> Prepared:
         return gradient.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, CountQuery):
         return count.prepare(query, custody)
+    if isinstance(query, EvaluationQuery):
+        return evaluation.prepare(query, custody)
     raise SiteError(f"this site does not answer {type(query).__name__}")
 
 

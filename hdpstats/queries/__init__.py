@@ -2,6 +2,7 @@
 
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
+from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
@@ -14,6 +15,8 @@ from hdpstats.queries.wire import query_from_json, release_from_json
 __all__ = [
     "CountQuery",
     "CountRelease",
+    "EvaluationQuery",
+    "EvaluationRelease",
     "Geometry",
     "GradientQuery",
     "GradientRelease",

@@ -4,13 +4,18 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import SiteError
 from hdpstats.queries.base import Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
+from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 
-_QUERIES = {query.kind: query for query in (ObjectiveQuery, OutputQuery, GradientQuery, RoundsQuery, CountQuery)}
+_QUERIES = {
+    query.kind: query
+    for query in (ObjectiveQuery, OutputQuery, GradientQuery, RoundsQuery, CountQuery, EvaluationQuery)
+}
 _RELEASES = {
-    release.kind: release for release in (ObjectiveRelease, OutputRelease, GradientRelease, RoundsRelease, CountRelease)
+    release.kind: release
+    for release in (ObjectiveRelease, OutputRelease, GradientRelease, RoundsRelease, CountRelease, EvaluationRelease)
 }
 
 
