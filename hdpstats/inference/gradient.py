@@ -42,7 +42,7 @@ def estimates(
     """
     D, W = len(fit.theta), found.weight
     identity = np.eye(D)
-    apart = (identity - W) @ (fit.covariance + found.between * identity) @ (identity - W).T
+    apart = (identity - W) @ (fit.covariance + found.between) @ (identity - W).T
     parts = {
         "private only": (found.private, T @ found.response, np.zeros((D, D))),
         "pooled": (found.pooled, T @ W @ found.response, apart),

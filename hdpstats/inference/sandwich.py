@@ -8,13 +8,14 @@ The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda
 *private-only* estimate, with error about :math:`-H^{-1}(S + b)`. Where there is a public fit it is pooled with
 it as in a random-effects meta-analysis (DerSimonian and Laird 1986),
 
-.. math:: u - \theta_{pub} \sim N(0,\; V_u + V_{pub} + \tau^2 I),
+.. math:: u - \theta_{pub} \sim N(0,\; V_u + V_{pub} + T),
 
-with :math:`\tau` by maximum likelihood, so that public records that differ from the private ones lose their say.
+with :math:`T`, what separates the sources, by maximum likelihood (`hdpstats.protocols.pooling`), so that public records
+that differ from the private ones lose their say. Unshrinking errs where ``H`` does, in proportion to what the ridge
+pulled: that distance is drawn given both sources.
 
 The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal,
-``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too), ``theta_0 - c``
-from the public fit. Everything here is post-processing of released and public numbers. Coverage is measured in
+``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Everything here is post-processing of released and public numbers. Coverage is measured in
 ``vignettes/validation``.
 """
 
@@ -30,7 +31,7 @@ from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.information import Information
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.protocols.moments import Moments, PublicFit
-from hdpstats.protocols.pooling import between_variance
+from hdpstats.protocols.pooling import between_covariance
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
 
 DRAWS = 4000
@@ -61,7 +62,7 @@ class _Centre:
     unshrunk: FloatArray
     pooled: FloatArray
     weight: FloatArray
-    between: float
+    between: FloatArray
 
 
 @final
@@ -127,15 +128,15 @@ def _centre(
     at = information.at(theta)
     u = pooled = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
     if fit is None:
-        return _Centre(at=at, unshrunk=u, pooled=u, weight=identity, between=0.0)
-    weight, between = identity, 0.0
+        return _Centre(at=at, unshrunk=u, pooled=u, weight=identity, between=0.0 * identity)
+    weight, between = identity, 0.0 * identity
     for step in range(3):
         at = information.at(theta if step == 0 else pooled)
         u = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
         inverse = np.linalg.inv(at.H)
         covariance = inverse @ (at.J + np.diag(noise)) @ inverse + fit.covariance
-        between = between_variance(u - fit.theta, covariance)
-        weight = (fit.covariance + between * identity) @ np.linalg.inv(covariance + between * identity)
+        between = between_covariance(u - fit.theta, covariance, parts=fit.parts)
+        weight = (fit.covariance + between) @ np.linalg.inv(covariance + between)
         pooled = fit.theta + weight @ (u - fit.theta)
     return _Centre(at=at, unshrunk=u, pooled=pooled, weight=weight, between=between)
 
@@ -157,11 +158,12 @@ def _errors(
         at = information.draw(rng, theta=centre.pooled, count=CHUNK)
         score = draws.normals(rng, at.J)
         noise = draws.perturbation(rng, law, count=CHUNK)
-        apart = _distances(rng, fit, centre, np.array(query.centre), count=CHUNK)
+        pulled = _pulls(rng, fit, centre, np.array(query.centre), count=CHUNK)
         solve = np.linalg.inv(at.H + ridge * identity)
-        sampled = -np.einsum("bij,bj->bi", solve, score + ridge * apart)
+        sampled = -np.einsum("bij,bj->bi", solve, score + ridge * pulled)
         noised = -np.einsum("bij,bj->bi", solve, noise)
-        parts.append((sampled @ back.T + apart @ (back - identity).T, noised @ back.T, apart))
+        apart = np.zeros_like(pulled) if fit is None else draws.normal(rng, fit.covariance + centre.between, CHUNK)
+        parts.append((sampled @ back.T + pulled @ (back - identity).T, noised @ back.T, apart))
     sampled, noised, apart = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     K = centre.weight
     private = _Errors(sampling=sampled, privacy=noised)
@@ -169,13 +171,15 @@ def _errors(
     return private, pooled
 
 
-def _distances(
-    rng: draws.Generator, fit: PublicFit | None, centre: _Centre, pull: FloatArray, *, count: int
-) -> FloatArray:
-    """Return draws of ``theta_0 - c``: the public fit's error plus the difference between sources."""
+def _pulls(rng: draws.Generator, fit: PublicFit | None, centre: _Centre, pull: FloatArray, *, count: int) -> FloatArray:
+    """Return draws of ``theta_0 - c``, which the ridge shrank, given both sources.
+
+    Where ``H`` is not what it was taken to be, unshrinking errs in proportion to it.
+    """
     if fit is None:
         return np.tile(centre.unshrunk - pull, (count, 1))
-    return draws.normal(rng, fit.covariance + centre.between * np.eye(len(pull)), count)
+    left = (np.eye(len(pull)) - centre.weight) @ (fit.covariance + centre.between)
+    return centre.pooled - pull + draws.normal(rng, 0.5 * (left + left.T), count)
 
 
 def _estimate(

@@ -8,8 +8,10 @@ weights are not numbers of people.
 At coefficients ``theta`` the expected Hessian of a person at risk in interval ``s`` is
 ``{(1 - p) c' + p (-e')} x x'``, and the scores of successive intervals are martingale differences with covariance
 ``{(1 - p) c^2 + p e^2} x x'``: with a consistent loss they have mean zero given the past. Summed over the intervals in
-which public people are at risk these are the moments of `PublicSide`. (Scores of different causes have covariance
-``-c_k c_l`` in one interval, a product of two hazards, which is left out.)
+which public people are at risk these are the moments of `PublicSide`. Where ``theta`` is not the public fit, a public
+person is at risk in interval ``s`` more or less often than a private one with the same covariates: the interval counts
+by the ratio of the two probabilities of having survived up to it, under ``theta`` and under the public fit. (Scores of
+different causes have covariance ``-c_k c_l`` in one interval, a product of two hazards, which is left out.)
 """
 
 from collections.abc import Sequence
@@ -43,6 +45,9 @@ public people and eight intervals pooled 95 % intervals of S(t) then covered 0.8
 
 WEAK = 0.1
 """Information added in every direction: of intervals that follow-up never reaches the private people tell nothing."""
+
+ALMOST = 1.0 - 2.0**-40
+"""The largest hazard of whose logarithm of survival use is made."""
 
 UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 """A cap so high that it hardly binds."""
@@ -211,10 +216,13 @@ class HazardSide(PublicSide):
         spells, D = self.spells, len(theta)
         i, j = np.triu_indices(D)
         H, J = np.zeros((self.number, len(i))), np.zeros((self.number, len(i)))
+        before = self._survived_before(theta)
         for part, intervals in spells.blocks():
             bend = np.zeros((part.stop - part.start, D, D))
             meat = np.zeros_like(bend)
-            at_risk, weight = spells.at_risk(part, intervals), spells.weights[part, None]
+            gain = self._log_survival_gain(theta, part, intervals)
+            lasting = np.exp(before[part, None] + np.cumsum(gain, axis=1) - gain)
+            at_risk, weight = lasting * spells.at_risk(part, intervals), spells.weights[part, None]
             for cause in range(spells.causes):
                 eta = spells.predictor(theta, part, intervals, cause)
                 cells = spells.loss.cells(eta, spells.log_caps(part, intervals, cause))
@@ -226,6 +234,25 @@ class HazardSide(PublicSide):
             np.add.at(H, self.person[part], bend[:, i, j])
             np.add.at(J, self.person[part], meat[:, i, j])
         return H, J
+
+    def _survived_before(self, theta: FloatArray) -> FloatArray:
+        """Return what each spell's person gained in log survival in earlier spells (m,)."""
+        gains = np.zeros(len(self.person))
+        for part, intervals in self.spells.blocks():
+            gains[part] = self._log_survival_gain(theta, part, intervals).sum(axis=1)
+        whole = np.cumsum(gains) - gains
+        return np.asarray(whole - whole[np.searchsorted(self.person, self.person)], dtype=np.float64)
+
+    def _log_survival_gain(self, theta: FloatArray, part: slice, intervals: slice) -> FloatArray:
+        """Return the log ratio of surviving each interval under ``theta`` and under the public fit, 0 out of risk."""
+        spells = self.spells
+        gain = np.zeros((part.stop - part.start, intervals.stop - intervals.start))
+        for cause in range(spells.causes):
+            here, public = (
+                spells.loss.hazard(spells.predictor(each, part, intervals, cause)) for each in (theta, self.fit.theta)
+            )
+            gain += np.log1p(-np.minimum(here, ALMOST)) - np.log1p(-np.minimum(public, ALMOST))
+        return gain * spells.at_risk(part, intervals)
 
     def at(self, geometry: Geometry, cap: HazardCap) -> "HazardSide":
         """Return the same people at another radius and under another cap."""
@@ -327,7 +354,20 @@ def _fit(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, ca
         theta=np.concatenate([fit.theta for fit in fits]),
         covariance=_block_diagonal([fit.covariance for fit in fits]),
         information=_block_diagonal([fit.information for fit in fits]),
+        parts=_parts(baseline, slopes=Z.shape[1], causes=causes),
     )
+
+
+def _parts(baseline: Baseline, *, slopes: int, causes: int) -> tuple[FloatArray, ...]:
+    """Return the directions in which sources may differ: the level of the hazards, their shape in time, the slopes."""
+    e = len(baseline.constant)
+    level = np.linalg.solve(baseline.mixing, baseline.constant)
+    turned = np.linalg.qr(np.column_stack([level, np.eye(e)]))[0]
+    block = np.zeros((e + slopes, e + slopes))
+    block[:e, :e], block[e:, e:] = turned, np.eye(slopes)
+    parts = (block[:, :1], block[:, 1:e], block[:, e:])
+    whole = [np.asarray(np.kron(np.eye(causes), part), dtype=np.float64) for part in parts]
+    return tuple(part for part in whole if part.size)
 
 
 def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, cause: int) -> PublicFit:

@@ -21,9 +21,9 @@ about :math:`A^{-1}` times three independent parts (the sign aside):
 
 It is pooled with the public fit as two studies are: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private
 estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit,
-:math:`\theta = \theta_{pub} + W (u - \theta_{pub})` with :math:`W = (V_{pub} + \tau^2 I)(V_{pub} + \tau^2 I + V)^{-1}`;
-:math:`\tau^2` is estimated (`hdpstats.protocols.pooling`). Iterated to a fixed point this is Gauss and Newton's method
-for the nonlinear problem; the public fit keeps it where the expectations exist, however large the noise is.
+:math:`\theta = \theta_{pub} + W (u - \theta_{pub})` with :math:`W = (V_{pub} + T)(V_{pub} + T + V)^{-1}`;
+``T``, what separates the sources, is estimated (`hdpstats.protocols.pooling`). Iterated to a fixed point this is Gauss
+and Newton's method for the nonlinear problem; the public fit keeps it where the expectations exist, however large the noise is.
 
 References
 ----------
@@ -41,7 +41,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.gradient import clipped
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
-from hdpstats.protocols.pooling import between_variance
+from hdpstats.protocols.pooling import between_covariance
 
 ITERATIONS = 30
 SETTLED = 4
@@ -99,8 +99,8 @@ class Matched:
         The pooled estimate, and the one from private people alone.
     weight : (D, D) float64
         ``W``.
-    between : float
-        ``tau^2``.
+    between : (D, D) float64
+        ``T``: what separates the sources.
     response : (D, D) float64
         ``A^-1``: how the private estimate moves with the averaged sum.
     sampling : (D, D) float64
@@ -114,7 +114,7 @@ class Matched:
     pooled: FloatArray
     private: FloatArray
     weight: FloatArray
-    between: float
+    between: FloatArray
     response: FloatArray
     sampling: FloatArray
     noise: float
@@ -166,8 +166,9 @@ def match(
     shares = precision / precision.sum()
     asked = [(each.theta, float(share)) for each, share in zip(answers, shares, strict=True)]
     total = sum((share * each.total for each, share in zip(answers, shares, strict=True)), np.zeros(len(fit.theta)))
-    theta, between, noise = answers[-1].theta, 0.0, float(1.0 / precision.sum())
+    theta, noise = answers[-1].theta, float(1.0 / precision.sum())
     n, identity = float(records), np.eye(len(fit.theta))
+    between = np.zeros_like(identity)
     for iteration in range(ITERATIONS):
         at = expected(outcomes, theta, asked=asked, clip=clip)
         A = n * at.information
@@ -177,8 +178,8 @@ def match(
         counting = records_sd**2 * np.outer(at.mean, at.mean)
         covariance = response @ (sampling + noise * identity + counting) @ response.T
         if iteration < SETTLED:
-            between = between_variance(private - fit.theta, covariance + fit.covariance)
-        apart = fit.covariance + between * identity
+            between = between_covariance(private - fit.theta, covariance + fit.covariance, parts=fit.parts)
+        apart = fit.covariance + between
         weight = apart @ np.linalg.inv(apart + covariance)
         pooled = fit.theta + weight @ (private - fit.theta)
         step = pooled - theta

@@ -63,12 +63,15 @@ class PublicSide(ABC):
 class PublicFit:
     """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
 
-    The information is the likelihood's Hessian at the mode, without the prior's.
+    The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are orthonormal directions
+    (D, k): how much private people differ from public ones is estimated for each part by itself
+    (`hdpstats.protocols.pooling`); none stands for all coordinates alike.
     """
 
     theta: FloatArray
     covariance: FloatArray
     information: FloatArray
+    parts: tuple[FloatArray, ...] = ()
 
 
 def averaged(
