@@ -15,8 +15,8 @@ that differ from the private ones lose their say. Unshrinking errs where ``H`` d
 pulled: that distance is drawn given both sources.
 
 The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal,
-``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Everything here is post-processing of released and public numbers. Coverage is measured in
-``vignettes/validation``.
+``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Everything here
+is post-processing of released and public numbers. Coverage is measured in ``vignettes/validation``.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,8 @@ It is pooled with the public fit as two studies are: with :math:`u = \theta - A^
 estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit,
 :math:`\theta = \theta_{pub} + W (u - \theta_{pub})` with :math:`W = (V_{pub} + T)(V_{pub} + T + V)^{-1}`;
 ``T``, what separates the sources, is estimated (`hdpstats.protocols.pooling`). Iterated to a fixed point this is Gauss
-and Newton's method for the nonlinear problem; the public fit keeps it where the expectations exist, however large the noise is.
+and Newton's method for the nonlinear problem; the public fit keeps it where the expectations exist, however large the
+noise is.
 
 References
 ----------
