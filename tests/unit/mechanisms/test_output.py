@@ -91,7 +91,6 @@ def test_no_neighbours_are_farther_apart_and_some_almost_are():
         (1.0, 1.0, -1.0, 1.0),
         (0.2, 0.0, 1.0, 1.0),
     ]:
-        far = replace(query, centre=(0.0, 0.0))
         points = [
             np.array(
                 [
