@@ -5,9 +5,9 @@ Plain data, because pandas copies, compares and writes them to Parquet as JSON; 
 
 from typing import Any
 
-import numpy as np
 import rpy2.rinterface as ri
 
+from r_bridge.numbers import cells_of, doubles, integers
 from r_bridge.session import helper
 from r_bridge.strings import from_r_strings, to_r_strings
 
@@ -63,7 +63,7 @@ def _to_plain(value: Any) -> Plain | None:
         return {"type": "character", "values": from_r_strings(value), "names": listed}
     for kind, vector in (("logical", ri.BoolSexpVector), ("integer", ri.IntSexpVector), ("double", ri.FloatSexpVector)):
         if isinstance(value, vector):
-            return {"type": kind, "values": np.asarray(value.memoryview()).ravel(order="F").tolist(), "names": listed}
+            return {"type": kind, "values": cells_of(value).tolist(), "names": listed}
     return None
 
 
@@ -74,8 +74,8 @@ def _from_plain(plain: Plain) -> Any:
     elif kind == "character":
         vector = to_r_strings(values)
     elif kind == "double":
-        vector = ri.FloatSexpVector.from_memoryview(memoryview(np.array(values, dtype=np.float64)))
+        vector = doubles(values)
     else:
-        vector = ri.IntSexpVector.from_memoryview(memoryview(np.array(values, dtype=np.int32)))
+        vector = integers(values)
         vector = ri.baseenv["as.logical"](vector) if kind == "logical" else vector
     return vector if names is None else with_attributes(vector, {"names": to_r_strings(names)})

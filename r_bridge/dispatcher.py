@@ -1,25 +1,24 @@
 """The one Python function that R calls: name and arguments in, a tagged list out, never an exception.
 
 rpy2 turns an exception of a Python function that R calls into NULL. So everything is caught here, and R's side
-(``backend.R``) raises what the reply says. A reply holds no traceback, and only those messages that are written for users:
-errors of `hdpstats`, of R functions, of files and imports. Other exceptions could quote cells; of them the reply tells the
-type and the place in the code.
+(``backend.R``) raises what the reply says. A reply holds no traceback, and only those messages that are written for
+users: errors of `hdpstats`, of R functions, of files and imports. Other exceptions could quote cells; of them the reply
+tells the type and the place in the code.
 """
 
 import contextlib
-import inspect
 import io
 import traceback
 import warnings
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import rpy2.rinterface as ri
-from hdpstats.api import ArgumentError, HdpError
 
+from hdpstats.api import ArgumentError, HdpError
 from r_bridge import handles, interrupts
+from r_bridge.arguments import check
 from r_bridge.from_r import from_r
 from r_bridge.functions import FUNCTIONS, amount
 from r_bridge.guard import RError, condition_class
@@ -42,7 +41,7 @@ def answer(name: Any, arguments: Any) -> Any:
     except KeyboardInterrupt:
         interrupts.taken()
         reply = to_r({"status": "interrupt"})
-    except BaseException as error:  # noqa: BLE001  (SystemExit too: R must not be left without a reply)
+    except BaseException as error:
         reply = _report(error)
     return reply
 
@@ -53,7 +52,9 @@ def _run(name: Any, arguments: Any) -> Any:
     if function is None:
         raise HdpError(f"this version of hdpstats has no function {name[0]!r}: install the R package that came with it")
     given = from_r(arguments) or {}
-    _check_arguments(function, str(name[0]), given)
+    if not isinstance(given, dict):
+        raise ArgumentError("arguments must all have names", argument="arguments")
+    check(function, given, name=str(name[0]))
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
         value = function(**given)
@@ -61,22 +62,15 @@ def _run(name: Any, arguments: Any) -> Any:
     return to_r({"status": "value", "value": value, "warnings": messages, "printed": printed.getvalue()})
 
 
-def _check_arguments(function: Callable[..., Any], name: str, given: object) -> None:
-    if not isinstance(given, dict):
-        raise ArgumentError("arguments must all have names", argument="arguments")
-    try:
-        inspect.signature(function).bind(**given)
-    except TypeError as error:
-        raise ArgumentError(f"{name}: {error}; its arguments: {', '.join(inspect.signature(function).parameters)}") from None
-
-
 def _report(error: BaseException) -> Any:
     try:
         fields = {key: value for key, value in _fields(error).items() if value is not None}
         report = {"status": "error", "classes": _classes(error), "message": _message(error), "fields": fields}
         return to_r(report)
-    except BaseException as second:  # noqa: BLE001  (a reply, whatever happens)
-        return to_r({"status": "error", "classes": ["dp_internal_error"], "message": type(second).__name__, "fields": {}})
+    except BaseException as second:
+        return to_r(
+            {"status": "error", "classes": ["dp_internal_error"], "message": type(second).__name__, "fields": {}}
+        )
 
 
 def _classes(error: BaseException) -> list[str]:

@@ -31,22 +31,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import rpy2.rinterface as ri
-from hdpstats.api import ArgumentError
 
+from hdpstats.api import ArgumentError
 from r_bridge import handles, strings
 from r_bridge.attributes import Plain, attribute, classes, read
 from r_bridge.guard import guarded
-from r_bridge.missing import LOW, NA_BITS, NA_INTEGER, NA_INTEGER64, NAN_FROM_R
+from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, cells_of, from_r_doubles
 from r_bridge.session import helper, start
 from r_bridge.to_r import to_r
 
 _ATOMIC = (ri.BoolSexpVector, ri.IntSexpVector, ri.FloatSexpVector, ri.StrSexpVector)
 _CALLS = (ri.LangSexpVector, ri.SexpSymbol)
 _FRAMES = (["tbl_df", "tbl", "data.frame"], ["data.frame"])
-_AS_NUMBERS = frozenset(
-    "numeric integer double character logical AsIs difftime hms labelled haven_labelled haven_labelled_spss "
-    "vctrs_vctr noquote".split()
-)
+_AS_NUMBERS = {"numeric", "integer", "double", "character", "logical", "AsIs", "noquote", "difftime", "hms"}
+_AS_NUMBERS |= {"labelled", "haven_labelled", "haven_labelled_spss", "vctrs_vctr"}
+"""Classes of vectors that mean what their cells say."""
+
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 
 
@@ -157,8 +157,8 @@ def _frame(value: Any) -> pd.DataFrame:
             survival[name] = {"columns": list(parts), "attributes": parts.attrs["r_surv"]}
             new = {f"{name}.{part}": parts[part].to_numpy() for part in parts}
         else:
-            new = {name: None}
-            new[name], special = _column(column, name)
+            found, special = _column(column, name)
+            new = {name: found}
             kept |= {} if special is None else {name: special}
         twice = sorted(set(new) & set(cells))
         if twice:
@@ -166,8 +166,8 @@ def _frame(value: Any) -> pd.DataFrame:
         cells |= new
     frame = pd.DataFrame(cells, index=_index(value), copy=False)
     kinds = classes(value)
-    found = {"r_class": kinds if kinds in _FRAMES else ["data.frame"], "r_columns": kept, "r_surv": survival}
-    frame.attrs |= {key: each for key, each in found.items() if each and each != ["data.frame"]}
+    notes = {"r_class": kinds if kinds in _FRAMES else ["data.frame"], "r_columns": kept, "r_surv": survival}
+    frame.attrs |= {key: each for key, each in notes.items() if each and each != ["data.frame"]}
     return frame
 
 
@@ -176,14 +176,14 @@ def _index(value: Any) -> Any:
     if rows <= 0:
         return pd.RangeIndex(-rows)
     names = helper("function(x) attr(x, 'row.names')")(value)
-    return strings.from_r_strings(names) if isinstance(names, ri.StrSexpVector) else np.array(names.memoryview())
+    return strings.from_r_strings(names) if isinstance(names, ri.StrSexpVector) else cells_of(names)
 
 
 def _survival(value: Any) -> pd.DataFrame:
     """Return the columns of a ``Surv`` object."""
     columns = strings.from_r_strings(attribute(value, "dimnames")[1])
-    array = np.array(value.memoryview()).reshape(tuple(attribute(value, "dim")), order="F")
-    frame = pd.DataFrame(_marked(array), columns=columns)
+    array = cells_of(value).reshape(tuple(attribute(value, "dim")), order="F")
+    frame = pd.DataFrame(from_r_doubles(array), columns=columns)
     frame.attrs["r_surv"] = read(value, without=("dimnames",))
     return frame
 
@@ -203,7 +203,7 @@ def _column(column: Any, name: str) -> tuple[Any, Plain | None]:
     if "POSIXct" in kinds:
         return _instants(column), _kept(column, "POSIXct")
     if "integer64" in kinds:
-        cells = np.array(column.memoryview()).ravel(order="F").view(np.int64)
+        cells = cells_of(column).view(np.int64)
         return _nullable(cells, cells == NA_INTEGER64), _kept(column, "integer64")
     special = set(column.list_attrs()) - {"names", "dim", "dimnames"}
     return _plain_cells(column), _kept(column, "plain", without=("dimnames",)) if special else None
@@ -232,9 +232,9 @@ def _kept(column: Any, kind: str, *, without: tuple[str, ...] = ()) -> Plain:
 def _plain_cells(column: Any) -> Any:
     if isinstance(column, ri.StrSexpVector):
         return pd.Series(strings.from_r_strings(column), dtype=TEXT).array
-    cells = np.array(column.memoryview()).ravel(order="F")
+    cells = cells_of(column)
     if isinstance(column, ri.FloatSexpVector):
-        return _marked(cells)
+        return from_r_doubles(cells)
     missing = cells == NA_INTEGER
     if isinstance(column, ri.BoolSexpVector):
         truths = (cells != 0) & ~missing
@@ -246,29 +246,22 @@ def _nullable(cells: Any, missing: Any) -> Any:
     return pd.arrays.IntegerArray(np.where(missing, 0, cells), missing) if missing.any() else cells
 
 
-def _marked(cells: Any) -> Any:
-    """Return numbers whose NaN, but not NA, has the bits `NAN_FROM_R`."""
-    missing = np.isnan(cells)
-    if missing.any():
-        bits = cells.view(np.int64)
-        bits[missing & ((bits & LOW) != NA_BITS & LOW)] = NAN_FROM_R
-    return cells
-
-
 def _factor(column: Any) -> Any:
     levels = strings.from_r_strings(attribute(column, "levels")) if attribute(column, "levels") is not None else []
-    codes = np.array(column.memoryview()).astype(np.int64) - 1
+    codes = cells_of(column).astype(np.int64) - 1
     codes[(codes < 0) | (codes >= len(levels))] = -1
     if None in levels:  # a level for NA is a missing value in pandas
         place = levels.index(None)
         codes[codes == place] = -1
         codes[codes > place] -= 1
-        levels = [level for level in levels if level is not None]
-    return pd.Categorical.from_codes(codes, categories=levels, ordered="ordered" in classes(column))
+    known = [level for level in levels if level is not None]
+    return pd.Categorical.from_codes(
+        codes, categories=pd.Index(known, dtype=TEXT), ordered="ordered" in classes(column)
+    )
 
 
 def _numbers(column: Any) -> Any:
-    cells = np.array(column.memoryview())
+    cells = cells_of(column)
     if isinstance(column, ri.FloatSexpVector):
         return cells
     return np.where(cells == NA_INTEGER, np.nan, cells.astype(np.float64))

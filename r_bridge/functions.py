@@ -1,7 +1,7 @@
 """What R may call, by name: thin functions with keyword arguments over the public names of `hdpstats`.
 
-R has no whole numbers by default and no vector of one element that is not a vector: numbers that count are made whole here,
-and single values lists where a list is meant.
+R has no whole numbers by default and no vector of one element that is not a vector: numbers that count are made whole
+here, and single values lists where a list is meant.
 """
 
 import json
@@ -9,10 +9,11 @@ import platform
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import hdpstats.api as hdp
-import hdpstats.formula.api as hdpf
 import pandas as pd
 
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from r_bridge.arguments import accepted, check, checked_call
 from r_bridge.handles import Matrix
 
 _COUNTS = frozenset({"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds"})
@@ -26,8 +27,6 @@ _KINDS = {
     "offset": hdp.Offset,
 }
 _MODELS: dict[str, Callable[..., Any]] = {"logit": hdpf.logit, "hazard": hdpf.hazard}
-_FIT = ("epsilon", "delta", "mechanism", "se_share", "replicate", "allow_large_epsilon")
-_PLAN = ("epsilon", "n", "se_share")
 
 
 def amount(value: Any) -> "pd.Series[float]":
@@ -68,28 +67,22 @@ def _mechanism(given: dict[str, Any]) -> Any:
     if name not in hdp.mechanisms.BY_NAME:
         names = ", ".join(hdp.mechanisms.BY_NAME)
         raise hdp.MechanismError(f"mechanism must be a list with name = one of {names}, not {name!r}")
-    try:
-        return hdp.mechanisms.BY_NAME[name](**_options(options))
-    except TypeError as error:
-        raise hdp.ArgumentError(f"mechanism {name!r}: {error}", argument="mechanism") from None
+    return checked_call(hdp.mechanisms.BY_NAME[name], _options(options), name=f"mechanism {name!r}")
 
 
 def column(kind: str, **declared: Any) -> dict[str, Any]:
     """Check the declaration of a column and return it in full."""
+    return dict(_made(kind, declared).to_dict())
+
+
+def _made(kind: Any, declared: Mapping[str, Any]) -> Any:
     if kind not in _KINDS:
         raise hdp.SchemaError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
-    if "levels" in declared:
-        declared["levels"] = [_text(level) for level in many(declared["levels"])]
-    try:
-        made = _KINDS[kind](**declared)
-    except TypeError as error:
-        raise hdp.ArgumentError(f"{kind}: {error}", argument="kind") from None
-    return dict(made.to_dict())
-
-
-def _text(level: Any) -> str:
-    """Return a level's text: R's 3 is the level "3"."""
-    return str(whole(level))
+    options = dict(declared)
+    for name in {"levels", "other"} & options.keys():  # R's 3 is the level "3"
+        levels = [str(whole(level)) for level in many(options[name])]
+        options[name] = levels if name == "levels" else levels[0]
+    return checked_call(_KINDS[kind], options, name=f"a {kind} column")
 
 
 def _columns(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,10 +94,7 @@ def _columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _declared(name: str, entry: Any) -> Any:
     if not isinstance(entry, Mapping):
         raise hdp.SchemaError(f"column {name!r} must be declared, for example by dp_continuous(18, 100)", column=name)
-    options = {key: value for key, value in entry.items() if value is not None and key != "kind"}
-    if "levels" in options:
-        options["levels"] = [_text(level) for level in many(options["levels"])]
-    return _KINDS[str(entry.get("kind"))](**options)
+    return _made(entry.get("kind"), {key: value for key, value in entry.items() if value is not None and key != "kind"})
 
 
 def schema(columns: Mapping[str, Any]) -> hdp.Schema:
@@ -122,14 +112,14 @@ def schema_to_yaml(schema: hdp.Schema, path: str) -> None:
     schema.to_yaml(path)
 
 
-def ledger(path: str | None = None, **terms: Any) -> hdp.Ledger:
+def ledger(path: str | None = None, **terms: Any) -> Any:
     """Open or create a ledger; without a path one in memory."""
-    return hdp.Ledger(path, **_options(terms))
+    return checked_call(hdp.Ledger, {"path_or_url": path} | _options(terms), name="ledger")
 
 
-def ledger_open(path: str, **terms: Any) -> hdp.Ledger:
+def ledger_open(path: str, **terms: Any) -> Any:
     """Open a ledger that exists, on its own terms."""
-    return hdp.Ledger.open_existing(path, **_options(terms))
+    return checked_call(hdp.Ledger.open_existing, {"path_or_url": path} | _options(terms), name="ledger")
 
 
 def _account(ledger: hdp.Ledger | hdp.Study) -> hdp.Ledger:
@@ -168,49 +158,33 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
     _account(ledger).export(path)
 
 
-def study(**parts: Any) -> hdp.Study:
+def study(**parts: Any) -> Any:
     """Return a study."""
-    return hdp.Study(**_options(parts))
+    return checked_call(hdp.Study, _options(parts), name="study")
 
 
-def _model(name: str, formula: str, data: hdp.Study, options: dict[str, Any]) -> Any:
-    try:
-        return _MODELS[name](formula, data, **options)
-    except TypeError as error:
-        raise hdp.ArgumentError(f"{name}: {str(error).split(') ', 1)[-1]}") from None
+def _ask(name: str, method: str, given: Mapping[str, Any]) -> Any:
+    """Make the model ``name`` and call its ``method``: each takes the arguments that are its own."""
+    constructor, asked = _MODELS[name], _options(given)
+    own = {key: asked.pop(key) for key in accepted(constructor) if key in asked}
+    check(constructor, own, name=name)
+    model = constructor(**own)
+    check(getattr(model, method), asked, name=name, also=accepted(constructor))
+    return getattr(model, method)(**asked)
 
 
-def _fit(name: str) -> Callable[..., hdp.Result]:
-    def fit(formula: str, data: hdp.Study, epsilon: float, **options: Any) -> hdp.Result:
-        asked = _options({"epsilon": epsilon, **options})
-        chosen = {key: asked.pop(key) for key in _FIT if key in asked}
-        result: hdp.Result = _model(name, formula, data, asked).fit(**chosen)
-        return result
+def _asking(name: str, method: str) -> Callable[..., Any]:
+    def ask(**given: Any) -> Any:
+        return _ask(name, method, given)
 
-    return fit
-
-
-def _fit_public(name: str) -> Callable[..., hdp.Result]:
-    def fit_public(formula: str, data: hdp.Study, **options: Any) -> hdp.Result:
-        result: hdp.Result = _model(name, formula, data, _options(options)).fit_public()
-        return result
-
-    return fit_public
-
-
-def _plan(name: str) -> Callable[..., hdp.Plan]:
-    def plan(formula: str, data: hdp.Study, **options: Any) -> hdp.Plan:
-        asked = _options(options)
-        chosen = {key: asked.pop(key) for key in _PLAN if key in asked}
-        plan: hdp.Plan = _model(name, formula, data, asked).plan(**chosen)
-        return plan
-
-    return plan
+    return ask
 
 
 def confint(result: hdp.Result, level: float = 0.95) -> Matrix:
     """Return confidence limits, a row per coefficient."""
-    return Matrix(table=result.conf_int(alpha=1.0 - level))
+    outside = (1.0 - level) / 2.0
+    names = [f"{100.0 * share:.3g} %" for share in (outside, 1.0 - outside)]
+    return Matrix(table=result.conf_int(alpha=1.0 - level).set_axis(names, axis=1))
 
 
 def summary_text(result: hdp.Result, alpha: float = 0.05) -> str:
@@ -221,12 +195,11 @@ def summary_text(result: hdp.Result, alpha: float = 0.05) -> str:
 def _method(name: str) -> Callable[..., Any]:
     """Return a method of results as a function of ``result``; R's ``newdata`` is Python's ``frame``."""
 
-    def run(result: hdp.Result, newdata: pd.DataFrame | None = None, **options: Any) -> Any:
-        asked = _options(options) | ({} if newdata is None else {"frame": newdata})
-        try:
-            return getattr(result, name)(**asked)
-        except TypeError as error:
-            raise hdp.ArgumentError(f"{name}: {str(error).split(') ', 1)[-1]}") from None
+    def run(result: hdp.Result, **options: Any) -> Any:
+        if not isinstance(result, hdp.Result):
+            raise hdp.ArgumentError(f"result must be a dp_result, not {type(result).__name__}", argument="result")
+        asked = {"frame" if key == "newdata" else key: value for key, value in _options(options).items()}
+        return checked_call(getattr(result, name), asked, name=name)
 
     return run
 
@@ -241,8 +214,9 @@ def disclosure(result: hdp.Result) -> str:
     return json.dumps(result.disclosure())
 
 
-def _person_period(**arguments: Any) -> pd.DataFrame:
-    return hdp.person_period(**_options(arguments))
+def person_period(**arguments: Any) -> pd.DataFrame:
+    """Return the rows of people and intervals of public records."""
+    return pd.DataFrame(checked_call(hdp.person_period, _options(arguments), name="person_period"))
 
 
 def versions() -> dict[str, str]:
@@ -264,9 +238,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ledger_verify": ledger_verify,
     "ledger_export": ledger_export,
     "study": study,
-    **{name: _fit(name) for name in _MODELS},
-    **{f"{name}_public": _fit_public(name) for name in _MODELS},
-    **{f"{name}_plan": _plan(name) for name in _MODELS},
+    **{name: _asking(name, "fit") for name in _MODELS},
+    **{f"{name}_public": _asking(name, "fit_public") for name in _MODELS},
+    **{f"{name}_plan": _asking(name, "plan") for name in _MODELS},
     "result_from_json": hdp.Result.from_json,
     "result_to_json": result_to_json,
     "disclosure": disclosure,
@@ -291,7 +265,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "load_gbsg": hdp.datasets.load_gbsg,
     "load_flchain": hdp.datasets.load_flchain,
     "load_nwtco": hdp.datasets.load_nwtco,
-    "person_period": _person_period,
+    "person_period": person_period,
     "versions": versions,
 }
 """The functions by the names that R uses."""

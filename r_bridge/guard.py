@@ -6,7 +6,6 @@ from typing import Any
 
 import hdpstats.api as hdp
 from hdpstats.api import HdpError
-
 from r_bridge.interrupts import in_r
 from r_bridge.session import helper, start
 from r_bridge.strings import from_r_strings
@@ -15,7 +14,10 @@ _GUARD = """function(.function, ...) {
   warned <- character()
   caught <- function(e) {
     plain <- function(x) is.atomic(x) && length(x) == 1L && !is.null(x)
-    list(message = conditionMessage(e), classes = class(e), fields = Filter(plain, unclass(e)[setdiff(names(e), c("message", "call"))]))
+    list(
+      message = conditionMessage(e), classes = class(e), 
+      fields = Filter(plain, unclass(e)[setdiff(names(e), c("message", "call"))])
+    )
   }
   reply <- tryCatch(
     withCallingHandlers(list(value = .function(...)), warning = function(w) {
@@ -87,9 +89,6 @@ def condition_class(kind: type) -> str:
 
 
 ERRORS: dict[str, type[HdpError]] = {
-    condition_class(kind): kind
-    for kind in vars(hdp).values()
-    if isinstance(kind, type) and issubclass(kind, HdpError)
+    condition_class(kind): kind for kind in vars(hdp).values() if isinstance(kind, type) and issubclass(kind, HdpError)
 }
 """The errors of `hdpstats` by their R classes."""
-

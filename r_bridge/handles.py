@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-import hdpstats.api as hdp
 import numpy as np
 import pandas as pd
 
+import hdpstats.api as hdp
 from r_bridge.session import helper
 from r_bridge.strings import from_r_strings, to_r_strings
 

@@ -1,8 +1,9 @@
 """Ctrl-C stops what runs, be it R or Python, whichever of them started the other.
 
-R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: while R
-runs, a thread that hears of them through `signal.set_wakeup_fd` raises R's flag. Where R started Python, signals arrive in
-R (RStudio raises the flag without a signal): while Python runs, a thread watches the flag and interrupts Python.
+R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python:
+while R runs, a thread that hears of them through `signal.set_wakeup_fd` raises R's flag. Where R started Python, signals
+arrive in R (RStudio raises the flag without a signal): while Python runs, a thread watches the flag and interrupts
+Python.
 """
 
 import _thread
@@ -55,7 +56,7 @@ _listener: _Listener | None = None
 @contextmanager
 def in_r() -> Iterator[None]:
     """While this lasts, Ctrl-C reaches R. On leaving, R's flag is down."""
-    global _listener  # noqa: PLW0603  (one thread serves the process)
+    global _listener
     if session.hosted() or threading.current_thread() is not threading.main_thread():
         yield
         return

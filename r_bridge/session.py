@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 import rpy2.rinterface as ri
-from hdpstats.api import HdpError
 from rpy2.rinterface_lib import embedded
+
+from hdpstats.api import HdpError
 
 OPTIONS = ("rpy2", "--quiet", "--no-save", "--no-restore", "--no-init-file", "--no-site-file")
 """How R is started: it neither reads nor writes a workspace, a history or a profile."""
@@ -25,7 +26,7 @@ def start() -> None:
     HdpError
         If R was started on another thread: R is not made for threads.
     """
-    global _thread  # noqa: PLW0603  (there is one R in a process)
+    global _thread
     if _thread is None:
         if threading.current_thread() is not threading.main_thread():
             raise HdpError("R must be started on the main thread: it is not made for others")
@@ -40,7 +41,7 @@ def start() -> None:
 
 def adopt() -> None:
     """Use the R that started this Python. rpy2 would replace its handler of Ctrl-C, so that is put back."""
-    global _thread, _hosted  # noqa: PLW0603  (there is one R in a process)
+    global _thread, _hosted
     if _thread is None:
         handler = _signal_handler()
         ri.initr()

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import rpy2.rinterface as ri
-from hdpstats.api import ArgumentError
 
+from hdpstats.api import ArgumentError
 from r_bridge import handles
 from r_bridge.attributes import Plain, with_attributes, write
-from r_bridge.missing import LOW, NA_BITS, NA_INTEGER, NA_INTEGER64, NAN_BITS, NAN_FROM_R
+from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, doubles, integers, to_r_doubles
 from r_bridge.session import helper, start
 from r_bridge.strings import to_r_strings
 
@@ -36,7 +36,7 @@ def to_r(value: object) -> Any:
     if isinstance(value, pd.DataFrame):
         return frame(value)
     if isinstance(value, pd.Series | pd.Index):
-        return _series(value.to_series(index=range(len(value))) if isinstance(value, pd.Index) else value)
+        return _series(pd.Series(value) if isinstance(value, pd.Index) else value)
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, Mapping) and not handles.has_form(value):
@@ -126,8 +126,8 @@ def frame(table: pd.DataFrame) -> Any:
             columns[name] = _column(table[name], name, kept.get(name))
         elif owner not in columns:
             entry = surv[owner]
-            parts = table[[f"{owner}.{part}" for part in entry["columns"]]].set_axis(entry["columns"], axis=1)
-            columns[owner] = _survival(parts, entry["attributes"])
+            own = table[[f"{owner}.{part}" for part in entry["columns"]]].set_axis(entry["columns"], axis=1)
+            columns[owner] = _survival(own, entry["attributes"])
     kinds = ri.StrSexpVector(table.attrs.get("r_class", ["data.frame"]))
     build = "function(x, rows, class) { attr(x, 'row.names') <- rows; class(x) <- class; x }"
     return helper(build)(named_list(columns), _row_names(table.index), kinds)
@@ -135,7 +135,7 @@ def frame(table: pd.DataFrame) -> Any:
 
 def _row_names(index: "pd.Index[Any]") -> Any:
     if isinstance(index, pd.RangeIndex) or not index.is_unique or index.hasnans:
-        return ri.IntSexpVector([NA_INTEGER, -len(index)])
+        return integers([NA_INTEGER, -len(index)])
     if pd.api.types.is_integer_dtype(index.dtype):
         return _plain(pd.Series(index.to_numpy()), "the index")
     return to_r_strings(map(str, index))
@@ -157,7 +157,7 @@ def _column(series: "pd.Series[Any]", name: str, kept: Plain | None) -> Any:
         vector = _integer64(series)
     elif kind in ("Date", "POSIXct") and times:
         counts = _seconds(series) / (86_400.0 if kind == "Date" else 1.0)
-        vector = _integers(pd.Series(counts)) if kept["storage"] == "integer" else _doubles(counts)
+        vector = _integers(pd.Series(counts)) if kept["storage"] == "integer" else to_r_doubles(counts)
     elif kind == "factor" and isinstance(series.dtype, pd.CategoricalDtype):
         vector = _factor(series)
     elif kind == "plain" and not times:
@@ -178,14 +178,16 @@ def _plain(series: "pd.Series[Any]", name: str) -> Any:
     elif types.is_integer_dtype(kind):
         vector = _whole(series, name)
     elif types.is_float_dtype(kind):
-        vector = _doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        vector = to_r_doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
     elif types.is_datetime64_any_dtype(kind):
         stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([_zone(series) or "UTC"])}
-        vector = with_attributes(_doubles(_seconds(series)), stamp)
+        vector = with_attributes(to_r_doubles(_seconds(series)), stamp)
     elif types.is_timedelta64_dtype(kind):
         span = {"class": ri.StrSexpVector(["difftime"]), "units": ri.StrSexpVector(["secs"])}
-        vector = with_attributes(_doubles(series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)), span)
-    elif types.is_string_dtype(kind) and kind != object:
+        vector = with_attributes(
+            to_r_doubles(series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)), span
+        )
+    elif types.is_string_dtype(kind) and not types.is_object_dtype(kind):
         vector = to_r_strings(_texts(series), name=name)
     else:
         vector = _objects(series, name)
@@ -203,7 +205,7 @@ def _objects(series: "pd.Series[Any]", name: str) -> Any:
         return _plain(pd.to_numeric(series.where(series.notna(), np.nan)), name)
     if kind == "date":
         days = _seconds(pd.to_datetime(series)) / 86_400.0
-        return with_attributes(_doubles(days), {"class": ri.StrSexpVector(["Date"])})
+        return with_attributes(to_r_doubles(days), {"class": ri.StrSexpVector(["Date"])})
     if kind in ("datetime", "datetime64"):
         return _plain(pd.to_datetime(series), name)
     if kind in ("timedelta", "timedelta64"):
@@ -228,8 +230,7 @@ def _factor(series: "pd.Series[Any]") -> Any:
     codes = series.cat.codes.to_numpy().astype(np.int32) + 1
     codes[codes == 0] = NA_INTEGER
     kind = ["ordered", "factor"] if series.cat.ordered else ["factor"]
-    vector = ri.IntSexpVector.from_memoryview(memoryview(codes.astype(np.int32)))
-    return with_attributes(vector, {"levels": levels, "class": ri.StrSexpVector(kind)})
+    return with_attributes(integers(codes), {"levels": levels, "class": ri.StrSexpVector(kind)})
 
 
 def _integers(series: "pd.Series[Any]") -> Any:
@@ -237,15 +238,15 @@ def _integers(series: "pd.Series[Any]") -> Any:
     missing = series.isna().to_numpy()
     cells = series.fillna(0).to_numpy() if missing.any() else series.to_numpy()
     cells = np.where(missing, NA_INTEGER, cells.astype(np.int64)) if missing.any() else cells
-    return ri.IntSexpVector.from_memoryview(memoryview(np.ascontiguousarray(cells, dtype=np.int32)))
+    return integers(cells)
 
 
 def _whole(series: "pd.Series[Any]", name: str) -> Any:
     """Return an integer vector, or one of bit64's class where R's integers do not reach."""
     lowest, highest = (series.min(), series.max()) if series.notna().any() else (0, 0)
-    if -(2**31) < lowest and highest < 2**31:
+    if lowest > -(2**31) and highest < 2**31:
         return _integers(series)
-    if not (-(2**63) < lowest and highest < 2**63):
+    if not (lowest > -(2**63) and highest < 2**63):
         raise ArgumentError(f"column {name!r} has whole numbers beyond 64 bits, which R has no vector for", column=name)
     return with_attributes(_integer64(series), {"class": ri.StrSexpVector(["integer64"])})
 
@@ -253,20 +254,7 @@ def _whole(series: "pd.Series[Any]", name: str) -> Any:
 def _integer64(series: "pd.Series[Any]") -> Any:
     missing = series.isna().to_numpy()
     cells = np.where(missing, NA_INTEGER64, series.fillna(0).to_numpy(dtype=np.int64))
-    return ri.FloatSexpVector.from_memoryview(memoryview(cells.view(np.float64)))
-
-
-def _doubles(cells: Any) -> Any:
-    """Return a double vector: NaN becomes NA but where R said NaN."""
-    cells = np.ascontiguousarray(cells, dtype=np.float64)
-    missing = np.isnan(cells)
-    if missing.any():
-        bits = cells.view(np.int64).copy()
-        said = missing & ((bits & LOW) == NAN_FROM_R & LOW)
-        bits[missing] = NA_BITS
-        bits[said] = NAN_BITS
-        cells = bits.view(np.float64)
-    return ri.FloatSexpVector.from_memoryview(memoryview(cells))
+    return doubles(cells.view(np.float64))
 
 
 def _zone(series: "pd.Series[Any]") -> str | None:
