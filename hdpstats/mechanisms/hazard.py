@@ -254,7 +254,7 @@ class HazardContrast(Contrast):
         by_rank = self.rank * math.log1p(float(self.trace / ridge) / self.rank)
         bound = min(float(self.trace / ridge), by_rank) * (1.0 + 2.0**-30)
         if self.model.cap.is_flat and self.model.causes == 1 and not self.time_varying:
-            half, cap = float(self.half), math.exp(self.model.cap.margin) * self._flat_level()
+            half, cap = float(self.half), self._largest_flat_cap()
             tight = flat_determinant(
                 np.array(self.model.baseline),
                 radius=math.sqrt(self.model.geometry.leverage),
@@ -265,9 +265,10 @@ class HazardContrast(Contrast):
             bound = min(bound, tight)
         return Fraction(bound)
 
-    def _flat_level(self) -> float:
-        level = np.array([self.model.cap.baseline[0][0]])
-        return float(np.exp(self.loss.caps(level, 0.0))[0])
+    def _largest_flat_cap(self) -> float:
+        """Return the cap of every interval where it is flat, with the largest offset that the site declares."""
+        level = np.array([self.model.cap.baseline[0][0] + self.largest_offset])
+        return float(np.exp(self.loss.caps(level, self.model.cap.margin))[0])
 
     def largest_loss(self, centre: FloatArray) -> float:
         """Return a size of one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap."""

@@ -129,7 +129,7 @@ class HazardCap:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the cap is the same for everybody and in every interval."""
+        """Whether the cap is the same in every interval and for everybody with the same offset."""
         levels = {value for row in self.baseline for value in row}
         return len(levels) == 1 and not any(value for row in self.slopes for value in row)
 
