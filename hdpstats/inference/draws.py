@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import PCG64, Generator
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.privacy.sensitivity import CylinderNorm
 
 __all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
@@ -40,11 +40,14 @@ def dirichlet(rng: Generator, rows: int, count: int) -> FloatArray:
     return np.asarray(gaps / gaps.sum(axis=1, keepdims=True))
 
 
-def perturbation(rng: Generator, law: NoiseLaw, *, count: int) -> FloatArray:
-    """Return draws (count, D) from the law of the objective's noise, density proportional to ``exp(-rate K(b))``.
+def perturbation(rng: Generator, law: NoiseLaw | NormalLaw, *, count: int) -> FloatArray:
+    """Return draws (count, D) from the law of a mechanism's noise.
 
-    ``r`` times a uniform point of the unit ball of ``K``, with ``r`` from Gamma(D + 1, 1 / rate).
+    Of density proportional to ``exp(-rate K(b))``: ``r`` times a uniform point of the unit ball of ``K``, with ``r``
+    from Gamma(D + 1, 1 / rate).
     """
+    if isinstance(law, NormalLaw):
+        return np.asarray(law.sd * rng.standard_normal((count, law.dimension)))
     D, axis = law.dimension, isinstance(law.norm, CylinderNorm)
     d = D - int(axis)
     length = rng.gamma(D + 1.0, 1.0 / law.rate, count)

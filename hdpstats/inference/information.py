@@ -10,7 +10,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.mechanisms.curvature import unstack
 from hdpstats.protocols.moments import Moments, PublicSide
-from hdpstats.queries import ObjectiveRelease
+from hdpstats.queries import PointRelease
 
 CLEAR = 3.0
 """Smallest trusted eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction."""
@@ -80,7 +80,7 @@ def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
     return float(np.linalg.eigvalsh(H)[0]) > CLEAR * noise_sd
 
 
-def bought(release: ObjectiveRelease, *, meat: float) -> BoughtInformation | None:
+def bought(release: PointRelease, *, meat: float) -> BoughtInformation | None:
     """Return the information of a released Hessian, or None where there is none or noise drowns it."""
     if release.hessian is None:
         return None

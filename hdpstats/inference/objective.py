@@ -1,14 +1,14 @@
-"""From a release of objective perturbation to estimates, as far as the curvature of the private likelihood is known."""
+"""From released coefficients to estimates, as far as the curvature of the private likelihood is known."""
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.information import PublicInformation, bought
+from hdpstats.inference.noise import ScoreNoise
 from hdpstats.inference.sandwich import Estimates, combine
-from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.protocols.moments import PublicSide
-from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries import PointQuery, PointRelease
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
 DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED
@@ -23,11 +23,11 @@ ALL_DROWNED = (
 
 
 def estimates(
-    query: ObjectiveQuery,
-    release: ObjectiveRelease,
+    query: PointQuery,
+    release: PointRelease,
     public: PublicSide | None,
     *,
-    law: NoiseLaw,
+    noise: ScoreNoise,
     T: FloatArray,
     terms: tuple[str, ...],
     records: int,
@@ -44,8 +44,8 @@ def estimates(
         What was asked and answered.
     public
         The public side, or None.
-    law
-        Of the objective's noise.
+    noise
+        The noise of the release.
     T
         From whitened coefficients to those that ``terms`` name (p, D).
     terms
@@ -58,15 +58,15 @@ def estimates(
     fit = None if public is None else public.fit
     information = bought(release, meat=meat)
     if information is not None:
-        return combine(query, release, information, law=law, fit=fit, T=T, terms=terms)
+        return combine(query, release, information, noise=noise, fit=fit, T=T, terms=terms)
     if public is None:
         return Estimates(public_only=None, private_only=_as_released(release, T=T, terms=terms), pooled=None)
     model_based = PublicInformation(public=public, records=max(records, 1))
     note = ASSUMED if release.hessian is None else DROWNED
-    return combine(query, release, model_based, law=law, fit=fit, T=T, terms=terms, note=note)
+    return combine(query, release, model_based, noise=noise, fit=fit, T=T, terms=terms, note=note)
 
 
-def _as_released(release: ObjectiveRelease, *, T: FloatArray, terms: tuple[str, ...]) -> Estimate:
+def _as_released(release: PointRelease, *, T: FloatArray, terms: tuple[str, ...]) -> Estimate:
     unknown = np.full((len(terms), len(terms)), np.nan)
     return Estimate(
         label="released",

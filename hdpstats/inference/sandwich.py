@@ -29,10 +29,10 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.information import Information
-from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.inference.noise import ScoreNoise
 from hdpstats.protocols.moments import Moments, PublicFit
 from hdpstats.protocols.pooling import between_covariance
-from hdpstats.queries import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries import PointQuery, PointRelease
 
 DRAWS = 4000
 CHUNK = 500
@@ -75,11 +75,11 @@ class _Errors:
 
 
 def combine(
-    query: ObjectiveQuery,
-    release: ObjectiveRelease,
+    query: PointQuery,
+    release: PointRelease,
     information: Information,
     *,
-    law: NoiseLaw,
+    noise: ScoreNoise,
     fit: PublicFit | None,
     T: FloatArray,
     terms: tuple[str, ...],
@@ -87,10 +87,10 @@ def combine(
 ) -> Estimates:
     """Return the private-only estimate and, where there is a public fit, the public-only and the pooled one.
 
-    ``law`` is that of the objective's noise; ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name.
+    ``noise`` is that of the release; ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name.
     """
-    centre = _centre(query, release, information, fit, law)
-    error, error_pooled = _errors(query, release, information, fit, law, centre)
+    centre = _centre(query, release, information, fit, noise)
+    error, error_pooled = _errors(query, release, information, fit, noise, centre)
     private = _estimate("private only", terms, centre.unshrunk, T, error, note)
     if fit is None:
         return Estimates(public_only=None, private_only=private, pooled=None)
@@ -119,11 +119,11 @@ def unshrink(theta: FloatArray, *, centre: FloatArray, ridge: float, H: FloatArr
 
 
 def _centre(
-    query: ObjectiveQuery, release: ObjectiveRelease, information: Information, fit: PublicFit | None, law: NoiseLaw
+    query: PointQuery, release: PointRelease, information: Information, fit: PublicFit | None, noise: ScoreNoise
 ) -> _Centre:
     """Unshrink and pool, three times, each time with the moments at the last pooled point."""
     theta, ridge = np.array(release.theta), float(query.ridge)
-    pull, noise = np.array(query.centre), law.variance
+    pull = np.array(query.centre)
     identity = np.eye(len(theta))
     at = information.at(theta)
     u = pooled = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
@@ -134,7 +134,7 @@ def _centre(
         at = information.at(theta if step == 0 else pooled)
         u = unshrink(theta, centre=pull, ridge=ridge, H=at.H)
         inverse = np.linalg.inv(at.H)
-        covariance = inverse @ (at.J + np.diag(noise)) @ inverse + fit.covariance
+        covariance = inverse @ (at.J + noise.covariance(at.H)) @ inverse + fit.covariance
         between = between_covariance(u - fit.theta, covariance, parts=fit.parts)
         weight = (fit.covariance + between) @ np.linalg.inv(covariance + between)
         pooled = fit.theta + weight @ (u - fit.theta)
@@ -142,11 +142,11 @@ def _centre(
 
 
 def _errors(
-    query: ObjectiveQuery,
-    release: ObjectiveRelease,
+    query: PointQuery,
+    release: PointRelease,
     information: Information,
     fit: PublicFit | None,
-    law: NoiseLaw,
+    noise: ScoreNoise,
     centre: _Centre,
 ) -> tuple[_Errors, _Errors]:
     """Return draws of the errors of the private-only and of the pooled estimate, in whitened coordinates."""
@@ -157,11 +157,11 @@ def _errors(
     for _ in progress(range(DRAWS // CHUNK), label="standard errors"):
         at = information.draw(rng, theta=centre.pooled, count=CHUNK)
         score = draws.normals(rng, at.J)
-        noise = draws.perturbation(rng, law, count=CHUNK)
+        drawn = noise.draw(rng, at.H)
         pulled = _pulls(rng, fit, centre, np.array(query.centre), count=CHUNK)
         solve = np.linalg.inv(at.H + ridge * identity)
         sampled = -np.einsum("bij,bj->bi", solve, score + ridge * pulled)
-        noised = -np.einsum("bij,bj->bi", solve, noise)
+        noised = -np.einsum("bij,bj->bi", solve, drawn)
         apart = np.zeros_like(pulled) if fit is None else draws.normal(rng, fit.covariance + centre.between, CHUNK)
         parts.append((sampled @ back.T + pulled @ (back - identity).T, noised @ back.T, apart))
     sampled, noised, apart = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))

@@ -1,4 +1,4 @@
-"""Lattice noise in the norm of a contrast: grids, laws, variances."""
+"""Lattice noise in the norm of a contrast, and normal noise: grids, laws, variances."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,3 +58,17 @@ class NoiseLaw:
         if isinstance(self.norm, CylinderNorm):
             return cylinder_variance(self.dimension, self.rate, radius)
         return np.full(self.dimension, ball_variance(self.dimension, self.rate / radius))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NormalLaw:
+    """Independent centred normal coordinates (D,) with one standard deviation."""
+
+    dimension: int
+    sd: float
+
+    @property
+    def variance(self) -> FloatArray:
+        """The variance of each coordinate (D,)."""
+        return np.full(self.dimension, self.sd**2)

@@ -7,13 +7,15 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, integer, real
 
-__all__ = ["NoisyNewton", "ObjectivePerturbation"]
+__all__ = ["NoisyNewton", "ObjectivePerturbation", "OutputPerturbation"]
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectivePerturbation:
-    """Objective perturbation, pure epsilon (Nguyen and Hui 2017, algorithm 2, corrected; public-whitened form).
+    """Objective perturbation (Nguyen and Hui 2017, algorithm 2, corrected; public-whitened form).
+
+    Pure, unless a delta is offered with which normal noise is smaller.
 
     Parameters
     ----------
@@ -25,6 +27,37 @@ class ObjectivePerturbation:
     --------
     >>> ObjectivePerturbation(se_share=0.15).share
     Fraction(3, 20)
+    """
+
+    se_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the share."""
+        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
+
+    @property
+    def share(self) -> Fraction:
+        """The share as the exact fraction that was meant."""
+        return Fraction(str(self.se_share))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputPerturbation:
+    """Noise on the certified minimiser (Nguyen and Hui 2017, algorithm 1, corrected; public-whitened form).
+
+    Pure, unless a delta is offered with which normal noise is smaller. More noise than objective perturbation adds
+    wherever that has a proof; this proof asks nothing of the losses but a bounded gradient.
+
+    Parameters
+    ----------
+    se_share
+        Share of epsilon, from 0 to 0.9, that buys a noisy Hessian, as for `ObjectivePerturbation`.
+
+    Examples
+    --------
+    >>> OutputPerturbation().share
+    Fraction(0, 1)
     """
 
     se_share: float = 0.0
@@ -75,10 +108,14 @@ class NoisyNewton:
         choice(self.censoring, name="censoring", options=("as public", "administrative"))
 
 
-Mechanism = ObjectivePerturbation | NoisyNewton
+Mechanism = ObjectivePerturbation | OutputPerturbation | NoisyNewton
 """Any of the mechanisms."""
 
-BY_NAME: dict[str, type[Mechanism]] = {"objective": ObjectivePerturbation, "gradient": NoisyNewton}
+BY_NAME: dict[str, type[Mechanism]] = {
+    "objective": ObjectivePerturbation,
+    "output": OutputPerturbation,
+    "gradient": NoisyNewton,
+}
 """The mechanisms by the names that `fit` takes."""
 
 

@@ -2,15 +2,14 @@
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
-from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
 from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
+from hdpstats.models.points import ask_point, method_of, noise_of
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
-from hdpstats.protocols.public import FEWEST_ROWS
-from hdpstats.queries import CountRelease, ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries import CountRelease, PointQuery, PointRelease
 from hdpstats.results import Result
 
 
@@ -23,39 +22,36 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
     if isinstance(mechanism, NoisyNewton):
         return fit_gradient(spec, site, mechanism, request)
 
-    def ask(left: FitRequest, records: int) -> ObjectiveQuery:
-        return spec.ask(epsilon=left.epsilon, records=records, share=mechanism.share, replicate=left.replicate)
+    def ask(left: FitRequest, records: int) -> PointQuery:
+        return ask_point(spec, mechanism, left, records=records)
 
     reckoning = reckon(spec, site, request, ask=ask)
     query = ask(reckoning.request, reckoning.records)
     release = site.answer(query)
-    if not isinstance(release, ObjectiveRelease):
+    if not isinstance(release, PointRelease):
         raise MechanismError("the site answered with a release of another kind")
     return read(spec, query, release, count=reckoning.count)
 
 
-def read(
-    spec: Specification, query: ObjectiveQuery, release: ObjectiveRelease, *, count: CountRelease | None = None
-) -> Result:
+def read(spec: Specification, query: PointQuery, release: PointRelease, *, count: CountRelease | None = None) -> Result:
     """Return the result of a release: post-processing of released and public numbers.
 
     ``count`` is the noisy number of people, where it was bought.
     """
     records = release.records if count is None else count.count
     public = spec.side(query.model)
-    contrast = spec.contrast(query.model)
     found = estimates(
         query,
         release,
         public,
-        law=NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=release.noise_rate),
+        noise=noise_of(query, release, spec.contrast(query.model)),
         T=spec.to_terms(query.model),
         terms=spec.terms,
         records=records,
         meat=spec.meat,
     )
     facts = spec.facts(
-        _method(spec),
+        method_of(query, whitened=spec.public is not None, few=spec.study.public is not None),
         records=records,
         public=None if public is None else public.people,
         model=query.model,
@@ -95,10 +91,3 @@ def fit_likelihood(spec: Specification) -> Result:
         guarantee=None,
         public_check=spec.check(facts, estimate.values),
     )
-
-
-def _method(spec: Specification) -> str:
-    if spec.public is not None:
-        return "objective perturbation, whitened by public rows"
-    few = "" if spec.study.public is None else f" (fewer than {FEWEST_ROWS} complete public rows)"
-    return f"objective perturbation, scaled by the schema{few}"

@@ -13,6 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.design.geometry import from_box, whiten
 from hdpstats.inference import draws, sandwich
 from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.inference.noise import InObjective
 from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import curvature, objective
@@ -56,7 +57,7 @@ def read(query, release, public=None, **options):
         query,
         release,
         public,
-        law=noise_law(query.model.geometry, rate=release.noise_rate),
+        noise=InObjective(law=noise_law(query.model.geometry, rate=release.noise_rate)),
         T=query.model.geometry.to_raw(),
         terms=TERMS,
         records=release.records,

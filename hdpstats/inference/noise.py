@@ -1,0 +1,62 @@
+r"""What the noise of a release is worth: a perturbation of the private score, wherever it entered.
+
+The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` for some ``b``. Noise in the objective is ``b``
+itself; noise ``v`` on the minimiser is, linearised, :math:`b = -(H + \Lambda) v`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+
+
+class ScoreNoise(ABC):
+    """The law of ``b`` (D,), given the Hessian ``H`` of the private losses."""
+
+    @abstractmethod
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return the covariance of ``b`` (D, D)."""
+
+    @abstractmethod
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return one draw of ``b`` for each of a stack of Hessians (B, D, D), shape (B, D)."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InObjective(ScoreNoise):
+    """Noise of a law that entered the objective."""
+
+    law: NoiseLaw | NormalLaw
+
+    def covariance(self, H: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the law's covariance."""
+        return np.diag(self.law.variance)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return draws of the law."""
+        return draws.perturbation(rng, self.law, count=len(H))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnMinimiser(ScoreNoise):
+    """Noise of a law that was added to the minimiser under a ridge."""
+
+    law: NoiseLaw | NormalLaw
+    ridge: float
+
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return ``(H + Lambda) V (H + Lambda)``."""
+        bent = H + self.ridge * np.eye(len(H))
+        return np.asarray(bent @ np.diag(self.law.variance) @ bent)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return ``-(H + Lambda) v``."""
+        noise = draws.perturbation(rng, self.law, count=len(H))
+        return np.asarray(-np.einsum("bij,bj->bi", H, noise) - self.ridge * noise)

@@ -1,0 +1,55 @@
+"""Fits that buy coefficients with one query: what is asked, what the noise is worth, what the method is called."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise
+from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.contrast import Contrast
+from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.mechanisms.options import ObjectivePerturbation, OutputPerturbation
+from hdpstats.models.request import FitRequest
+from hdpstats.models.specification import Specification
+from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.protocols.output import choose_output, with_normal_noise
+from hdpstats.protocols.public import FEWEST_ROWS
+from hdpstats.queries import ObjectiveQuery, OutputQuery, PointQuery, PointRelease
+
+NAMES: dict[type[PointQuery], str] = {ObjectiveQuery: "objective perturbation", OutputQuery: "output perturbation"}
+
+
+def ask_point(
+    spec: Specification, mechanism: ObjectivePerturbation | OutputPerturbation, request: FitRequest, *, records: int
+) -> PointQuery:
+    """Return the query of a fit, with normal noise where the request's delta makes that the smaller one."""
+    query = spec.ask(epsilon=request.epsilon, records=records, share=mechanism.share, replicate=request.replicate)
+    contrast, relation = spec.contrast(query.model), spec.study.relation
+    if isinstance(mechanism, OutputPerturbation):
+        side = spec.side(query.model)
+        return choose_output(query, contrast, side, records=records, delta=request.delta, relation=relation)
+    if request.delta == Fraction(0):
+        return query
+    rate = objective.calibrate(query, contrast, records=records, relation=relation).noise_rate
+    pure = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(rate)).variance
+    return with_normal_noise(query, contrast, variance=float(np.mean(pure)), delta=request.delta, relation=relation)
+
+
+def noise_of(query: PointQuery, release: PointRelease, contrast: Contrast) -> ScoreNoise:
+    """Return what the noise of a release is worth in the score."""
+    output = isinstance(query, OutputQuery)
+    law: NoiseLaw | NormalLaw
+    if release.noise_sd > 0.0:
+        law = NormalLaw(dimension=contrast.dimension, sd=release.noise_sd)
+    else:
+        norm = BallNorm() if output else contrast.norm
+        law = NoiseLaw(norm=norm, dimension=contrast.dimension, rate=release.noise_rate)
+    return OnMinimiser(law=law, ridge=float(query.ridge)) if output else InObjective(law=law)
+
+
+def method_of(query: PointQuery, *, whitened: bool, few: bool) -> str:
+    """Return the method in words; ``few`` says that there are public rows, though too few where not ``whitened``."""
+    name = NAMES[type(query)] + (" with normal noise" if query.delta > 0 else "")
+    if whitened:
+        return f"{name}, whitened by public rows"
+    return f"{name}, scaled by the schema" + (f" (fewer than {FEWEST_ROWS} complete public rows)" if few else "")
