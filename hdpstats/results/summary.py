@@ -62,19 +62,25 @@ def privacy_rows(
     """Return the privacy block as names and values."""
     if guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
+    rows = promise_rows(guarantee, [each for each in (count, release) if each is not None])
+    share = _noise_share(estimate)
+    return [*rows, ("Noise share:", share)] if share else rows
+
+
+def promise_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[str, str]]:
+    """Return what releases promise together, what ran, and where the ledger keeps them, as names and values."""
     rows = [
         ("Guarantee:", str(guarantee)),
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),
     ]
-    releases = [each for given in (count, release) if given is not None for each in answers_in(given)]
+    releases = [each for whole in given for each in answers_in(whole)]
     events = [f"{event.price}: {event.ran.value}" for each in releases for event in each.events]
     rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
     for k, entry in enumerate(each.entry for each in releases if each.entry is not None):
         where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
         rows.append(("Ledger entry:" if k == 0 else "", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
-    share = _noise_share(estimate)
-    return [*rows, ("Noise share:", share)] if share else rows
+    return rows
 
 
 def check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:

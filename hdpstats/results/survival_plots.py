@@ -62,11 +62,21 @@ def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str
             argument="self",
         )
     shown = choice(check.causes[0] if cause is None else cause, name="cause", options=check.causes)
-    table = check.calibration[check.calibration["cause"] == shown].dropna(subset="observed")
+    table = check.calibration[check.calibration["cause"] == shown]
+    of = f" of {shown}" if len(check.causes) > 1 else ""
+    return draw_calibration(table, facts=facts, of=of, source="public rows", ax=ax)
+
+
+def draw_calibration(
+    calibration: pd.DataFrame, *, facts: ModelFacts, of: str, source: str, ax: "Axes | None"
+) -> "Axes":
+    """Draw observed against predicted incidence with limits, one line per time where there are times."""
+    table = calibration.dropna(subset="observed")
     axes = axes_of(ax, width=4.8, height=4.8)
     unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
-    for colour, marker, time in zip(COLOURS, _MARKERS, np.unique(table["time"].to_numpy(dtype=float)), strict=False):
-        part = table[table["time"] == time]
+    times = table["time"].to_numpy(dtype=float) if "time" in table else np.zeros(len(table))
+    for colour, marker, time in zip(COLOURS, _MARKERS, np.unique(times), strict=False):
+        part = table[times == time]
         predicted, observed, low, high = (part[name].to_numpy() for name in _DRAWN)
         reach = np.nan_to_num([observed - low, high - observed])
         axes.errorbar(
@@ -75,13 +85,13 @@ def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str
         )  # fmt: skip
     end = 1.05 * float(np.nanmax(table[list(_DRAWN)].to_numpy(), initial=0.05))
     axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=0.8, zorder=0)
-    of = f" of {shown}" if len(check.causes) > 1 else ""
     axes.set(
         xlim=(0.0, end), ylim=(0.0, end), aspect="equal",
-        xlabel=f"predicted incidence{of}", ylabel=f"observed incidence{of} (public rows, 95% interval)",
+        xlabel=f"predicted incidence{of}", ylabel=f"observed incidence{of} ({source}, 95% interval)",
     )  # fmt: skip
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="upper left", title="up to")
+    if "time" in table:
+        axes.legend(frameon=False, loc="upper left", title="up to")
     return axes
 
 
