@@ -209,6 +209,40 @@ def result_to_json(result: hdp.Result, path: str | None = None) -> str:
     return result.to_json(path)
 
 
+def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
+    """Return the public, private and pooled estimates below each other, or the only one there is.
+
+    Columns label, term, baseline (whether the term is of a hazard's baseline), estimate, std_error, conf_low and
+    conf_high.
+    """
+    parts = [each for each in (result.public_only, result.private_only, result.pooled) if each is not None]
+    hazard = result.facts.hazard
+    own = 1 if hazard is None else len(result.params) // len(hazard.causes)
+    width = 0 if hazard is None else len(hazard.baseline_names)
+    tables = []
+    for part in parts or [result.estimate]:
+        limits = part.conf_int(1.0 - conf_level)
+        table = {
+            "label": part.label,
+            "term": list(part.terms),
+            "baseline": [place % own < width for place in range(len(part.terms))],
+            "estimate": part.params.to_numpy(),
+            "std_error": part.bse.to_numpy(),
+            "conf_low": limits[0].to_numpy(),
+            "conf_high": limits[1].to_numpy(),
+        }
+        tables.append(pd.DataFrame(table))
+    return pd.concat(tables, ignore_index=True)
+
+
+def refused(result: hdp.Result, name: str) -> None:
+    """Raise what Python raises for what a result does not have, as an error of `hdpstats`."""
+    try:
+        getattr(result, name)
+    except AttributeError as error:
+        raise hdp.ArgumentError(str(error), argument=name) from None
+
+
 def disclosure(result: hdp.Result) -> str:
     """Return the privacy record for an output checker, as JSON text."""
     return json.dumps(result.disclosure())
@@ -244,6 +278,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "result_from_json": hdp.Result.from_json,
     "result_to_json": result_to_json,
     "disclosure": disclosure,
+    "estimates": estimates,
+    "refused": refused,
     "summary_text": summary_text,
     "confint": confint,
     **{

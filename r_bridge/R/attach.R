@@ -36,7 +36,7 @@ function(source, dispatch) {
     lockEnvironment(ns, TRUE)
   }
   ns <- asNamespace(name)
-  ns$.state$dispatch <- dispatch
+  assign("dispatch", dispatch, envir = ns$.state)
   if (!paste0("package:", name) %in% search()) attachNamespace(ns)
   invisible(NULL)
 }

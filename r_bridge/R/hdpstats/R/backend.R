@@ -33,15 +33,17 @@
   invokeRestart("abort")
 }
 
-# A call as the user wrote it; what do.call() put into it is left out, because a message must not show data.
+# A call as the user wrote it; what do.call() put into it is left out, and a formula's environment too: neither a message
+# nor a result that is saved must hold data.
 .without_data <- function(call) {
   if (!is.call(call)) return(NULL)
+  for (name in setdiff(names(attributes(call)), "names")) attr(call, name) <- NULL
   if (!is.name(call[[1L]]) && !is.call(call[[1L]])) call[[1L]] <- quote(dp)
-  for (i in seq_along(call)[-1L]) {
+  for (i in seq_along(call)) {
     part <- call[[i]]
-    if (!(missing(part) || is.name(part) || is.call(part) || (is.character(part) && length(part) == 1L))) {
-      if (length(part) != 1L || !is.atomic(part)) call[[i]] <- quote(...)
-    }
+    if (missing(part) || is.name(part) || is.pairlist(part)) next
+    if (is.call(part)) call[[i]] <- .without_data(part)
+    else if (!is.atomic(part) || length(part) != 1L || is.object(part)) call[[i]] <- quote(...)
   }
   call
 }

@@ -1,0 +1,32 @@
+# The ledger: what was spent on a data set.
+
+dp_ledger_open <- function(path = NULL, dataset = NULL, epsilon = NULL, delta = 0, version = 1,
+                           relation = c("replace_one", "add_or_remove_one"), unit = NULL, gaussian = NULL) {
+  place <- if (is.null(path)) NULL else path.expand(path)
+  if (is.null(epsilon)) return(.py("ledger_open", list(path = place, dataset = dataset, version = version)))
+  .py("ledger", list(
+    path = place, dataset = dataset, epsilon = epsilon, delta = delta, version = version,
+    relation = relation[[1L]], unit = unit, gaussian = gaussian
+  ))
+}
+
+dp_ledger <- function(x) structure(.py("ledger_show", list(ledger = x)), class = "dp_account")
+
+dp_ledger_verify <- function(x, head = NULL) .py("ledger_verify", list(ledger = x, head = head))
+
+dp_ledger_export <- function(x, path) {
+  .py("ledger_export", list(ledger = x, path = path.expand(path)))
+  invisible(x)
+}
+
+print.dp_ledger <- function(x, ...) {
+  print(dp_ledger(x))
+  invisible(x)
+}
+
+print.dp_account <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
+
+as.data.frame.dp_account <- function(x, row.names = NULL, optional = FALSE, ...) x$history

@@ -1,0 +1,32 @@
+# Predictions for public rows.
+
+predict.dp_logit <- function(object, newdata, type = c("link", "response"),
+                             interval = c("none", "confidence"), level = 0.95, ...) {
+  type <- match.arg(type)
+  ci <- match.arg(interval) == "confidence"
+  found <- .py("predict", list(result = object, newdata = newdata, ci = ci, alpha = 1 - level))
+  if (ci) found <- stats::setNames(found, c("fit", "lwr", "upr"))
+  if (type == "response") return(found)
+  if (ci) found[] <- lapply(found, stats::qlogis) else found <- stats::qlogis(found)
+  found
+}
+
+predict.dp_hazard <- function(object, newdata, type = c("survival", "hazard", "incidence", "median"), times = NULL,
+                              conf.int = TRUE, level = 0.95, ...) {
+  type <- match.arg(type)
+  timed <- type %in% c("survival", "incidence")
+  if (!is.null(times) && !timed) .refuse("times are for type = \"survival\" and \"incidence\"", sys.call())
+  .broom_names(.py(paste0("predict_", type), list(
+    result = object, newdata = newdata, times = times, ci = if (type != "median") conf.int, alpha = 1 - level
+  )))
+}
+
+dp_predict_survival <- function(object, newdata, times = NULL, conf.int = TRUE, level = 0.95) {
+  .broom_names(.py("predict_survival", list(
+    result = object, newdata = newdata, times = times, ci = conf.int, alpha = 1 - level
+  )))
+}
+
+dp_baseline_hazard <- function(object, newdata = NULL, level = 0.95) {
+  .broom_names(.py("baseline_hazard", list(result = object, at = newdata, alpha = 1 - level)))
+}

@@ -1,0 +1,19 @@
+# The schema: what is declared about all columns, never learned from private rows.
+
+dp_schema <- function(...) .py("schema", list(columns = list(...)))
+
+dp_schema_from_public <- function(frame, ...) .py("schema_from_public", list(frame = frame, columns = .declared(...)))
+
+dp_read_schema <- function(path) .py("schema_from_yaml", list(path = path.expand(path)))
+
+dp_write_schema <- function(schema, path) {
+  .py("schema_to_yaml", list(schema = schema, path = path.expand(path)))
+  invisible(schema)
+}
+
+.declared <- function(...) if (...length() > 0L) list(...)
+
+print.dp_schema <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
