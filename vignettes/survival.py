@@ -53,6 +53,9 @@ gbsg = in_years(hdp.datasets.load_gbsg())
 # the horizon, and a relapse after it does not count. It must not be the longest time in the private records, which is
 # the time of one woman. We take five years because of the German trial: 121 of its 686 women were followed for
 # longer, and only 36 for more than six years.
+#
+# The clocks start at different moments: at surgery in Rotterdam, in Germany at randomisation, which comes after it. That
+# is a difference to remember in the first months of follow-up.
 
 # %%
 schema = hdp.Schema(
@@ -128,7 +131,7 @@ for name, title, panel in zip(["20 quarters", "df=4"], ["df=3, the default", "df
     )  # fmt: skip
     fits[name].plot_hazard(ax=panel, at=woman)
     panel.set_title(f"spline, {title}", loc="left", fontsize="medium")
-    panel.set(xlabel="years since surgery", ylabel="", ylim=(0, 0.1))
+    panel.set(xlabel="years since randomisation", ylabel="", ylim=(0, 0.1))
 axes[0].set_ylabel("probability of relapse or death\nin a quarter, if it is reached")
 heading = figure.suptitle("GBSG alone: 53 years, tumour of 20-50 mm, 3 nodes, no hormonal treatment", fontsize="medium")
 
@@ -222,7 +225,7 @@ axes[0].set_title("GBSG alone: 686 public women", loc="left", fontsize="medium")
 axes[1].set_title("with Rotterdam: 2,982 private women, epsilon = 1", loc="left", fontsize="medium")
 axes[0].legend(loc="lower left", frameon=False, fontsize="small")
 axes[1].get_legend().remove()
-axes[0].set(xlabel="years since surgery", ylabel="alive without relapse")
+axes[0].set(xlabel="years since randomisation", ylabel="alive without relapse")
 labels = axes[1].set(xlabel="years since surgery", ylabel="")
 
 # %% [markdown]
@@ -268,7 +271,7 @@ for colour, group in zip(["#0072B2", "#E69F00", "#D55E00"], groups.cat.categorie
     panel.plot(means[group], "o", color=colour, markersize=3.5, label=f"{group} ({len(women)} women)")
 panel.plot([], [], color="#767676", linewidth=1.2, label="lines: Kaplan-Meier with 95% limits")
 panel.plot([], [], "o", color="#767676", markersize=3.5, label="dots: model at epsilon = 1, mean of the same women")
-panel.set(xlim=(0, 5.05), ylim=(0, 1.02), xlabel="years since surgery", ylabel="alive without relapse")
+panel.set(xlim=(0, 5.05), ylim=(0, 1.02), xlabel="years since randomisation", ylabel="alive without relapse")
 panel.set_title("686 public women", loc="left", fontsize="medium")
 panel.legend(frameon=False, loc="lower left", fontsize="small")
 panel.spines[["top", "right"]].set_visible(False)
