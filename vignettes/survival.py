@@ -54,8 +54,8 @@ gbsg = in_years(hdp.datasets.load_gbsg())
 # the time of one woman. We take five years because of the German trial: 121 of its 686 women were followed for
 # longer, and only 36 for more than six years.
 #
-# The clocks start at different moments: at surgery in Rotterdam, in Germany at randomisation, which comes after it. That
-# is a difference to remember in the first months of follow-up.
+# The clocks start at different moments: at surgery in Rotterdam, in Germany at randomisation, which comes after it.
+# That is a difference to remember in the first months of follow-up.
 
 # %%
 schema = hdp.Schema(
