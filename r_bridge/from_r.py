@@ -143,7 +143,9 @@ def _matrix(value: Any, name: str) -> Any:
     if len(shape) != 2 or names is None or any(isinstance(each, type(ri.NULL)) for each in names):
         return array
     rows, columns = (strings.from_r_strings(each) for each in names)
-    return pd.DataFrame(array, index=rows, columns=columns)
+    frame = pd.DataFrame(array, index=rows, columns=columns)
+    frame.attrs["r_class"] = ["matrix"]
+    return frame
 
 
 def _frame(value: Any) -> pd.DataFrame:
@@ -247,14 +249,11 @@ def _nullable(cells: Any, missing: Any) -> Any:
 
 
 def _factor(column: Any) -> Any:
-    levels = strings.from_r_strings(attribute(column, "levels")) if attribute(column, "levels") is not None else []
-    codes = cells_of(column).astype(np.int64) - 1
-    codes[(codes < 0) | (codes >= len(levels))] = -1
-    if None in levels:  # a level for NA is a missing value in pandas
-        place = levels.index(None)
-        codes[codes == place] = -1
-        codes[codes > place] -= 1
-    known = [level for level in levels if level is not None]
+    levels = attribute(column, "levels")
+    codes, known = pd.factorize(np.array([] if levels is None else strings.from_r_strings(levels), dtype=object))
+    places = cells_of(column).astype(np.int64) - 1
+    declared = (places >= 0) & (places < len(codes))  # a level for NA is a missing value in pandas
+    codes = np.append(codes, -1)[np.where(declared, places, -1)]
     return pd.Categorical.from_codes(
         codes, categories=pd.Index(known, dtype=TEXT), ordered="ordered" in classes(column)
     )
@@ -263,7 +262,7 @@ def _factor(column: Any) -> Any:
 def _numbers(column: Any) -> Any:
     cells = cells_of(column)
     if isinstance(column, ri.FloatSexpVector):
-        return cells
+        return from_r_doubles(cells)
     return np.where(cells == NA_INTEGER, np.nan, cells.astype(np.float64))
 
 
@@ -282,16 +281,23 @@ def _instants(column: Any) -> Any:
 
 
 def _clock(counts: Any, *, seconds: float) -> Any:
-    """Return times from counts of units of so many seconds since 1970: to the nanosecond where the years allow."""
-    unit, per_second, most = ("ns", 1e9, 9.2e9) if _within(counts * seconds, 9.2e9) else ("us", 1e6, 9.2e12)
-    known = np.abs(counts * seconds) < most  # NaN and infinity are not
-    whole = np.floor(np.where(known, counts, 0.0) * seconds)
-    part = np.where(known, counts, 0.0) * seconds - whole
-    ticks = whole.astype(np.int64) * int(per_second) + np.round(part * per_second).astype(np.int64)
-    times = ticks.astype(f"datetime64[{unit}]")
+    """Return times from counts of units of so many seconds since 1970.
+
+    To the microsecond, or to the nanosecond where a double says more than microseconds and the years allow.
+    """
+    with np.errstate(all="ignore"):
+        elapsed = counts * seconds
+        known = np.abs(elapsed) < 9.2e12  # NaN and infinity are not
+    elapsed = np.where(known, elapsed, 0.0)
+    whole = np.floor(elapsed)
+    times = _ticks(whole, elapsed - whole, 10**6)
+    exact = bool((whole + (times.astype(np.int64) % 10**6) / 1e6 == elapsed).all())
+    if not exact and bool((np.abs(elapsed) < 9.2e9).all()):
+        times = _ticks(whole, elapsed - whole, 10**9)
     times[~known] = np.datetime64("NaT")
     return times
 
 
-def _within(seconds: Any, most: float) -> bool:
-    return bool((np.abs(seconds[np.isfinite(seconds)]) < most).all())
+def _ticks(whole: Any, part: Any, per_second: int) -> Any:
+    counts = whole.astype(np.int64) * per_second + np.round(part * per_second).astype(np.int64)
+    return counts.astype("datetime64[us]" if per_second == 10**6 else "datetime64[ns]")

@@ -15,7 +15,7 @@ _GUARD = """function(.function, ...) {
   caught <- function(e) {
     plain <- function(x) is.atomic(x) && length(x) == 1L && !is.null(x)
     list(
-      message = conditionMessage(e), classes = class(e), 
+      message = conditionMessage(e), classes = class(e),
       fields = Filter(plain, unclass(e)[setdiff(names(e), c("message", "call"))])
     )
   }

@@ -1,9 +1,8 @@
 """Ctrl-C stops what runs, be it R or Python, whichever of them started the other.
 
-R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python:
-while R runs, a thread that hears of them through `signal.set_wakeup_fd` raises R's flag. Where R started Python, signals
-arrive in R (RStudio raises the flag without a signal): while Python runs, a thread watches the flag and interrupts
-Python.
+R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: a
+thread that hears of them through `signal.set_wakeup_fd` raises R's flag while R runs. Where R started Python, signals
+arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts Python while Python runs.
 """
 
 import _thread

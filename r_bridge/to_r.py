@@ -86,9 +86,9 @@ def _listed(values: list[Any]) -> Any:
 
 
 def matrix(table: pd.DataFrame) -> Any:
-    """Return an R matrix of numbers with the names of rows and columns."""
+    """Return an R matrix with the names of rows and columns."""
     names = ri.ListSexpVector([to_r_strings(map(str, table.index)), to_r_strings(map(str, table.columns))])
-    return with_attributes(_array(table.to_numpy(dtype=np.float64)), {"dimnames": names})
+    return with_attributes(_array(table.to_numpy()), {"dimnames": names})
 
 
 def _array(value: Any) -> Any:
@@ -109,6 +109,8 @@ def frame(table: pd.DataFrame) -> Any:
     """Return a data frame, or a tibble where it was one; columns that came from a ``Surv`` are one again."""
     if not all(isinstance(name, str) for name in table.columns) or not table.columns.is_unique:
         raise ArgumentError("the names of columns must be texts, each another one: rename them first", argument="frame")
+    if table.attrs.get("r_class") == ["matrix"]:
+        return matrix(table)
     if isinstance(table.index, pd.MultiIndex):
         raise ArgumentError("R has no index of several levels: say reset_index() first", argument="frame")
     kept, surv = table.attrs.get("r_columns", {}), table.attrs.get("r_surv", {})
@@ -171,14 +173,14 @@ def _plain(series: "pd.Series[Any]", name: str) -> Any:
     types = pd.api.types
     if isinstance(kind, pd.CategoricalDtype):
         vector = _factor(series)
-    elif isinstance(kind, pd.ArrowDtype) and types.is_datetime64_any_dtype(kind):
-        vector = _plain(pd.Series(series.array.to_numpy(dtype="datetime64[ns]")).dt.tz_localize(_zone(series)), name)
     elif types.is_bool_dtype(kind):
         vector = ri.baseenv["as.logical"](_integers(series))
     elif types.is_integer_dtype(kind):
         vector = _whole(series, name)
     elif types.is_float_dtype(kind):
         vector = to_r_doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    elif isinstance(kind, pd.ArrowDtype) and not types.is_string_dtype(kind):
+        vector = _objects(series.astype(object), name)
     elif types.is_datetime64_any_dtype(kind):
         stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([_zone(series) or "UTC"])}
         vector = with_attributes(to_r_doubles(_seconds(series)), stamp)
@@ -201,7 +203,9 @@ def _objects(series: "pd.Series[Any]", name: str) -> Any:
         return to_r_strings(_texts(series), name=name)
     if kind == "boolean":
         return _plain(series.astype("boolean"), name)
-    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
+    if kind == "integer" and series.dropna().between(-(2**63), 2**63 - 1).all():
+        return _plain(series.where(series.notna(), None).astype("Int64"), name)
+    if kind in ("floating", "mixed-integer-float", "decimal"):
         return _plain(pd.to_numeric(series.where(series.notna(), np.nan)), name)
     if kind == "date":
         days = _seconds(pd.to_datetime(series)) / 86_400.0
@@ -236,19 +240,24 @@ def _factor(series: "pd.Series[Any]") -> Any:
 def _integers(series: "pd.Series[Any]") -> Any:
     """Return an integer vector from numbers that fit into one, or truth values."""
     missing = series.isna().to_numpy()
-    cells = series.fillna(0).to_numpy() if missing.any() else series.to_numpy()
-    cells = np.where(missing, NA_INTEGER, cells.astype(np.int64)) if missing.any() else cells
-    return integers(cells)
+    if not missing.any():
+        return integers(series.to_numpy())
+    return integers(np.where(missing, NA_INTEGER, series.to_numpy(dtype=np.float64, na_value=np.nan)))
 
 
 def _whole(series: "pd.Series[Any]", name: str) -> Any:
-    """Return an integer vector, or one of bit64's class where R's integers do not reach."""
-    lowest, highest = (series.min(), series.max()) if series.notna().any() else (0, 0)
-    if lowest > -(2**31) and highest < 2**31:
+    """Return an integer vector; where R's integers do not reach, doubles; where those are not exact, bit64's class."""
+    lowest, highest = (int(series.min()), int(series.max())) if series.notna().any() else (0, 0)
+    most = max(-lowest, highest)
+    if most < 2**31:
         return _integers(series)
-    if not (lowest > -(2**63) and highest < 2**63):
-        raise ArgumentError(f"column {name!r} has whole numbers beyond 64 bits, which R has no vector for", column=name)
-    return with_attributes(_integer64(series), {"class": ri.StrSexpVector(["integer64"])})
+    if most <= 2**53:
+        return to_r_doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if most < 2**63 and helper("function() requireNamespace('bit64', quietly = TRUE)")()[0]:
+        return with_attributes(_integer64(series), {"class": ri.StrSexpVector(["integer64"])})
+    raise ArgumentError(
+        f"column {name!r} has whole numbers beyond 2^53, for which R needs its package bit64 (up to 2^63)", column=name
+    )
 
 
 def _integer64(series: "pd.Series[Any]") -> Any:
