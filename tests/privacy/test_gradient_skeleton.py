@@ -45,7 +45,8 @@ def look(private, setting):
             for part in (result.public_only, result.private_only, result.pooled)
         ],
         "tables": [result.tidy(), result.glance(), result.predict_survival(PUBLIC.iloc[:2])],
-        "summary": without_numbers(str(result.summary())),
+        # From "98% to 99%" to "99%" is a matter of noisy numbers.
+        "summary": without_numbers(str(result.summary())).replace("# to # of the variance", "# of the variance"),
         "guarantee": result.guarantee.statement(),
         "ledger": without_numbers(str(study.ledger)),
         "history": study.ledger.history().drop(columns=["at", "request"]),
