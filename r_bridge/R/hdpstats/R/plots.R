@@ -24,7 +24,7 @@ plot.dp_plan <- function(x, ...) {
   wide <- tapply(table$std.error, list(table$epsilon, factor(table$term, unique(table$term))), identity)
   epsilon <- as.numeric(rownames(wide))
   graphics::matplot(epsilon, wide, type = "b", log = "xy", pch = 19, lty = 1, col = .colours,
-                    xlab = "epsilon", ylab = "predicted standard error", las = 1, ...)
+                    xlab = "epsilon", ylab = "predicted standard error", ...)
   graphics::legend("topright", colnames(wide), col = .colours, lty = 1, pch = 19, bty = "n", cex = 0.8)
   invisible(x)
 }
