@@ -1,0 +1,44 @@
+"""Where noise entered: its worth in the score, by draws and in closed form; estimates from noisy minimisers."""
+
+import numpy as np
+import pytest
+
+from hdpstats.inference import draws
+from hdpstats.inference.noise import InObjective, OnMinimiser
+from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.privacy.sensitivity import BallNorm
+
+LAWS = [NormalLaw(dimension=3, sd=0.7), NoiseLaw(norm=BallNorm(), dimension=3, rate=2.0)]
+COUNT = 100_000
+
+
+def hessian():
+    root = np.random.default_rng(1).standard_normal((3, 3))
+    return root @ root.T + np.eye(3)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=["normal", "K-norm"])
+def test_draws_have_the_covariance(law):
+    H = hessian()
+    for noise in (InObjective(law=law), OnMinimiser(law=law, ridge=2.5)):
+        drawn = noise.draw(draws.generator("ab" * 32), np.broadcast_to(H, (COUNT, 3, 3)))
+        expected = noise.covariance(H)
+        scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+        assert np.abs((np.cov(drawn.T) - expected) / scale).max() < 0.03
+        assert np.abs(drawn.mean(axis=0) / np.sqrt(np.diag(expected))).max() < 0.03
+
+
+@pytest.mark.parametrize("law", LAWS, ids=["normal", "K-norm"])
+def test_noise_on_the_minimiser_is_undone_by_the_solve(law):
+    # Through (H + Lambda)^-1, with the sign of the score, comes out what was added.
+    H, ridge = hessian(), 2.5
+    stack = np.broadcast_to(H, (50, 3, 3))
+    b = OnMinimiser(law=law, ridge=ridge).draw(draws.generator("cd" * 32), stack)
+    added = draws.perturbation(draws.generator("cd" * 32), law, count=50)
+    assert pytest.approx(added) == -np.linalg.solve(H + ridge * np.eye(3), b.T).T
+
+
+def test_normal_draws_have_their_standard_deviation():
+    drawn = draws.perturbation(draws.generator("ef" * 32), LAWS[0], count=COUNT)
+    assert drawn.std(axis=0) == pytest.approx(np.full(3, 0.7), rel=0.02)
+    assert LAWS[0].variance == pytest.approx(np.full(3, 0.49))
