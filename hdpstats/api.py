@@ -22,7 +22,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.mechanisms import options as mechanisms
 from hdpstats.models import DiscreteHazard, Logit, Plan
 from hdpstats.privacy.budget import Budget
-from hdpstats.results import Result
+from hdpstats.results import Evaluation, Result
 from hdpstats.sites import LocalSite, Site, Study
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Continuous",
     "DiscreteHazard",
     "Duration",
+    "Evaluation",
     "FormulaError",
     "HdpError",
     "InsufficientBudget",

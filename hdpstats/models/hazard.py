@@ -9,12 +9,14 @@ from hdpstats.data.columns import Duration
 from hdpstats.design import baseline as features
 from hdpstats.design.survival import compile_survival
 from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
+from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import checked_row_norm, declared_column
 from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.results import Result
+from hdpstats.results.evaluation import Evaluation
 from hdpstats.sites import Study
 
 MOST_DUMMIES = 100
@@ -210,6 +212,54 @@ class DiscreteHazard:
             allow_large_epsilon=allow_large_epsilon,
         )
         return fit_private(self._spec, request)
+
+    def evaluate(
+        self,
+        result: Result,
+        epsilon: float,
+        *,
+        cause: str | None = None,
+        groups: int | None = None,
+        times: int | None = None,
+        replicate: int = 1,
+        allow_large_epsilon: bool = False,
+    ) -> Evaluation:
+        """Say how a fitted model does on the private people: a release of its own, which spends.
+
+        People are counted with noise by risk group, cut at quantiles of the public people's linear predictors, and by
+        when and how their follow-up ended. Concordance, Brier scores and calibration are computed from these counts,
+        with errors that include the noise. Each person counts once, whatever the case weights.
+
+        Parameters
+        ----------
+        result
+            What is evaluated: a fit of this model, private or public, on this study or on another with its schema.
+        epsilon
+            What the release may cost each person, from 1e-6 to 50.
+        cause
+            Which of several causes; the first by default.
+        groups, times
+            How many risk groups (2 to 10) and times (1 to 12) to count by; by default more of them the larger epsilon
+            and the number of people are.
+        replicate, allow_large_epsilon
+            As for `fit`.
+
+        Raises
+        ------
+        ArgumentError, BudgetError, MechanismError
+            Before anything is charged: also where the formula has entry times, or people have several rows.
+        SiteError
+            If the site could not complete the release; the budget stays charged.
+        """
+        request = evaluation_request(
+            epsilon=epsilon,
+            cause=cause,
+            groups=groups,
+            times=times,
+            replicate=replicate,
+            allow_large_epsilon=allow_large_epsilon,
+        )
+        return evaluate(self._spec, result, request)
 
     def fit_public(self) -> Result:
         """Return the ordinary maximum-likelihood fit to the public people alone: no noise, no penalty, no cost.

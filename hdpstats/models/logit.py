@@ -13,12 +13,14 @@ from hdpstats.ledger import Ledger
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
 from hdpstats.models.arrays import column_names, formula_of, frame_of, pairs_of, schema_of
+from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import open_regression
 from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
+from hdpstats.results.evaluation import Evaluation
 from hdpstats.sites import Study
 
 
@@ -209,6 +211,49 @@ class Logit:
             allow_large_epsilon=allow_large_epsilon,
         )
         return fit_private(self._model, request)
+
+    def evaluate(
+        self,
+        result: Result,
+        epsilon: float,
+        *,
+        groups: int | None = None,
+        replicate: int = 1,
+        allow_large_epsilon: bool = False,
+    ) -> Evaluation:
+        """Say how a fitted model does on the private records: a release of its own, which spends.
+
+        Records are counted with noise by risk group, cut at quantiles of the public rows' linear predictors, and by
+        outcome. Concordance (the area under the ROC curve), Brier score and calibration are computed from these counts,
+        with errors that include the noise. Each record counts once, whatever the case weights.
+
+        Parameters
+        ----------
+        result
+            What is evaluated: a fit of this model, private or public, on this study or on another with its schema.
+        epsilon
+            What the release may cost each person, from 1e-6 to 50.
+        groups
+            How many risk groups (2 to 10); by default more the larger epsilon and the number of records are.
+        replicate, allow_large_epsilon
+            As for `fit`.
+
+        Raises
+        ------
+        ArgumentError, BudgetError, MechanismError
+            Before anything is charged.
+        SiteError
+            If the site could not complete the release; the budget stays charged.
+        """
+        request = evaluation_request(
+            epsilon=epsilon,
+            cause=None,
+            groups=groups,
+            times=None,
+            replicate=replicate,
+            allow_large_epsilon=allow_large_epsilon,
+        )
+        return evaluate(self._model, result, request)
 
     def fit_public(self) -> Result:
         """Return the ordinary maximum-likelihood fit to the public rows alone: no noise, no penalty, no cost.

@@ -5,7 +5,8 @@
 
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.results.checking import check_public
+from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.result import Result
 
-__all__ = ["HazardFacts", "ModelFacts", "PublicCheck", "Result", "check_public"]
+__all__ = ["Evaluation", "HazardFacts", "ModelFacts", "PublicCheck", "Result", "check_public"]

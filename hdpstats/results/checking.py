@@ -75,7 +75,7 @@ def _outcome(stop: FloatArray, event: FloatArray, grid: TimeGrid) -> tuple[Float
 
 def _compare(curves: HazardCurves, rows: FollowUp, *, plain: bool) -> PublicCheck:
     """Check the curves of rows; only how their linear predictors order the events where ``plain`` is false."""
-    places = _spread_out(curves.facts.grid.intervals, TIMES) if plain else np.zeros(0, dtype=np.int64)
+    places = spread_out(curves.facts.grid.intervals, TIMES) if plain else np.zeros(0, dtype=np.int64)
     times = np.array(curves.facts.grid.cuts)[places]
     causes = curves.facts.causes
     return check(
@@ -84,11 +84,11 @@ def _compare(curves: HazardCurves, rows: FollowUp, *, plain: bool) -> PublicChec
         causes=causes,
         times=times,
         incidence=np.stack([curves.incidence(times, k, alpha=None).value for k in range(len(causes))], axis=2),
-        shown=_spread_out(len(times), SHOWN).tolist(),
+        shown=spread_out(len(times), SHOWN).tolist(),
     )
 
 
-def _spread_out(size: int, most: int) -> IntArray:
+def spread_out(size: int, most: int) -> IntArray:
     """Return up to ``most`` of the places 0 to ``size - 1``, evenly, with the last."""
     count = min(most, size)
     return np.array([-(-size * number // count) - 1 for number in range(1, count + 1)], dtype=np.int64)

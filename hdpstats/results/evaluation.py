@@ -79,9 +79,8 @@ class Evaluation:
 
     def plot_calibration(self, ax: "Axes | None" = None) -> "Axes":
         """Draw observed against predicted incidence in risk groups with 95 % limits, one line per time."""
-        return draw_calibration(
-            self.calibration(), facts=self.facts, of=f" of {self.cause}", source="private records, noisy", ax=ax
-        )
+        of = f" of {self.cause}" if self.query.causes > 1 else ""
+        return draw_calibration(self.calibration(), facts=self.facts, of=of, source="private rows", ax=ax)
 
     def summary(self, alpha: float = 0.05) -> EscapedSummary:
         """Return the results, the calibration at the last time, and the privacy block, as statsmodels' `Summary`."""
@@ -125,7 +124,7 @@ class Evaluation:
         rows = [
             [str(row["rows"]), *(number(float(row[name]), 3) for name in names)] for row in shown.to_dict("records")
         ]
-        headers = ["rows", "predicted", "observed", "std err", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
+        headers = ["people", "predicted", "observed", "std err", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
         return table(rows, headers=headers, stubs=[f"risk group {group}" for group in shown["group"]])
 
     def _at(self, time: float) -> str:

@@ -1,0 +1,254 @@
+"""How a fitted model does on private people: risk groups from public ones, one noisy table, statistics of it."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.validation import choice, integer
+from hdpstats.design import compile_design
+from hdpstats.design.survival import compile_survival
+from hdpstats.mechanisms.contrast import sensitivity_factor
+from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.models.regression import Regression
+from hdpstats.models.specification import Specification
+from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.budget import release_epsilon
+from hdpstats.queries import EvaluationQuery, EvaluationRelease, TimeGrid
+from hdpstats.queries.evaluation import MOST_BINS, MOST_GROUPS
+from hdpstats.results import Result
+from hdpstats.results.checking import spread_out
+from hdpstats.results.evaluating import read_table, times_of
+from hdpstats.results.evaluation import Evaluation
+from hdpstats.results.rows import PublicRows, check_identified
+from hdpstats.results.survival import curves_at, hazard_facts
+from hdpstats.sites import Site
+
+PER_GROUP, PER_BIN = 15.0, 30.0
+"""People times epsilon over the sensitivity that a risk group and a bin of time are worth, per number of them."""
+
+FEWEST_PER_GROUP = 10
+"""Public people in a risk group, at least, on average."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationRequest:
+    """What is asked of `evaluate`; ``groups`` and ``bins`` are None where the model is to choose."""
+
+    epsilon: Fraction
+    cause: object
+    groups: int | None
+    bins: int | None
+    replicate: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Opened:
+    """A model at public people: what a query says of it, and the linear predictor of each of them (n,)."""
+
+    formula: str
+    coefficients: tuple[float, ...]
+    rows: PublicRows
+    score: FloatArray
+    grid: TimeGrid | None
+    causes: tuple[str, ...]
+    cause: int
+
+
+def evaluation_request(
+    *, epsilon: object, cause: object, groups: object, times: object, replicate: object, allow_large_epsilon: bool
+) -> EvaluationRequest:
+    """Check the arguments of `evaluate`."""
+    return EvaluationRequest(
+        epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
+        cause=cause,
+        groups=None if groups is None else integer(groups, name="groups", lower=2, upper=MOST_GROUPS),
+        bins=None if times is None else integer(times, name="times", lower=1, upper=MOST_BINS),
+        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+    )
+
+
+def evaluate(spec: Specification, result: object, request: EvaluationRequest) -> Evaluation:
+    """Ask the site for the noisy table of a result's model, and read it."""
+    site = spec.study.site
+    if site is None:
+        raise ArgumentError("evaluate needs private records; this study has none", argument="private")
+    checked = _belonging(spec, result)
+    opened = _opened(spec, checked, request.cause)
+    query = _ask(spec, site, checked, opened, request)
+    release = site.answer(query)
+    if not isinstance(release, EvaluationRelease):
+        raise MechanismError("the site answered with a release of another kind")
+    return read_table(
+        query,
+        release,
+        facts=checked.facts,
+        causes=opened.causes,
+        cause=opened.cause,
+        in_sample=checked.guarantee is not None,
+        predicted=_predicted(spec, checked, opened, query),
+        guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
+    )
+
+
+def _belonging(spec: Specification, result: object) -> Result:
+    """Refuse a result that is none of this model: on another schema, of another formula, on other intervals."""
+    if not isinstance(result, Result):
+        raise ArgumentError(f"result must be an hdp.Result, not {type(result).__name__}", argument="result")
+    facts, schema = result.facts, spec.study.schema
+    if result.schema.sha256 != schema.sha256:
+        raise ArgumentError("result must be of a fit with this study's schema", argument="result")
+    mine = spec.facts("", records=None, public=None, model=None)
+    same = (facts.model, facts.loss, facts.offset) == (mine.model, mine.loss, mine.offset)
+    if same and facts.hazard is not None and mine.hazard is not None:
+        one, other = facts.hazard, mine.hazard
+        same = (one.link, one.grid, one.baseline, one.causes) == (other.link, other.grid, other.baseline, other.causes)
+    compiled = compile_survival if isinstance(spec, HazardSpecification) else compile_design
+    if not same or compiled(facts.formula, schema).canonical != compiled(spec.formula, schema).canonical:
+        raise ArgumentError(
+            f"result must be of this model, {spec.formula} with the same link, intervals, baseline and offset; its own "
+            f"formula is {facts.formula}",
+            argument="result",
+        )
+    check_identified(result.estimate)
+    return result
+
+
+def _opened(spec: Specification, result: Result, cause: object) -> _Opened:
+    """Return the model at public people; their outcomes are not needed."""
+    if isinstance(spec, HazardSpecification):
+        return _opened_hazard(spec, result, cause)
+    if isinstance(spec, Regression) and spec.loss.name == "logistic":
+        values = result.params.to_numpy()
+        rows = _public(spec, tuple(name for name in spec.design.needs if name != spec.design.response))
+        return _Opened(
+            formula=spec.design.canonical,
+            coefficients=tuple(values.tolist()),
+            rows=rows,
+            score=np.asarray(rows.X @ values + rows.offset),
+            grid=None,
+            causes=(spec.design.response,),
+            cause=0,
+        )
+    raise MechanismError("evaluate is for hazard models and for binary outcomes")
+
+
+def _opened_hazard(spec: HazardSpecification, result: Result, cause: object) -> _Opened:
+    if spec.study.unit is not None or spec.design.start is not None:
+        raise ArgumentError(
+            "evaluate is for people with one row who enter at time 0, Surv(time, event): with entry times or changing "
+            "covariates a person has no one risk group",
+            argument="formula",
+        )
+    name = choice(spec.causes[0] if cause is None else cause, name="cause", options=spec.causes)
+    place = spec.causes.index(name)
+    own = result.params.to_numpy().reshape(len(spec.causes), -1)[place, len(spec.feature_names) :]
+    if not own.size:
+        raise ArgumentError("evaluate needs a covariate: without one nobody differs in risk", argument="formula")
+    covariates = tuple(column for column in spec.design.covariates.needs if column != spec.design.event)
+    rows = _public(spec, covariates)
+    return _Opened(
+        formula=spec.design.canonical,
+        coefficients=tuple(own.tolist()),
+        rows=rows,
+        score=np.asarray(rows.X @ own + rows.offset),
+        grid=spec.grid,
+        causes=spec.causes,
+        cause=place,
+    )
+
+
+def _public(spec: HazardSpecification | Regression, covariates: tuple[str, ...]) -> PublicRows:
+    """Return the public rows that are complete in the covariates, clipped to the bounds as private ones are."""
+    table = spec.study.public
+    needs = (*covariates, *(() if spec.offset is None else (spec.offset,)))
+    if table is None or any(name not in table.names for name in needs):
+        raise ArgumentError(
+            "evaluate needs public rows with the covariates: risk groups are cut where their linear predictors lie; "
+            "give the study public=",
+            argument="public",
+        )
+    rows = table.admitted(needs)
+    if rows.rows < 2 * FEWEST_PER_GROUP:
+        raise ArgumentError(
+            f"evaluate needs {2 * FEWEST_PER_GROUP} complete public rows or more to cut risk groups, not {rows.rows}",
+            argument="public",
+        )
+    X = (
+        spec.design.covariates.matrix(rows)[:, 1:]
+        if isinstance(spec, HazardSpecification)
+        else spec.design.matrix(rows)
+    )
+    return PublicRows(
+        X=np.ascontiguousarray(X),
+        offset=np.zeros(rows.rows) if spec.offset is None else rows.numeric[spec.offset],
+        complete=np.ones(rows.rows, dtype=np.bool_),
+        index=pd.RangeIndex(rows.rows),
+    )
+
+
+def _ask(
+    spec: Specification, site: Site, result: Result, opened: _Opened, request: EvaluationRequest
+) -> EvaluationQuery:
+    people = site.records if result.facts.records is None else result.facts.records
+    strength = people * float(request.epsilon) / sensitivity_factor(spec.study.relation)
+    groups = min(_by(strength / PER_GROUP, MOST_GROUPS), len(opened.score) // FEWEST_PER_GROUP)
+    bins = _by(strength / PER_BIN, MOST_BINS) if request.bins is None else request.bins
+    ends = () if opened.grid is None else tuple((spread_out(opened.grid.intervals, bins) + 1).tolist())
+    public = spec.study.public
+    return EvaluationQuery(
+        formula=opened.formula,
+        coefficients=opened.coefficients,
+        offset=result.facts.offset,
+        cuts=_cuts(opened.score, groups if request.groups is None else request.groups),
+        grid=opened.grid,
+        ends=ends,
+        causes=len(opened.causes),
+        epsilon=request.epsilon,
+        schema_sha256=spec.study.schema.sha256,
+        public_sha256=None if public is None else public.sha256,
+        replicate=request.replicate,
+    )
+
+
+def _by(strength: float, most: int) -> int:
+    return max(2, min(most, int(np.sqrt(max(strength, 0.0)))))
+
+
+def _cuts(score: FloatArray, groups: int) -> tuple[float, ...]:
+    """Return where risk groups meet: quantiles of public people, six digits each, no group without anybody."""
+    inner = np.quantile(score, np.arange(1, groups) / groups)
+    cuts = sorted({float(f"{value:.6g}") for value in inner.tolist()})
+    while cuts:
+        counts = np.bincount(_groups(score, cuts), minlength=len(cuts) + 1)
+        empty = np.flatnonzero(counts == 0)
+        if not empty.size:
+            return tuple(cuts)
+        del cuts[max(int(empty[0]) - 1, 0)]
+    raise ArgumentError(
+        "evaluate needs public people of different risk: the linear predictor is the same for all of them",
+        argument="public",
+    )
+
+
+def _groups(score: FloatArray, cuts: list[float] | tuple[float, ...]) -> IntArray:
+    return np.asarray(np.searchsorted(np.array(cuts), score, side="right"), dtype=np.int64)
+
+
+def _predicted(spec: Specification, result: Result, opened: _Opened, query: EvaluationQuery) -> FloatArray:
+    """Return the mean predicted incidence of the public people in each group at the end of each bin (G, B)."""
+    times = times_of(query)
+    if times is None:
+        own = spec.loss.mean(opened.score)[:, None] if isinstance(spec, Regression) else opened.score[:, None]
+    else:
+        values = np.asarray(result.params.to_numpy(), dtype=np.float64)
+        curves = curves_at(hazard_facts(result.facts), values, opened.rows)
+        own = curves.incidence(times, opened.cause, alpha=None).value
+    group = _groups(opened.score, query.cuts)
+    return np.stack([own[group == number].mean(axis=0) for number in range(query.groups)])
