@@ -2,12 +2,14 @@
 
 import ctypes
 import signal
+import sys
 import threading
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import rpy2.rinterface as ri
-from rpy2.rinterface_lib import embedded
+from rpy2.rinterface_lib import callbacks, embedded
 
 from hdpstats.api import HdpError
 
@@ -18,21 +20,24 @@ _thread: int | None = None
 _hosted = False
 
 
-def start() -> None:
-    """Start R inside this Python process, on this thread; does nothing where R is there already.
+def start(arguments: Sequence[str] = ()) -> None:
+    """Start R inside this Python process, on the main thread; does nothing where R is there already.
+
+    ``arguments`` are what R's ``commandArgs(trailingOnly = TRUE)`` returns.
 
     Raises
     ------
     HdpError
-        If R was started on another thread: R is not made for threads.
+        On another thread: R is not made for them.
     """
     global _thread
     if _thread is None:
         if threading.current_thread() is not threading.main_thread():
-            raise HdpError("R must be started on the main thread: it is not made for others")
+            raise HdpError("R must be used on the main thread: it is not made for others")
         if not embedded.isinitialized():
-            embedded.set_initoptions(OPTIONS)
+            embedded.set_initoptions((*OPTIONS, *(["--args", *arguments] if arguments else [])))
             ri.initr(interactive=False)
+            callbacks.consolewrite_warnerror = _write_error
             _prefer_utf8()
         _thread = threading.get_ident()
     elif threading.get_ident() != _thread:
@@ -66,6 +71,11 @@ def helper(code: str) -> Any:
 def _prefer_utf8() -> None:
     """Let R read and write UTF-8, whatever the locale of the terminal."""
     helper("function() if (!l10n_info()$`UTF-8`) Sys.setlocale('LC_CTYPE', 'C.UTF-8')")()
+
+
+def _write_error(text: str) -> None:
+    """Write R's warnings and messages where Python writes its own."""
+    sys.stderr.write(text)
 
 
 def _signal_handler() -> int | None:

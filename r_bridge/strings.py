@@ -16,8 +16,16 @@ from r_bridge.numbers import cells_of, integers
 from r_bridge.session import helper
 
 _CHUNK = 100_000
-_WRITE = "function(x) { x <- enc2utf8(as.vector(x)); Encoding(x) <- 'bytes'; writeBin(x, raw()) }"
-_READ = "function(bytes, n) { x <- readBin(bytes, 'character', n); Encoding(x) <- 'UTF-8'; x }"
+_WRITE = """function(x) {
+  x <- enc2utf8(as.vector(x))
+  if (!l10n_info()[["UTF-8"]]) Encoding(x) <- "bytes" # else writeBin() would translate
+  writeBin(x, raw())
+}"""
+_READ = """function(bytes, n, ascii) {
+  x <- readBin(bytes, "character", n)
+  if (!ascii) Encoding(x) <- "UTF-8"
+  x
+}"""
 
 
 def raw_bytes(vector: Any) -> bytes:
@@ -57,7 +65,8 @@ def to_r_strings(texts: Iterable[str | None], *, name: str = "a text") -> Any:
     if joined.count("\0") != len(listed):
         raise ArgumentError(f"{name} holds a zero character, which R cannot", argument=name)
     encoded = joined.encode(errors="replace")
-    vector = helper(_READ)(ri.ByteSexpVector.from_memoryview(memoryview(encoded)), integers([len(listed)]))
+    raw = ri.ByteSexpVector.from_memoryview(memoryview(encoded))
+    vector = helper(_READ)(raw, integers([len(listed)]), ri.BoolSexpVector([encoded.isascii()]))
     places = np.flatnonzero([text is None for text in listed])
     if len(places):
         places = integers(places + 1)

@@ -48,24 +48,27 @@
   call
 }
 
-# Start Python in this R process and let it use this R: reticulate runs one line, all data cross rpy2.
+# Start Python in this R process and let it use this R: reticulate runs a few lines, all data cross rpy2.
 .connect <- function() {
   if (!requireNamespace("reticulate", quietly = TRUE)) {
     .no_python("the R package 'reticulate' is needed to reach Python: install.packages(\"reticulate\")")
   }
   python <- .python()
-  if (nzchar(python)) tryCatch(
-    reticulate::use_python(python, required = TRUE),
-    error = function(e) .no_python(paste0("Python was not found at ", python, ": ", conditionMessage(e)))
+  if (nzchar(python)) {
+    if (!file.exists(python)) .no_python(paste("there is no Python at", python))
+    before <- Sys.getenv("RETICULATE_PYTHON", NA) # it decides before reticulate looks around in the working directory
+    on.exit(if (is.na(before)) Sys.unsetenv("RETICULATE_PYTHON") else Sys.setenv(RETICULATE_PYTHON = before))
+    Sys.setenv(RETICULATE_PYTHON = python)
+  }
+  # Debian's Python passes over the hooks of editable installations when it is embedded.
+  lines <- c(
+    "import site as _site, sysconfig as _sysconfig",
+    "_site.addsitedir(_sysconfig.get_path('purelib'))",
+    "from r_bridge.package import connect as _connect",
+    "_connect()"
   )
   tryCatch(
-    reticulate::py_run_string(paste(
-      "import site as _site, sysconfig as _sysconfig",
-      "_site.addsitedir(_sysconfig.get_path('purelib'))", # editable installations: Debian's Python skips their hooks here
-      "from r_bridge.package import connect as _connect",
-      "_connect()",
-      sep = "\n"
-    )),
+    reticulate::py_run_string(paste(lines, collapse = "\n")),
     error = function(e) .no_python(conditionMessage(e))
   )
   invisible()
