@@ -97,7 +97,7 @@ schema
 # women take the value 0, "no event". Because Rotterdam is only posing as private we can say that there are 32
 # of them, 1.1%. With more, the bias would be serious. Among the public women it is the other way round: 131 of
 # 686 are left out, which makes events look more frequent among the rest. A hazard model uses the time that all
-# these women were observed; it is the right tool for such data and the next step of this package.
+# these women were observed; it is the right tool for such data, and the subject of *survival.py*.
 #
 # ## The ledger and the study
 #

@@ -63,6 +63,7 @@ PROMISED = {
             "follow-up ends before a person's caps add up to more than",
             "1-differential privacy (pure)",
             "concordance on public rows: 0.6",
+            "DiscreteHazard evaluated on private records, differentially private",
             "(1, 1e-06)-differential privacy",
             "noisy Newton in 3 rounds",
             "one person, with at most 2 rows",
