@@ -40,9 +40,9 @@ def fit_request(
     slack = exact(delta, name="delta")
     if not 0 <= slack < 1:
         raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
-    options = named(mechanism)
+    options, bought = named(mechanism), ObjectivePerturbation(se_share=se_share)
     plain = options is None or options == ObjectivePerturbation()
-    if se_share and not plain:
+    if bought.share and not plain:
         raise ArgumentError(
             "se_share must be given once, to fit or to an ObjectivePerturbation; no other mechanism takes it",
             argument="se_share",
@@ -50,7 +50,7 @@ def fit_request(
     return FitRequest(
         epsilon=amount,
         delta=slack,
-        mechanism=ObjectivePerturbation(se_share=se_share) if se_share else options,
+        mechanism=bought if bought.share else options,
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
     )
 

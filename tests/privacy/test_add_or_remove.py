@@ -23,6 +23,7 @@ from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.models import counting
 from hdpstats.privacy.relation import Relation
+from tests.privacy.hazard_pairs import Regime
 from tests.privacy.test_objective_bounds import CHEAP, SLACK, make_query
 from tests.support import CORNERS, FORMULA, SCHEMA, people, seen_of_ledger, seen_of_result
 
@@ -167,7 +168,7 @@ def ordinary(kind, share=0.0):
     assert found.exception is None
     assert found.result["free"] == "True"
     assert str(NOISY) in found.result["result"]["facts"]["records"]
-    assert len({repr(each.noise) for each in constants}) > 1  # of the plan, of the trial, of the fit
+    assert len({repr(each.perturbation) for each in constants}) > 1  # of the plan, of the trial, of the fit
     return found, constants
 
 
@@ -452,3 +453,11 @@ def test_the_count_goes_by_people():
     assert (table.rows, count.number_of_people(table)) == (100, 50)
     query = counting.CountQuery(epsilon=Fraction(1), schema_sha256=TIMES.sha256)
     assert count.prepare(query, custody).noise.rate == 1
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_the_noise_of_hazards_is_half_too(link):
+    """At a ridge that makes the determinant nearly free; that the bound is reached: `test_hazard_bounds`."""
+    half, whole = (Regime(link=link, relation=relation, ridge=1e4).calibrate() for relation in (ADD, REPLACE))
+    assert 2 * half.sensitivity.value == whole.sensitivity.value
+    assert float(half.noise_rate / whole.noise_rate) == pytest.approx(2.0, rel=5e-3)

@@ -18,7 +18,7 @@ def fill(path, dataset):
         version=1,
         schema_sha256="0" * 64,
         public_sha256=None,
-        query_json='{"kind":"objective","formula":"event ~ age"}',
+        query_json='{"kind":"objective","model":{"formula":"event ~ age"}}',
         terms="replace_one, one row per person",
     )
     ledger.persist(ledger.charge(request, Spend(Fraction(1, 2))), "{}")
