@@ -39,7 +39,6 @@ def answer(name: Any, arguments: Any) -> Any:
         with interrupts.in_python():
             reply = _run(name, arguments)
     except KeyboardInterrupt:
-        interrupts.taken()
         reply = to_r({"status": "interrupt"})
     except BaseException as error:
         reply = _report(error)

@@ -1,20 +1,28 @@
 """Ctrl-C stops what runs, be it R or Python, whichever of them started the other.
 
 R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: a
-thread that hears of them through `signal.set_wakeup_fd` raises R's flag while R runs. Where R started Python, signals
-arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts Python while Python runs.
+thread that hears of them through `signal.set_wakeup_fd` raises R's flag while R runs, and Python itself does nothing
+about them, since it would raise KeyboardInterrupt in the midst of one of R's callbacks, where it is lost. Where R
+started Python, signals arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts
+Python while Python runs. R does not look at its flag while Python runs, so that no conversion is cut short.
 """
 
 import _thread
+import ctypes
 import os
+import platform
 import select
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
 from typing import final
 
 from rpy2.rinterface_lib import openrlib
+from rpy2.situation import get_r_home, get_rlib_path
 
 from r_bridge import session
 
@@ -24,13 +32,13 @@ _EVERY = 0.05
 
 @final
 class _Listener:
-    """A thread that raises R's flag when Python receives SIGINT, while somebody wants it."""
+    """A thread that raises R's flag when Python receives SIGINT, while R is what runs."""
 
     def __init__(self) -> None:
         self._read, self.write = os.pipe()
         os.set_blocking(self.write, False)
         self._busy = threading.Lock()
-        self.depth = 0
+        self.r_runs = False
         threading.Thread(target=self._listen, name="r_bridge-interrupts", daemon=True).start()
 
     def _listen(self) -> None:
@@ -38,65 +46,147 @@ class _Listener:
             select.select([self._read], [], [])
             with self._busy:
                 received = os.read(self._read, 1)
-                if self.depth and received[0] == signal.SIGINT:
+                if self.r_runs and received[0] == signal.SIGINT:
                     openrlib.rlib.R_interrupts_pending = 1
 
-    def settle(self) -> None:
-        """Return when no signal is on its way, with R's flag down."""
+    def lower(self) -> bool:
+        """Lower R's flag once no signal is on its way, and return whether it was up: R has not seen it."""
         while select.select([self._read], [], [], 0)[0]:
             threading.Event().wait(0.001)
         with self._busy:
+            unseen = bool(openrlib.rlib.R_interrupts_pending)
             openrlib.rlib.R_interrupts_pending = 0
+        return unseen
 
 
-_listener: _Listener | None = None
+@final
+class _Watcher:
+    """A thread that interrupts Python when R's flag is up, while Python is what runs, called by R."""
+
+    def __init__(self) -> None:
+        self.python_runs = threading.Event()
+        threading.Thread(target=self._watch, name="r_bridge-interrupts", daemon=True).start()
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while self.python_runs.wait():
+            if openrlib.rlib.R_interrupts_pending:
+                openrlib.rlib.R_interrupts_pending = 0
+                _thread.interrupt_main()
+            pause.wait(_EVERY)
+
+
+_listener = cache(_Listener)
+_watcher = cache(_Watcher)
+
+
+@cache
+def _suspended() -> ctypes.c_int:
+    """Return R's variable that keeps it from looking at its flag; rpy2 does not know it."""
+    home = get_r_home() or ""
+    library = Path(get_rlib_path(home, platform.system()))
+    return ctypes.c_int.in_dll(ctypes.CDLL(str(library)), "R_interrupts_suspended")
 
 
 @contextmanager
 def in_r() -> Iterator[None]:
-    """While this lasts, Ctrl-C reaches R. On leaving, R's flag is down."""
-    global _listener
-    if session.hosted() or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    if _listener is None:
-        _listener = _Listener()
-    before = signal.set_wakeup_fd(_listener.write, warn_on_full_buffer=False)
-    _listener.depth += 1
+    """While this lasts, Ctrl-C interrupts R.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On leaving, where a signal came so late that R did not see it.
+    """
+    before = _suspended().value
     try:
-        yield
+        _suspended().value = 0
+        with _unwatched() if session.hosted() else _listening():
+            yield
     finally:
-        _listener.depth -= 1
-        if _listener.depth == 0:
-            _listener.settle()
-        signal.set_wakeup_fd(before)
+        _suspended().value = before
 
 
 @contextmanager
 def in_python() -> Iterator[None]:
-    """While this lasts, an interrupt of R interrupts Python too."""
-    if not session.hosted():
-        yield
-        return
-    done = threading.Event()
+    """While this lasts, Ctrl-C interrupts Python, which R has called."""
+    before = _suspended().value
+    try:
+        _suspended().value = 1
+        with _watched() if session.hosted() else _not_listening():
+            yield
+    finally:
+        _suspended().value = before
 
-    def watch() -> None:
-        while not done.wait(_EVERY):
-            if openrlib.rlib.R_interrupts_pending:
-                openrlib.rlib.R_interrupts_pending = 0
-                _thread.interrupt_main()
 
-    watcher = threading.Thread(target=watch, name="r_bridge-interrupts", daemon=True)
-    watcher.start()
+@contextmanager
+def _listening() -> Iterator[None]:
+    listener = _listener()
+    before = listener.r_runs
+    handler = signal.signal(signal.SIGINT, _leave_to_r)
+    wakeup = signal.set_wakeup_fd(listener.write, warn_on_full_buffer=False)
+    listener.r_runs, unseen = True, False
     try:
         yield
     finally:
-        done.set()
-        watcher.join()
+        unseen = listener.lower()
+        listener.r_runs = before
+        signal.set_wakeup_fd(wakeup)
+        signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
+    if unseen:
+        raise KeyboardInterrupt
 
 
-def taken() -> None:
-    """Lower R's flag: Python has taken the interrupt, and R is told by the reply."""
-    if _listener is not None:
-        _listener.settle()
-    openrlib.rlib.R_interrupts_pending = 0
+@contextmanager
+def _not_listening() -> Iterator[None]:
+    listener = _listener()
+    if not listener.r_runs:  # R was started by other means than `in_r`: signals interrupt Python all the time
+        yield
+        return
+    try:
+        listener.r_runs = False
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+    finally:
+        interrupted = _leave_all_to_r()
+        listener.lower()
+        listener.r_runs = True
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _leave_to_r(_signal: int, _frame: FrameType | None) -> None:
+    """Do nothing about a signal: the listener has told R."""
+
+
+def _leave_all_to_r() -> bool:
+    """Make Python do nothing about signals, and return whether one came in the meantime."""
+    interrupted = False
+    while signal.getsignal(signal.SIGINT) is not _leave_to_r:
+        try:
+            signal.signal(signal.SIGINT, _leave_to_r)
+        except KeyboardInterrupt:
+            interrupted = True
+    return interrupted
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    try:
+        _watcher().python_runs.set()
+        yield
+    except KeyboardInterrupt:
+        openrlib.rlib.R_interrupts_pending = 0  # both were told: the reply tells R again
+        raise
+    finally:
+        _watcher().python_runs.clear()
+
+
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    python_ran = _watcher().python_runs.is_set()
+    _watcher().python_runs.clear()
+    try:
+        yield
+    finally:
+        if python_ran:
+            _watcher().python_runs.set()
