@@ -2,6 +2,7 @@
 # Python in the same process, whichever of the two started the other.
 
 .state <- new.env(parent = emptyenv())
+.state$collect <- FALSE # whether reticulate's garbage must be collected before Python is called, see .connect()
 
 # Call the Python function `name` with a named list of arguments; NULL stands for Python's default.
 # Python's errors and warnings become R conditions, an interrupt interrupts.
@@ -20,6 +21,7 @@
 
 .backend <- function() {
   if (is.null(.state$dispatch)) .connect()
+  if (.state$collect) gc()
   .state$dispatch
 }
 
@@ -49,6 +51,9 @@
 }
 
 # Start Python in this R process and let it use this R: reticulate runs a few lines, all data cross rpy2.
+# reticulate before 1.39 finalizes its objects without Python's lock: fatal where it happens while Python, having given
+# the lock away, waits for R. So its garbage, some of which every top-level call leaves, is collected before Python is
+# called, and its hook, which would make more whenever Python imports a module, is not installed.
 .connect <- function() {
   if (!requireNamespace("reticulate", quietly = TRUE)) {
     .no_python("the R package 'reticulate' is needed to reach Python: install.packages(\"reticulate\")")
@@ -60,6 +65,8 @@
     on.exit(if (is.na(before)) Sys.unsetenv("RETICULATE_PYTHON") else Sys.setenv(RETICULATE_PYTHON = before))
     Sys.setenv(RETICULATE_PYTHON = python)
   }
+  hook <- options(reticulate.useImportHook = FALSE)
+  on.exit(options(hook), add = TRUE)
   # Debian's Python passes over the hooks of editable installations when it is embedded.
   lines <- c(
     "import site as _site, sysconfig as _sysconfig",
@@ -71,6 +78,7 @@
     reticulate::py_run_string(paste(lines, collapse = "\n")),
     error = function(e) .no_python(conditionMessage(e))
   )
+  .state$collect <- utils::packageVersion("reticulate") < "1.39"
   invisible()
 }
 
