@@ -65,7 +65,7 @@ def hosted() -> bool:
 def helper(code: str) -> Any:
     """Return the R function that ``code`` defines; evaluated once."""
     start()
-    return ri.baseenv["eval"](ri.parse(code), ri.baseenv)
+    return ri.baseenv["eval"](ri.parse(code), ri.baseenv[".BaseNamespaceEnv"])
 
 
 def _prefer_utf8() -> None:
