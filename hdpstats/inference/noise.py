@@ -1,7 +1,9 @@
 r"""What the noise of a release is worth: a perturbation of the private score, wherever it entered.
 
 The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` for some ``b``. Noise in the objective is ``b``
-itself; noise ``v`` on the minimiser is, linearised, :math:`b = -(H + \Lambda) v`.
+itself; noise ``v`` on the minimiser is, linearised, :math:`b = -(H + \Lambda) v`. A draw with density
+:math:`\propto \exp(-s F)` of an objective ``F`` is its minimiser with normal noise of covariance
+:math:`(H + \Lambda)^{-1} / s`.
 """
 
 from abc import ABC, abstractmethod
@@ -60,3 +62,20 @@ class OnMinimiser(ScoreNoise):
         """Return ``-(H + Lambda) v``."""
         noise = draws.perturbation(rng, self.law, count=len(H))
         return np.asarray(-np.einsum("bij,bj->bi", H, noise) - self.ridge * noise)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tempered(ScoreNoise):
+    """A draw at a temperature ``s`` in place of the minimiser under a ridge."""
+
+    temperature: float
+    ridge: float
+
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return ``(H + Lambda) / s``."""
+        return np.asarray((H + self.ridge * np.eye(len(H))) / self.temperature)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return normal draws."""
+        return draws.normals(rng, (H + self.ridge * np.eye(H.shape[-1])) / self.temperature)

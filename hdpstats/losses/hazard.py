@@ -272,6 +272,18 @@ def _saturate(log_ratio: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, F
     return np.exp(log_cap) * (u * s), s
 
 
+def logit_losses(eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the capped losses of the logit link, ``h asinh(u)`` and ``asinh(1 / u)`` with ``u = e^eta / h``."""
+    log_u = eta - log_cap
+    return np.exp(log_cap) * _asinh_exp(log_u), _asinh_exp(-log_u)
+
+
+def _asinh_exp(x: FloatArray) -> FloatArray:
+    """Return ``asinh(e^x)``: for large ``x`` it is ``x + log 2``."""
+    small = np.exp(-np.abs(x))
+    return np.where(x > 0.0, x + np.log1p(np.sqrt(1.0 + small * small)), np.arcsinh(small))
+
+
 def _psi(m: FloatArray) -> FloatArray:
     """Return ``m / (e^m - 1)``, 1 at 0."""
     positive = np.maximum(m, 1e-300)

@@ -1,7 +1,7 @@
 """Which mechanism answers which query, and which contrast belongs to which model."""
 
 from hdpstats._base.errors import SiteError
-from hdpstats.mechanisms import count, evaluation, gradient, objective, output
+from hdpstats.mechanisms import count, evaluation, gradient, objective, output, sampling
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import hazard_contrast
@@ -15,6 +15,7 @@ from hdpstats.queries import (
     OutputQuery,
     Query,
     RegressionModel,
+    SamplingQuery,
 )
 
 
@@ -30,6 +31,8 @@ def prepare(query: Query, custody: Custody) -> Prepared:
         return objective.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, OutputQuery):
         return output.prepare(query, contrast_of(query.model, custody), custody)
+    if isinstance(query, SamplingQuery):
+        return sampling.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, GradientQuery):
         return gradient.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, CountQuery):

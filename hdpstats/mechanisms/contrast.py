@@ -30,6 +30,13 @@ class People(ABC):
         """Return the gradient of each person's weighted loss (people, D)."""
 
     @abstractmethod
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,), from that person alone, to the last bit.
+
+        Only where the contrast says that losses have values.
+        """
+
+    @abstractmethod
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
         """Return the sum of the people's Hessians, stacked, each rounded to multiples of ``grid`` before it is added.
 
@@ -57,6 +64,8 @@ class Contrast(ABC):
     fixed_sign : bool
         Whether the record fixes a vector that a person's gradients are nonnegative multiples of, whatever the
         coefficients.
+    valued : bool
+        Whether `People.losses` gives values: not every loss has a closed form beside that of its derivative.
     needs : tuple of str
         The columns of the schema that are read.
     """
@@ -98,6 +107,11 @@ class Contrast(ABC):
 
     @property
     @abstractmethod
+    def valued(self) -> bool:
+        """Whether people's losses have values."""
+
+    @property
+    @abstractmethod
     def needs(self) -> tuple[str, ...]:
         """The columns that are read."""
 
@@ -124,6 +138,10 @@ class Contrast(ABC):
     @abstractmethod
     def rounding(self, size: float, *, people: int) -> float:
         """Return the float error that a gradient sum has at coefficients of norm ``size``: a scale, as above."""
+
+    @abstractmethod
+    def loss_rounding(self, size: float) -> float:
+        """Return a bound on the float error of one person's loss at coefficients of norm ``size``."""
 
     @abstractmethod
     def people(self, table: AdmittedTable) -> People:

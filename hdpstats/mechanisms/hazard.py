@@ -25,7 +25,7 @@ from hdpstats.data.table import AdmittedTable
 from hdpstats.design.geometry import whiten
 from hdpstats.design.survival import SurvivalDesign, compile_survival
 from hdpstats.losses import HAZARDS, HazardLoss
-from hdpstats.losses.hazard import Cells
+from hdpstats.losses.hazard import Cells, logit_losses
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People, sensitivity_factor
 from hdpstats.mechanisms.regression import declared_bound
@@ -90,6 +90,13 @@ class HazardPeople(People):
 
         The losses are those of a cause (0-based).
         """
+        for s, here, eta, log_cap, ends in self._places(theta, cause):
+            yield s, here, self.spells.loss.cells(eta, log_cap), ends
+
+    def _places(
+        self, theta: FloatArray, cause: int
+    ) -> Iterator[tuple[int, IntArray, FloatArray, FloatArray, BoolArray]]:
+        """Yield every interval (0-based) with the spells at risk in it, predictors, log caps and ends in events."""
         whole, e = self.spells, self.spells.A.shape[1]
         part = theta[cause * whole.block : (cause + 1) * whole.block]
         level = row_products(whole.Z, part[e:]) + whole.offset
@@ -98,7 +105,19 @@ class HazardPeople(People):
             here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
             log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
             ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
-            yield s, here, whole.loss.cells(baseline + level[here], log_cap), ends
+            yield s, here, baseline + level[here], log_cap, ends
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,), for the logit link."""
+        whole = self.spells
+        of_spells = np.zeros(len(whole.Z))
+        for cause in range(whole.causes):
+            for _, here, eta, log_cap, ends in self._places(theta, cause):
+                survived, event = logit_losses(eta, log_cap)
+                of_spells[here] += np.where(ends, event, survived)
+        out = np.zeros(self.number)
+        np.add.at(out, self.person, whole.weights * of_spells)
+        return out
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
         """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added.
@@ -233,6 +252,11 @@ class HazardContrast(Contrast):
         return False
 
     @property
+    def valued(self) -> bool:
+        """Of the links, logit has losses in closed form."""
+        return self.model.link == "logit"
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns, case weights and offsets."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
@@ -295,6 +319,15 @@ class HazardContrast(Contrast):
         summand = (self.total + 1.0) * self.largest_weight * length
         cells = 0.5 * spells * math.sqrt(D) * math.ldexp(1.0, -integer_bits(spells, summand))
         return spells * self.largest_weight * (per_spell + 8.0 * UNIT * largest * length) + cells
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""
+        length = math.sqrt(self.model.geometry.leverage)
+        slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
+        level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin)
+        sizes = length * (size + slopes) + 2.0 * self.largest_offset + level + 2.0
+        units = (2.0 * self.dimension + 2.0 * self.model.grid.intervals + 64.0) * UNIT
+        return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
 
     def people(self, table: AdmittedTable) -> HazardPeople:
         """Return the spells of an admitted table, capped and weighted."""

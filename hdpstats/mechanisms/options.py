@@ -7,7 +7,7 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, integer, real
 
-__all__ = ["NoisyNewton", "ObjectivePerturbation", "OutputPerturbation"]
+__all__ = ["ExponentialSampling", "NoisyNewton", "ObjectivePerturbation", "OutputPerturbation"]
 
 
 @final
@@ -108,13 +108,27 @@ class NoisyNewton:
         choice(self.censoring, name="censoring", options=("as public", "administrative"))
 
 
-Mechanism = ObjectivePerturbation | OutputPerturbation | NoisyNewton
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialSampling:
+    """A draw from the tempered posterior on a box (Nguyen and Hui 2017, algorithm 3, made exact): for a delta.
+
+    The draw is exact, by rejection: no Markov chain, whose distance from its limit nobody knows. The delta is the
+    probability that no proposal is accepted, bounded before a row is read, whatever the rows are. Fits that would
+    rarely accept are refused, as are sites where the number of people is protected, links other than logit, and models
+    without public rows. Its noise is a multiple of the sampling error at any number of people; that of the other
+    mechanisms falls faster.
+    """
+
+
+Mechanism = ObjectivePerturbation | OutputPerturbation | NoisyNewton | ExponentialSampling
 """Any of the mechanisms."""
 
 BY_NAME: dict[str, type[Mechanism]] = {
     "objective": ObjectivePerturbation,
     "output": OutputPerturbation,
     "gradient": NoisyNewton,
+    "sampling": ExponentialSampling,
 }
 """The mechanisms by the names that `fit` takes."""
 

@@ -67,6 +67,10 @@ class RegressionPeople(People):
         eta = row_products(self.X, theta) + self.offset
         return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
 
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (n,)."""
+        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
         """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
         i, j = np.triu_indices(self.X.shape[1])
@@ -141,6 +145,11 @@ class RegressionContrast(Contrast):
         return self.loss.coupled
 
     @property
+    def valued(self) -> bool:
+        """Losses of a linear predictor have values."""
+        return True
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns, case weights and offsets."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
@@ -186,6 +195,12 @@ class RegressionContrast(Contrast):
         summand = m * self.largest_weight * length
         cells = 0.5 * people * math.sqrt(D) * math.ldexp(1.0, -integer_bits(people, summand))
         return people * self.largest_weight * per_row + cells + 8.0 * UNIT * summand * people
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
+        length = math.sqrt(self.model.geometry.leverage)
+        sizes = float(self.loss.lipschitz) * (length * size + self.largest_offset) + 2.0
+        return (2.0 * self.dimension + 64.0) * UNIT * self.largest_weight * sizes
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""

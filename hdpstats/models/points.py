@@ -4,27 +4,35 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise
+from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise, Tempered
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
-from hdpstats.mechanisms.options import ObjectivePerturbation, OutputPerturbation
+from hdpstats.mechanisms.options import ExponentialSampling, ObjectivePerturbation, OutputPerturbation
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.protocols.output import choose_output, with_normal_noise
 from hdpstats.protocols.public import FEWEST_ROWS
-from hdpstats.queries import ObjectiveQuery, OutputQuery, PointQuery, PointRelease
+from hdpstats.protocols.sampling import choose_sampling
+from hdpstats.queries import ObjectiveQuery, OutputQuery, PointQuery, PointRelease, SamplingQuery, SamplingRelease
 
-NAMES: dict[type[PointQuery], str] = {ObjectiveQuery: "objective perturbation", OutputQuery: "output perturbation"}
+PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialSampling
+
+NAMES: dict[type[PointQuery], str] = {
+    ObjectiveQuery: "objective perturbation",
+    OutputQuery: "output perturbation",
+    SamplingQuery: "exponential sampling",
+}
 
 
-def ask_point(
-    spec: Specification, mechanism: ObjectivePerturbation | OutputPerturbation, request: FitRequest, *, records: int
-) -> PointQuery:
+def ask_point(spec: Specification, mechanism: PointMechanism, request: FitRequest, *, records: int) -> PointQuery:
     """Return the query of a fit, with normal noise where the request's delta makes that the smaller one."""
-    query = spec.ask(epsilon=request.epsilon, records=records, share=mechanism.share, replicate=request.replicate)
+    share = Fraction(0) if isinstance(mechanism, ExponentialSampling) else mechanism.share
+    query = spec.ask(epsilon=request.epsilon, records=records, share=share, replicate=request.replicate)
     contrast, relation = spec.contrast(query.model), spec.study.relation
+    if isinstance(mechanism, ExponentialSampling):
+        return choose_sampling(query, contrast, spec.side(query.model), records=records, delta=request.delta)
     if isinstance(mechanism, OutputPerturbation):
         side = spec.side(query.model)
         return choose_output(query, contrast, side, records=records, delta=request.delta, relation=relation)
@@ -37,6 +45,8 @@ def ask_point(
 
 def noise_of(query: PointQuery, release: PointRelease, contrast: Contrast) -> ScoreNoise:
     """Return what the noise of a release is worth in the score."""
+    if isinstance(release, SamplingRelease):
+        return Tempered(temperature=release.temperature, ridge=float(query.ridge))
     output = isinstance(query, OutputQuery)
     law: NoiseLaw | NormalLaw
     if release.noise_sd > 0.0:
@@ -49,7 +59,8 @@ def noise_of(query: PointQuery, release: PointRelease, contrast: Contrast) -> Sc
 
 def method_of(query: PointQuery, *, whitened: bool, few: bool) -> str:
     """Return the method in words; ``few`` says that there are public rows, though too few where not ``whitened``."""
-    name = NAMES[type(query)] + (" with normal noise" if query.delta > 0 else "")
+    normal = query.delta > 0 and not isinstance(query, SamplingQuery)
+    name = NAMES[type(query)] + (" with normal noise" if normal else "")
     if whitened:
         return f"{name}, whitened by public rows"
     return f"{name}, scaled by the schema" + (f" (fewer than {FEWEST_ROWS} complete public rows)" if few else "")

@@ -9,6 +9,7 @@ from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.point import PointQuery, PointRelease
+from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
@@ -34,6 +35,8 @@ __all__ = [
     "Release",
     "RoundsQuery",
     "RoundsRelease",
+    "SamplingQuery",
+    "SamplingRelease",
     "TimeGrid",
     "query_from_json",
     "release_from_json",

@@ -133,17 +133,7 @@ class PointRelease(Release, ABC):
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        hessian = fields["hessian"]
-        return cls(
-            theta=tuple(float(value) for value in fields["theta"]),
-            hessian=None if hessian is None else tuple(float(value) for value in hessian),
-            noise_rate=float(fields["noise_rate"]),
-            noise_sd=float(fields["noise_sd"]),
-            hessian_noise_sd=float(fields["hessian_noise_sd"]),
-            grid=float(fields["grid"]),
-            records=int(fields["records"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
-        )
+        return cls(**release_fields(fields))
 
 
 def point_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -158,4 +148,19 @@ def point_fields(fields: dict[str, Any]) -> dict[str, Any]:
         "public_sha256": fields["public_sha256"],
         "hessian_share": rational(fields["hessian_share"], name="hessian_share"),
         "replicate": int(fields["replicate"]),
+    }
+
+
+def release_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `PointRelease` from JSON values."""
+    hessian = fields["hessian"]
+    return {
+        "theta": tuple(float(value) for value in fields["theta"]),
+        "hessian": None if hessian is None else tuple(float(value) for value in hessian),
+        "noise_rate": float(fields["noise_rate"]),
+        "noise_sd": float(fields["noise_sd"]),
+        "hessian_noise_sd": float(fields["hessian_noise_sd"]),
+        "grid": float(fields["grid"]),
+        "records": int(fields["records"]),
+        "events": tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
     }

@@ -8,14 +8,23 @@ from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
+from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 
 _QUERIES = {
     query.kind: query
-    for query in (ObjectiveQuery, OutputQuery, GradientQuery, RoundsQuery, CountQuery, EvaluationQuery)
+    for query in (ObjectiveQuery, OutputQuery, SamplingQuery, GradientQuery, RoundsQuery, CountQuery, EvaluationQuery)
 }
 _RELEASES = {
     release.kind: release
-    for release in (ObjectiveRelease, OutputRelease, GradientRelease, RoundsRelease, CountRelease, EvaluationRelease)
+    for release in (
+        ObjectiveRelease,
+        OutputRelease,
+        SamplingRelease,
+        GradientRelease,
+        RoundsRelease,
+        CountRelease,
+        EvaluationRelease,
+    )
 }
 
 

@@ -7,7 +7,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from hdpstats.losses import HAZARDS, HazardLoss
-from hdpstats.losses.hazard import STEEPEST
+from hdpstats.losses.hazard import STEEPEST, logit_losses
 
 LOSSES = list(HAZARDS.values())
 CAPS = np.log([1e-9, 1e-6, 1e-3, 0.02, 0.3, 1.0, 7.0, 1e3, 1e9])
@@ -79,12 +79,18 @@ def test_the_logit_losses_are_inverse_hyperbolic_sines() -> None:
     survived, event = HAZARDS["logit"].scores(eta, log_cap)
     step, h = 1e-5, np.exp(log_cap)
 
-    def losses(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return h * np.arcsinh(np.exp(at) / h), np.arcsinh(h * np.exp(-at))
-
-    above, below = losses(eta + step), losses(eta - step)
+    above, below = logit_losses(eta + step, log_cap), logit_losses(eta - step, log_cap)
+    plain = h * np.arcsinh(np.exp(eta) / h), np.arcsinh(h * np.exp(-eta))
+    assert np.allclose(logit_losses(eta, log_cap), plain, rtol=1e-13, atol=0.0)
     assert np.allclose(survived, (above[0] - below[0]) / (2 * step), rtol=1e-6, atol=1e-7)
     assert np.allclose(event, -(above[1] - below[1]) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("eta", [-1e300, -1e5, -720.0, 720.0, 1e5])
+def test_logit_losses_are_finite_and_right_far_away(eta: float) -> None:
+    survived, event = (float(each[0]) for each in logit_losses(np.array([eta]), np.array([-2.0])))
+    assert survived == pytest.approx(np.exp(-2.0) * (eta + 2.0 + np.log(2.0)) if eta > 0 else 0.0, abs=1e-250)
+    assert event == pytest.approx(-2.0 - eta + np.log(2.0) if eta < 0 else 0.0, abs=1e-250)
 
 
 def test_smoothness_bounds_hold_and_are_not_idle(loss: HazardLoss) -> None:

@@ -1,0 +1,84 @@
+"""The query of exponential sampling: box, number of proposals and ridge, all from public facts.
+
+The box reaches five standard errors of the public fit to both sides, in every whitened direction. As many proposals are
+made as can be evaluated in some seconds; the ridge is the smallest for which they suffice, whatever the private rows
+are (`hdpstats.mechanisms.sampling`), and not below a tenth of the curvature that public rows predict. Where that ridge is
+many times the curvature the draw would tell little but the public fit, and the query is refused.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.mechanisms.contrast import Contrast
+from hdpstats.mechanisms.sampling import LARGEST_CONDITION, acceptance_of, least_proposals
+from hdpstats.protocols.moments import PublicSide
+from hdpstats.queries import HazardModel, ObjectiveQuery, SamplingQuery
+
+WIDTH = 5.0
+"""Half-widths of the box in standard errors of the public fit."""
+
+WORK = 200_000_000
+"""Person-intervals that are evaluated in all."""
+
+MOST_PROPOSALS = 10_000
+
+WEAKEST, STRONGEST = 0.1, 20.0
+"""Ridges over the mean predicted curvature: none is chosen below the first, none accepted above the second."""
+
+
+def choose_sampling(
+    query: ObjectiveQuery, contrast: Contrast, side: PublicSide | None, *, records: int, delta: Fraction
+) -> SamplingQuery:
+    """Return the query of sampling with the model and the centre of another query.
+
+    Raises
+    ------
+    MechanismError
+        If there is no public fit, no delta, or a draw would rarely be accepted.
+    """
+    if side is None or side.fit is None:
+        raise _refusal("sampling needs (40 complete) public rows with the outcome: they say where the box is")
+    if delta == 0:
+        raise _refusal("sampling needs a delta above 0: with a small probability no proposal is accepted")
+    n = max(records, 1)
+    cells = query.model.grid.intervals * query.model.causes if isinstance(query.model, HazardModel) else 1
+    proposals = max(20, min(MOST_PROPOSALS, WORK // (n * cells)))
+    level = float(np.mean(np.diag(side.moments(side.centre, records=n).H)))
+    whole = n * float(contrast.trace)
+    condition = min(
+        largest_condition(contrast.dimension, proposals=proposals, epsilon=query.epsilon, delta=delta),
+        1.0 + whole / (WEAKEST * level),
+        LARGEST_CONDITION * (1.0 - 2.0**-20),
+    )
+    ridge = whole / (condition - 1.0) if condition > 1.0 else math.inf
+    if ridge > STRONGEST * level:
+        raise _refusal(
+            f"with {contrast.dimension} coefficients and {proposals} proposals sampling would rarely accept unless the "
+            "ridge drowned the private records"
+        )
+    return SamplingQuery(
+        model=query.model,
+        centre=query.centre,
+        ridge=Fraction(ridge * (1.0 + 2.0**-20)),
+        epsilon=query.epsilon,
+        delta=delta,
+        schema_sha256=query.schema_sha256,
+        public_sha256=query.public_sha256,
+        replicate=query.replicate,
+        half_widths=tuple((WIDTH * np.sqrt(np.diag(side.fit.covariance))).tolist()),
+        proposals=proposals,
+    )
+
+
+def largest_condition(dimension: int, *, proposals: int, epsilon: Fraction, delta: Fraction) -> float:
+    """Return the largest condition number for which so many proposals suffice; below 1 where none does."""
+    enough = least_proposals(epsilon, delta) / proposals
+    best = acceptance_of(dimension, condition=Fraction(1))
+    return float((best / enough) ** (2.0 / dimension)) * (1.0 - 2.0**-20)
+
+
+def _refusal(reason: str) -> MechanismError:
+    return MechanismError(f"{reason}; use mechanism='objective'", available=("objective", "output"))
