@@ -3,11 +3,14 @@
 The code is SQLAlchemy Core and knows no dialect except in `_on_connect` and `_on_begin`, which set a SQLite
 file to write-ahead logging with a full flush at every commit, and take the write lock at the beginning of a
 transaction that will write. Connections live for one transaction, so that a forked or spawned worker never
-shares one; only a ledger in memory keeps its connection, and it refuses to work in another process.
+shares one. A ledger in memory lasts as long as one connection that does nothing else, so that an interrupt, after which
+SQLAlchemy closes the connection in use, does not end it; it refuses to work in another process.
 """
 
 import os
+import sqlite3
 import threading
+import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,7 +39,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.location import check_place, in_memory, shown
@@ -163,7 +166,7 @@ class Store:
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
         if self._memory:
-            options["poolclass"] = StaticPool
+            url = self._memory_of_its_own()
         try:
             engine = create_engine(url, **options)
         except (NoSuchModuleError, ImportError, TypeError) as error:
@@ -176,6 +179,13 @@ class Store:
             event.listen(engine, "begin", _on_begin)
         weakref.finalize(self, engine.dispose)
         return engine
+
+    def _memory_of_its_own(self) -> URL:
+        """Return the URL of a new database in memory, and hold it open until this store is collected."""
+        name = f"file:/hdpstats-{uuid.uuid4().hex}"
+        anchor = sqlite3.connect(f"{name}?vfs=memdb", uri=True, check_same_thread=False)
+        weakref.finalize(self, anchor.close)
+        return URL.create("sqlite", database=name, query={"vfs": "memdb", "uri": "true"})
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Return ``work(connection)`` done in one transaction, durable when this returns, or not done at all.

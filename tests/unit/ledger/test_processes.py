@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
@@ -201,6 +202,24 @@ def test_a_forked_worker_cannot_spend_a_budget_in_memory_a_second_time(request_f
     ledger = Ledger(None, dataset="trial", epsilon=1)
     assert "give the ledger a file" in answer_of_a_forked_child(ledger, request_for(1))
     assert ledger.spent == Spend(Fraction(0))
+
+
+@pytest.mark.parametrize("kept_in", ["memory", "file"])
+def test_an_interrupt_within_a_transaction_leaves_the_ledger(path, request_for, kept_in):
+    ledger = Ledger(None if kept_in == "memory" else path, dataset="trial", epsilon=1)
+    ledger.charge(request_for(1), Spend(Fraction(1, 4)))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def work(connection):
+        event.listen(connection, "before_cursor_execute", interrupt)
+        connection.exec_driver_sql("DELETE FROM entry")
+
+    with pytest.raises(KeyboardInterrupt):
+        ledger._store.write(work)
+    assert ledger.spent == Spend(Fraction(1, 4))
+    ledger.charge(request_for(2), Spend(Fraction(3, 4)))
 
 
 def test_a_writer_that_lost_a_race_starts_over():
