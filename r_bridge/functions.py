@@ -196,17 +196,30 @@ def _method(name: str) -> Callable[..., Any]:
     """Return a method of results as a function of ``result``; R's ``newdata`` is Python's ``frame``."""
 
     def run(result: hdp.Result, **options: Any) -> Any:
-        if not isinstance(result, hdp.Result):
-            raise hdp.ArgumentError(f"result must be a dp_result, not {type(result).__name__}", argument="result")
-        asked = {"frame" if key == "newdata" else key: value for key, value in _options(options).items()}
-        return checked_call(getattr(result, name), asked, name=name)
+        asked = _options(options)
+        if "newdata" in asked:
+            asked["frame"] = _counted_from_one(asked.pop("newdata"))
+        return checked_call(getattr(_result(result), name), asked, name=name)
 
     return run
 
 
+def _result(result: object) -> hdp.Result:
+    if not isinstance(result, hdp.Result):
+        raise hdp.ArgumentError(f"x must be a dp_result, not {type(result).__name__}", argument="x")
+    return result
+
+
+def _counted_from_one(frame: object) -> object:
+    """Return a frame whose rows, where they have no names of their own, are numbered as R numbers them."""
+    if isinstance(frame, pd.DataFrame) and isinstance(frame.index, pd.RangeIndex):
+        return frame.set_axis(pd.RangeIndex(1, len(frame) + 1), axis=0)
+    return frame
+
+
 def result_to_json(result: hdp.Result, path: str | None = None) -> str:
     """Return a result as JSON text, and write it to a file where a path is given."""
-    return result.to_json(path)
+    return _result(result).to_json(path)
 
 
 def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
@@ -215,6 +228,7 @@ def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     Columns label, term, baseline (whether the term is of a hazard's baseline), estimate, std_error, conf_low and
     conf_high.
     """
+    result = _result(result)
     parts = [each for each in (result.public_only, result.private_only, result.pooled) if each is not None]
     hazard = result.facts.hazard
     own = 1 if hazard is None else len(result.params) // len(hazard.causes)
@@ -245,7 +259,7 @@ def refused(result: hdp.Result, name: str) -> None:
 
 def disclosure(result: hdp.Result) -> str:
     """Return the privacy record for an output checker, as JSON text."""
-    return json.dumps(result.disclosure())
+    return json.dumps(_result(result).disclosure())
 
 
 def person_period(**arguments: Any) -> pd.DataFrame:
