@@ -398,7 +398,8 @@ def test_the_text_says_what_matters(hazard):
     assert "What this promises" in found._repr_html_()
 
 
-def test_what_drowns_is_said_to(hazard):
+def test_what_drowns_is_said_to(hazard, monkeypatch):
+    monkeypatch.setattr(TwoSidedGeometric, "draw", lambda self: 0)  # a draw of large noise may look like people
     model, result = hazard
     found = model.evaluate(result, epsilon=0.001, groups=3, times=3)
     assert found.scores["brier"].isna().all()
