@@ -12,22 +12,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
+# R, R's survival for the reference values, and what the R bridge and its tests use.
+R_DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-reticulate r-cran-testthat r-cran-tibble
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test setup lint validate bench clean
+.PHONY: demo test setup r lint validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
 test: setup
-	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats tests --ignore tests/benchmarks -m "not validate"
+	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
 
 setup: $(VENV)/.everything
 
 lint: setup
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check hdpstats tests benchmarks tools
+	$(BIN)/ruff format --check hdpstats r_bridge tests benchmarks tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -47,10 +49,11 @@ $(VENV)/.core: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
+r:
+	@dpkg -s $(R_DEBS) >/dev/null 2>&1 || { $(APT) update -q && $(APT) install -yq --no-install-recommends $(R_DEBS); }
+
 # Every extra and the development tools. R comes before rpy2, which looks for it when it is installed.
-$(VENV)/.everything: $(VENV)/.core
-	@command -v Rscript >/dev/null && test -d /usr/lib/R/library/survival -o -d /usr/lib/R/site-library/survival \
-	  || { $(APT) update -q && $(APT) install -yq --no-install-recommends r-base-core r-cran-survival make; }
+$(VENV)/.everything: $(VENV)/.core | r
 	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r,dev]"
 	@touch $@
 
