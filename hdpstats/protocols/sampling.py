@@ -1,9 +1,9 @@
 """The query of exponential sampling: box, number of proposals and ridge, all from public facts.
 
 The box reaches five standard errors of the public fit to both sides, in every whitened direction. As many proposals are
-made as can be evaluated in some seconds; the ridge is the smallest for which they suffice, whatever the private rows
-are (`hdpstats.mechanisms.sampling`), and not below a tenth of the curvature that public rows predict. Where that ridge is
-many times the curvature the draw would tell little but the public fit, and the query is refused.
+made as can be evaluated in some seconds. The ridge is the smallest for which they suffice whatever the private rows are
+(`hdpstats.mechanisms.sampling`), and not below a tenth of the curvature that public rows predict. Where it is many
+times that curvature the draw would tell little but the public fit, and the query is refused.
 """
 
 import math

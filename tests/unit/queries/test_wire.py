@@ -19,6 +19,8 @@ from hdpstats.queries import (
     OutputQuery,
     OutputRelease,
     RegressionModel,
+    SamplingQuery,
+    SamplingRelease,
     TimeGrid,
     query_from_json,
     release_from_json,
@@ -71,7 +73,12 @@ RELEASE = ObjectiveRelease(
 
 
 OUTPUT = OutputQuery.from_dict(QUERY.to_dict())
+SAMPLING = SamplingQuery.from_dict(
+    QUERY.to_dict() | {"hessian_share": "0", "delta": "1/7", "half_widths": [0.1, 1 / 3, 1e-6], "proposals": 17}
+)
 OUTPUT_RELEASE = OutputRelease.from_dict(RELEASE.to_dict() | {"noise_rate": 0.0, "noise_sd": 0.3})
+
+SAMPLING_RELEASE = SamplingRelease.from_dict(OUTPUT_RELEASE.to_dict() | {"temperature": 1 / 3})
 
 
 def test_a_query_survives_a_round_trip_exactly():
@@ -79,6 +86,7 @@ def test_a_query_survives_a_round_trip_exactly():
         QUERY,
         OF_HAZARDS,
         OUTPUT,
+        SAMPLING,
         replace(QUERY, public_sha256="b" * 64, model=replace(MODEL, weights=None, offset="o")),
     ):
         assert query_from_json(query.to_json()) == query
@@ -86,7 +94,7 @@ def test_a_query_survives_a_round_trip_exactly():
 
 
 def test_a_release_survives_a_round_trip_exactly():
-    for release in (RELEASE, OUTPUT_RELEASE, replace(RELEASE, hessian=None)):
+    for release in (RELEASE, OUTPUT_RELEASE, SAMPLING_RELEASE, replace(RELEASE, hessian=None)):
         back = release_from_json(release.to_json())
         assert back == replace(release, entry=None)
         assert back.sha256 == release.sha256
@@ -160,6 +168,26 @@ def test_a_release_without_a_field_is_refused(name):
 def test_a_query_that_contradicts_itself_is_refused(changes):
     with pytest.raises(MechanismError):
         replace(QUERY, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"half_widths": (1.0, 1.0)},
+        {"half_widths": (1.0, 1.0, 0.0)},
+        {"half_widths": (1.0, float("nan"), 1.0)},
+        {"half_widths": (1.0, 1e7, 1.0)},
+        {"proposals": 0},
+        {"proposals": 10**7},
+        {"delta": Fraction(0)},
+        {"hessian_share": Fraction(1, 10)},
+        {"ridge": Fraction(-1)},
+    ],
+    ids=str,
+)
+def test_a_sampling_query_that_contradicts_itself_is_refused(changes):
+    with pytest.raises(MechanismError):
+        replace(SAMPLING, **changes)
 
 
 @pytest.mark.parametrize("model", [MODEL, HAZARD], ids=["regression", "hazard"])
