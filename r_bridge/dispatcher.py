@@ -50,7 +50,7 @@ def _run(name: Any, arguments: Any) -> Any:
     function = FUNCTIONS.get(name[0])
     if function is None:
         raise HdpError(f"this version of hdpstats has no function {name[0]!r}: install the R package that came with it")
-    given = from_r(arguments) or {}
+    given = from_r(arguments) if len(arguments) else {}
     if not isinstance(given, dict):
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
