@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import draws
-from hdpstats.inference.noise import InObjective, OnMinimiser
+from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.privacy.sensitivity import BallNorm
 
@@ -20,7 +20,7 @@ def hessian():
 @pytest.mark.parametrize("law", LAWS, ids=["normal", "K-norm"])
 def test_draws_have_the_covariance(law):
     H = hessian()
-    for noise in (InObjective(law=law), OnMinimiser(law=law, ridge=2.5)):
+    for noise in (InObjective(law=law), OnMinimiser(law=law, ridge=2.5), Tempered(temperature=0.3, ridge=2.5)):
         drawn = noise.draw(draws.generator("ab" * 32), np.broadcast_to(H, (COUNT, 3, 3)))
         expected = noise.covariance(H)
         scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
@@ -36,6 +36,13 @@ def test_noise_on_the_minimiser_is_undone_by_the_solve(law):
     b = OnMinimiser(law=law, ridge=ridge).draw(draws.generator("cd" * 32), stack)
     added = draws.perturbation(draws.generator("cd" * 32), law, count=50)
     assert pytest.approx(added) == -np.linalg.solve(H + ridge * np.eye(3), b.T).T
+
+
+def test_a_tempered_draw_has_the_inverse_of_its_hessian_as_covariance():
+    H, ridge, s = hessian(), 2.5, 0.3
+    bent = H + ridge * np.eye(3)
+    b = Tempered(temperature=s, ridge=ridge).covariance(H)
+    assert np.linalg.solve(bent, np.linalg.solve(bent, b).T) == pytest.approx(np.linalg.inv(s * bent))
 
 
 def test_normal_draws_have_their_standard_deviation():
