@@ -1,0 +1,17 @@
+# What several files use. Everything needs Python: without it each test skips and says so.
+need_python <- function() skip_if_not(dp_available(), "no Python with hdpstats (set HDPSTATS_PYTHON)")
+
+declared <- function() {
+  dp_schema(
+    age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), grade3 = dp_binary(),
+    nodes = dp_continuous(0, 40, missing = 1), hormon = dp_binary(), time = dp_duration(1826, unit = "days"),
+    event = dp_binary(), event3 = dp_binary()
+  )
+}
+
+breast_cancer <- function(epsilon = 3) {
+  dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = declared(), budget = dp_budget(epsilon))
+}
+
+# An error's class is the first one that is not shared by all of them.
+caught <- function(code) tryCatch(code, error = identity)

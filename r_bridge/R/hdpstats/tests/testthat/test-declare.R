@@ -1,0 +1,39 @@
+test_that("columns are declared and checked at once", {
+  need_python()
+  age <- dp_continuous(20, 90)
+  expect_s3_class(age, "dp_column")
+  expect_equal(unclass(age)[c("lower", "upper", "missing")], list(lower = 20, upper = 90, missing = 55))
+  expect_equal(unclass(dp_categorical(c(3, 1, 2)))$levels, c("3", "1", "2"))
+  expect_equal(unclass(dp_offset(-2, 2))$missing, 0)
+  expect_equal(unclass(dp_weight(0.5))$missing, 0.5)
+  expect_output(print(dp_categorical(c("a", "b"))), "levels: a | b", fixed = TRUE)
+  expect_error(dp_continuous(90, 20), "lower must be below upper", class = "dp_schema_error")
+  expect_error(dp_binary(missing = 0.5), class = "dp_argument_error")
+  expect_error(dp_categorical("one"), class = "dp_schema_error")
+})
+
+test_that("schemas survive YAML", {
+  need_python()
+  schema <- declared()
+  file <- withr::local_tempfile(fileext = ".yaml")
+  dp_write_schema(schema, file)
+  expect_equal(dp_read_schema(file)$json, schema$json)
+  expect_output(print(schema), "0 to 1826 days", fixed = TRUE)
+})
+
+test_that("a schema from public rows keeps what is declared", {
+  need_python()
+  schema <- dp_schema_from_public(dp_load_gbsg(), time = dp_duration(1000))
+  expect_setequal(schema$columns, names(dp_load_gbsg()))
+  expect_output(print(schema), "0 to 1000", fixed = TRUE)
+})
+
+test_that("public rows are refused as private ones", {
+  need_python()
+  rows <- dp_load_gbsg()
+  expect_error(
+    dp_study(private = rows, public = rows, schema = declared(), budget = dp_budget(1)), "other records",
+    class = "dp_argument_error"
+  )
+  expect_error(dp_study(private = rows, schema = declared()), "without an account", class = "dp_argument_error")
+})

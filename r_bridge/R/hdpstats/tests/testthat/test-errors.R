@@ -1,0 +1,65 @@
+test_that("what is wrong is a classed condition with Python's message", {
+  need_python()
+  study <- breast_cancer()
+  expect_error(dp_logit(event3 ~ nope, data = study, epsilon = 1), "no such column", class = "dp_formula_error")
+  expect_error(dp_logit("event3 ~ +* age", data = study, epsilon = 1), class = "dp_formula_error")
+  expect_error(dp_logit(event3 ~ system("true"), data = study, epsilon = 1), class = "dp_formula_error")
+  expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1, nonsense = 2), "nonsense", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = study), "dp_fit_public", class = "dp_argument_error")
+  expect_error(dp_hazard(Surv(time, event) ~ age, data = study, epsilon = NULL), "epsilon", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = NULL, epsilon = 1), "study", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = dp_load_gbsg(), epsilon = 1), "study", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = study, epsilon = -1), class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1, mechanism = "magic"), class = "dp_mechanism_error")
+  listed <- data.frame(age = I(list(1, 2)), event3 = 0:1)
+  expect_error(
+    dp_study(private = listed, schema = declared(), budget = dp_budget(1)), "'age' is a list",
+    class = "dp_argument_error"
+  )
+  expect_error(dp_read_result("nowhere.json"), "nowhere.json", class = "dp_argument_error")
+  expect_error(dp_tidy(3), "dp_result", class = "dp_argument_error")
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 0)
+})
+
+test_that("what would need private rows is refused, not NULL", {
+  need_python()
+  fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
+  for (ask in list(residuals, fitted, logLik, deviance, df.residual, AIC, BIC)) {
+    expect_error(ask(fit), "Instead:", class = "dp_argument_error")
+  }
+})
+
+test_that("neither a condition nor a saved result holds data", {
+  need_python()
+  secret <- data.frame(age = c(41.4142135, 33), event3 = c(1, 0))
+  wrong <- caught(do.call(dp_study, list(private = secret, schema = "none", budget = dp_budget(1))))
+  expect_s3_class(wrong, "dp_error")
+  expect_false(any(grepl("41.41", c(conditionMessage(wrong), deparse(conditionCall(wrong))), fixed = TRUE)))
+  nested <- caught(eval(bquote(dp_logit(event3 ~ nope, data = dp_study(
+    private = .(secret), schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary()), budget = dp_budget(1)
+  ), epsilon = 1))))
+  expect_s3_class(nested, "dp_formula_error")
+  expect_false(any(grepl("41.41", deparse(conditionCall(nested)), fixed = TRUE)))
+  hidden <- local({
+    rows <- data.frame(marker = rep(4141.4142135, 1000))
+    event3 ~ age
+  })
+  study <- breast_cancer()
+  fit <- do.call(dp_logit, list(hidden, study, epsilon = 1))
+  expect_false(grepl("4141.4142135", rawToChar(serialize(fit, NULL, ascii = TRUE)), fixed = TRUE))
+  expect_false(grepl("rownames|data.frame", rawToChar(serialize(study, NULL, ascii = TRUE))))
+})
+
+test_that("a formula in a file is read, not run", {
+  need_python()
+  fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
+  fit$formula <- "stop('it ran')"
+  expect_error(formula(fit), "no formula", class = "dp_argument_error")
+})
+
+test_that("handles of an ended session say so", {
+  need_python()
+  study <- breast_cancer()
+  study$id <- "another session"
+  expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1), "session that has ended", class = "dp_argument_error")
+})

@@ -1,0 +1,77 @@
+test_that("tables have broom's words", {
+  need_python()
+  fit <- dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 1)
+  table <- dp_tidy(fit)
+  expect_named(table, c("term", "estimate", "std.error", "statistic", "p.value"))
+  expect_equal(table$estimate, unname(coef(fit)))
+  ratios <- dp_tidy(fit, conf.int = TRUE, conf.level = 0.9, exponentiate = TRUE)
+  expect_equal(ratios$conf.high, unname(exp(confint(fit, level = 0.9)[, 2])))
+  expect_equal(ratios$std.error, table$std.error)
+  glanced <- dp_glance(fit)
+  expect_equal(nrow(glanced), 1L)
+  expect_equal(glanced[c("epsilon", "delta", "nobs")], data.frame(epsilon = 1, delta = 0, nobs = 2982L))
+  expect_equal(as.data.frame(fit), dp_tidy(fit, conf.int = TRUE))
+  expect_s3_class(dp_modelsummary(fit), "modelsummary_list")
+  skip_if_not_installed("generics")
+  expect_equal(generics::tidy(fit, conf.int = TRUE), dp_tidy(fit, conf.int = TRUE))
+  expect_equal(generics::glance(fit), glanced)
+})
+
+test_that("the three estimates are side by side", {
+  need_python()
+  fit <- dp_hazard(Surv(time, event) ~ age, data = breast_cancer(), epsilon = 1, intervals = 6, df = 3)
+  table <- dp_estimates(fit)
+  expect_equal(unique(table$label), c("public only", "private only", "pooled"))
+  expect_equal(table$estimate[table$label == "pooled"], unname(coef(fit)))
+  expect_equal(table$term[!table$baseline], rep("age", 3))
+})
+
+test_that("results outlive the session: text alone is enough", {
+  need_python()
+  fit <- dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 1)
+  file <- withr::local_tempfile(fileext = ".json")
+  dp_write_result(fit, file)
+  again <- dp_read_result(file)
+  fit$call <- NULL
+  expect_identical(unclass(again), unclass(fit))
+  saved <- withr::local_tempfile(fileext = ".rds")
+  saveRDS(fit, saved)
+  script <- withr::local_tempfile(fileext = ".R")
+  writeLines(c(
+    sprintf(".libPaths(%s)", paste(deparse(.libPaths()), collapse = "")),
+    "library(hdpstats)",
+    sprintf("fit <- readRDS(%s)", deparse(saved)),
+    "cat(format(c(coef(fit), confint(fit)), digits = 17), sep = '\\n')"
+  ), script)
+  skip_if_not(nzchar(system.file("DESCRIPTION", package = "hdpstats")), "the package is not installed")
+  printed <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE)
+  expect_identical(as.numeric(printed), as.vector(c(coef(fit), confint(fit))))
+})
+
+test_that("the privacy record is JSON for output checkers", {
+  need_python()
+  fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
+  expect_match(dp_disclosure(fit), "not_protected", fixed = TRUE)
+})
+
+test_that("plots are drawn", {
+  need_python()
+  study <- breast_cancer()
+  fit <- dp_hazard(Surv(time, event) ~ age + hormon, data = study, epsilon = 1, intervals = 6)
+  women <- data.frame(age = c(50, 70), hormon = 0:1)
+  drawn <- function(code) {
+    file <- withr::local_tempfile(fileext = ".svg")
+    grDevices::svg(file)
+    before <- graphics::par("mar")
+    code
+    expect_equal(graphics::par("mar"), before)
+    grDevices::dev.off()
+    sum(grepl("<path", readLines(file)))
+  }
+  expect_gt(drawn(plot(fit)), 15)
+  expect_gt(drawn(plot(fit, exponentiate = TRUE)), 15)
+  expect_gt(drawn(plot(fit, newdata = women)), 15)
+  expect_gt(drawn(plot(fit, newdata = women, which = "hazard", labels = c("a", "b"))), 15)
+  expect_gt(drawn(plot(dp_plan(event3 ~ age, data = study))), 15)
+  expect_error(plot(fit, which = "survival"), "newdata", class = "dp_argument_error")
+})
