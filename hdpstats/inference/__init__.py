@@ -1,8 +1,10 @@
 """From released and public numbers to estimates with standard errors that count sampling *and* privacy noise.
 
-``objective`` reads a release, by the Monte Carlo of ``sandwich`` with what ``information`` knows of the curvature;
-``likelihood`` fits public rows alone; ``planning`` predicts standard errors before anything is spent. ``estimate`` is
-what they return, ``draws`` the only source of random numbers.
+``objective`` reads released coefficients, by the Monte Carlo of ``sandwich`` with what ``information`` knows of the
+curvature and ``noise`` of the noise; ``gradient`` reads rounds of clipped scores. ``likelihood`` and
+``hazard_likelihood`` fit public rows alone; ``planning`` predicts standard errors before anything is spent. How a model
+does is told by ``public_check`` on public rows (``discrimination``, ``follow_up``) and by ``noisy_table`` on private
+ones. ``estimate`` is what they return, ``draws`` the only source of random numbers.
 """
 
 from hdpstats.inference.estimate import ErrorLaw, Estimate

@@ -1,7 +1,10 @@
 """Protocols as data flow: from public state to the next query. A protocol never sees a site.
 
-``public`` prepares the public side (whitened rows, the public fit), ``moments`` predicts the private score from it,
-``objective`` turns both and an epsilon into the query of objective perturbation.
+``public`` and ``hazard`` prepare the public side (whitened rows or spells, the public fit), from which ``moments``
+predicts the private score. ``objective`` and ``hazard_objective`` turn both and an epsilon into the query of objective
+perturbation; ``output`` and ``sampling`` turn that one into their own. ``gradient`` asks in rounds: ``outcomes`` lists
+what public people might have had, and ``matching`` finds the coefficients that fit the answers. ``pooling`` says how
+far apart the public and the private source may be.
 """
 
 from hdpstats.protocols.moments import PublicFit, PublicSide
