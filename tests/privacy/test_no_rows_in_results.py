@@ -13,7 +13,10 @@ from matplotlib import pyplot
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.data.table import AdmittedTable, PrivateTable
+from hdpstats.mechanisms.contrast import People
 from hdpstats.results.refused import REFUSED
+from hdpstats.sites import LocalSite, Study
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people
 
 CANARIES = ["canary-7f3a91", "1.2345678987", "17.17171717", "canary@example.org"]
@@ -123,7 +126,7 @@ def has_an_entry_per_record(value):
         return len(value) == RECORDS
     if isinstance(value, bytes | bytearray):
         return len(value) in (RECORDS, 8 * RECORDS)
-    return type(value).__name__ in ("PrivateTable", "AdmittedTable", "PrivateRows", "LocalSite", "Study")
+    return isinstance(value, PrivateTable | AdmittedTable | People | LocalSite | Study)
 
 
 def rows_in(start):
