@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self, final
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.data.columns import Duration
 from hdpstats.design import baseline as features
@@ -15,6 +16,7 @@ from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import checked_row_norm, declared_column
 from hdpstats.models.request import epsilons_of, fit_request
+from hdpstats.queries import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.sites import Study
@@ -118,14 +120,7 @@ class DiscreteHazard:
                 argument="formula",
             )
         grid = features.grid_of(intervals, duration)
-        kind = choice(baseline, name="baseline", options=("spline", "dummies"))
-        if kind == "dummies" and grid.intervals > MOST_DUMMIES:
-            raise ArgumentError(
-                f"baseline='dummies' is for at most {MOST_DUMMIES} intervals, not {grid.intervals}; use the spline",
-                argument="baseline",
-            )
-        A = features.dummies(grid) if kind == "dummies" else features.spline(grid, df, knots=knots)
-        names = features.dummy_names(grid) if kind == "dummies" else features.spline_names(A.shape[1])
+        A, names = _baseline(baseline, grid, df=df, knots=knots)
         self._spec = HazardSpecification(
             study=data,
             design=design,
@@ -184,10 +179,12 @@ class DiscreteHazard:
         epsilon
             What the release may cost each person, from 1e-6 to 50.
         delta
-            A small probability with which the bound may fail, for mechanisms that use one.
+            A small probability with which the bound may fail, for mechanisms that use one. Objective and output
+            perturbation do where that gives less noise; otherwise they stay pure, which is stronger.
         mechanism
-            ``"auto"``, a name (``"objective"``, ``"gradient"``) or an object of `hdp.mechanisms`. With a delta and 12
-            public people per coefficient ``"auto"`` is the gradient mechanism, which needs much less noise.
+            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
+            `hdp.mechanisms`. ``"auto"`` is objective perturbation, with a delta and 12 public people per coefficient
+            the gradient mechanism, which needs much less noise.
         se_share
             Share of epsilon that buys a noisy Hessian: for standard errors without public people, or for standard
             errors that do not take the private people to be like the public ones.
@@ -269,3 +266,18 @@ class DiscreteHazard:
         are dropped, as ``glm`` does.
         """
         return fit_likelihood(self._spec)
+
+
+def _baseline(
+    kind: object, grid: TimeGrid, *, df: int, knots: Sequence[float] | None
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the features of the baseline (q, e) and their names."""
+    if choice(kind, name="baseline", options=("spline", "dummies")) == "spline":
+        A = features.spline(grid, df, knots=knots)
+        return A, features.spline_names(A.shape[1])
+    if grid.intervals > MOST_DUMMIES:
+        raise ArgumentError(
+            f"baseline='dummies' is for at most {MOST_DUMMIES} intervals, not {grid.intervals}; use the spline",
+            argument="baseline",
+        )
+    return features.dummies(grid), features.dummy_names(grid)

@@ -182,11 +182,12 @@ class Logit:
         epsilon
             What the release may cost each person, from 1e-6 to 50.
         delta
-            A small probability with which the bound may fail, for mechanisms that use one; objective perturbation does
-            not, and is pure, which is stronger.
+            A small probability with which the bound may fail, for mechanisms that use one; objective and output
+            perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
         mechanism
-            ``"auto"``, a name (``"objective"``, ``"gradient"``) or an object of `hdp.mechanisms`. With a delta and many
-            coefficients (13 or more at epsilon 0.1, 17 or more at 1), ``"auto"`` is the gradient mechanism.
+            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
+            `hdp.mechanisms`. ``"auto"`` is objective perturbation, with a delta and many coefficients (13 or more at
+            epsilon 0.1, 17 or more at 1) the gradient mechanism.
         se_share
             Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
             errors that do not take the private covariates to be distributed as the public ones.
