@@ -46,19 +46,14 @@ def hazard_likelihood(
     """
     e, p = features.shape[1], X.shape[1]
     kept = identified(np.column_stack([np.ones(len(X)), X])[weights > 0])[1:]
-    location = np.average(X[:, kept], axis=0, weights=weights) if np.sum(weights) > 0 else np.zeros(int(kept.sum()))
-    scale = np.sqrt(np.maximum(np.mean((X[:, kept] - location) ** 2, axis=0), np.finfo(float).tiny))
-    constant = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
-    back = np.eye(e + int(kept.sum()))
-    back[:e, e:] = -np.outer(constant, location / scale)
-    back[e:, e:] = np.diag(1.0 / scale)
+    Z, back = _standardised(X[:, kept], features, weights)
     places = np.concatenate([np.ones(e, dtype=bool), kept])
     values = np.full((causes, e + p), np.nan)
     covariance = np.full((causes * (e + p), causes * (e + p)), np.nan)
     for cause in range(causes):
         data = HazardData(
             A=features,
-            Z=(X[:, kept] - location) / scale,
+            Z=Z,
             entry=spells.entry,
             exit=spells.exit,
             event=(spells.cause == cause + 1).astype(np.int64),
@@ -90,3 +85,15 @@ def hazard_likelihood(
         privacy=0.0 * covariance,
         note=note,
     )
+
+
+def _standardised(X: FloatArray, features: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return covariates of mean 0 and variance 1, and the matrix (e + p, e + p) back to coefficients of ``X``."""
+    e, p = features.shape[1], X.shape[1]
+    location = np.average(X, axis=0, weights=weights) if np.sum(weights) > 0 else np.zeros(p)
+    scale = np.sqrt(np.maximum(np.mean((X - location) ** 2, axis=0), np.finfo(float).tiny))
+    constant = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
+    back = np.eye(e + p)
+    back[:e, e:] = -np.outer(constant, location / scale)
+    back[e:, e:] = np.diag(1.0 / scale)
+    return (X - location) / scale, back
