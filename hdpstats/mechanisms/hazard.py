@@ -11,7 +11,7 @@ up over the person's spells, and the bound for time-varying rows holds.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
@@ -38,8 +38,8 @@ from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, integer_bits
 
-PEOPLE = 500
-"""People whose Hessians are held at a time."""
+NUMBERS = 2**20
+"""Numbers of Hessians that are held at a time, however many people there are and however many spells one brings."""
 
 
 @final
@@ -124,19 +124,32 @@ class HazardPeople(People):
 
         What is rounded depends on the own person alone, to the last bit: see `scores`.
         """
-        i, j = np.triu_indices(len(theta))
+        (i, j), D = np.triu_indices(len(theta)), len(theta)
         factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-        moments = [self._curvature_moments(theta, cause) for cause in range(self.spells.causes)]
-        total = np.zeros(len(i), dtype=np.int64)
-        for first in range(0, self.number, PEOPLE):
-            start, stop = np.searchsorted(self.person, [first, min(first + PEOPLE, self.number)]).tolist()
-            of_spells = np.zeros((stop - start, len(theta), len(theta)))
-            for cause, parts in enumerate(moments):
-                self._fill(of_spells, slice(start, stop), cause, *parts)
-            matrices = np.zeros((PEOPLE, len(theta), len(theta)))
-            np.add.at(matrices, self.person[start:stop] - first, of_spells)
+        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // D**2)
+        for first in range(0, self.number, size):
+            start, stop = np.searchsorted(self.person, [first, first + size]).tolist()
+            matrices = np.zeros((min(size, self.number - first), D, D))
+            for begin in range(start, stop, size):
+                part = slice(begin, min(begin + size, stop))
+                some = replace(self, spells=self.spells.take(part), person=self.person[part])
+                np.add.at(matrices, some.person - first, some._hessians(theta))
             total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0)
         return total
+
+    def _hessians(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of each spell's weighted loss (m, D, D)."""
+        Z, e, block = self.spells.Z, self.spells.A.shape[1], self.spells.block
+        out = np.zeros((len(Z), len(theta), len(theta)))
+        for cause in range(self.spells.causes):
+            plain, first, second = self._curvature_moments(theta, cause)
+            i, j, k = cause * block, cause * block + e, (cause + 1) * block
+            cross = first[:, :, None] * Z[:, None, :]
+            out[:, i:j, i:j] = second
+            out[:, i:j, j:k] = cross
+            out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
+            out[:, j:k, j:k] = plain[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+        return out
 
     def _curvature_moments(self, theta: FloatArray, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return every spell's weighted sums of the curvatures times 1, ``A_s`` and ``A_s A_s'``."""
@@ -145,30 +158,12 @@ class HazardPeople(People):
         for s, here, cells, ends in self._periods(theta, cause):
             curvature = whole.weights[here] * np.where(ends, cells.event_curvature, cells.survived_curvature)
             plain[here] += curvature
-            for j, feature in enumerate(whole.A[s].tolist()):
+            features = [(j, feature) for j, feature in enumerate(whole.A[s].tolist()) if feature]
+            for j, feature in features:
                 first[here, j] += feature * curvature
-                for k, other in enumerate(whole.A[s].tolist()):
+                for k, other in features:
                     second[here, j, k] += feature * other * curvature
         return plain, first, second
-
-    def _fill(
-        self,
-        out: FloatArray,
-        spells: slice,
-        cause: int,
-        plain: FloatArray,
-        first: FloatArray,
-        second: FloatArray,
-    ) -> None:
-        """Write a cause's block of the Hessians of a slice of spells (b, D, D) from their `_curvature_moments`."""
-        i = cause * self.spells.block
-        j, k = i + self.spells.A.shape[1], i + self.spells.block
-        Z = self.spells.Z[spells]
-        cross = first[spells][:, :, None] * Z[:, None, :]
-        out[:, i:j, i:j] = second[spells]
-        out[:, i:j, j:k] = cross
-        out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
-        out[:, j:k, j:k] = plain[spells][:, None, None] * (Z[:, :, None] * Z[:, None, :])
 
 
 @final

@@ -29,8 +29,11 @@ from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
 from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.model import RegressionModel
 from hdpstats.solvers import LinearObjective
-from hdpstats.solvers.kernels import BLOCK, row_products
+from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, integer_bits
+
+NUMBERS = 2**20
+"""Numbers of Hessians that are held at a time, however many rows there are."""
 
 
 @final
@@ -75,9 +78,9 @@ class RegressionPeople(People):
         """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
         i, j = np.triu_indices(self.X.shape[1])
         factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-        total = np.zeros(len(i), dtype=np.int64)
-        for start in range(0, len(self.y), BLOCK):
-            part = slice(start, start + BLOCK)
+        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
+        for start in range(0, len(self.y), size):
+            part = slice(start, start + size)
             X = self.X[part]
             eta = row_products(X, theta) + self.offset[part]
             curvature = self.weights[part] * self.loss.curvature(eta, self.y[part])

@@ -163,7 +163,7 @@ class CappedSpells:
         matrices[:, j:k, i:j] += np.swapaxes(cross, 1, 2)
         matrices[:, j:k, j:k] += weights.sum(axis=1)[:, None, None] * (Z[:, :, None] * Z[:, None, :])
 
-    def take(self, kept: BoolArray) -> "CappedSpells":
+    def take(self, kept: BoolArray | slice) -> "CappedSpells":
         """Return some of the spells."""
         rows = {name: getattr(self, name)[kept] for name in ("Z", "entry", "last", "cause", "weights", "offset")}
         return replace(self, **rows)
