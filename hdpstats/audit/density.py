@@ -102,6 +102,8 @@ def perturbed_objective(
     between = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
     if not isinstance(query.model, RegressionModel):
         raise MechanismError("the density is written down for regression models")
+    if query.delta > 0:
+        raise MechanismError("the density is written down for pure noise; this query asks for normal noise")
     geometry = query.model.geometry
     contrast = RegressionContrast(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
     constants = objective.calibrate(query, contrast, records=1, relation=between)

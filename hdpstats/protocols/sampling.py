@@ -59,6 +59,7 @@ def choose_sampling(
             f"with {contrast.dimension} coefficients and {proposals} proposals sampling would rarely accept unless the "
             "ridge drowned the private records"
         )
+    enough = least_proposals(query.epsilon, delta) / acceptance_of(contrast.dimension, condition=Fraction(condition))
     return SamplingQuery(
         model=query.model,
         centre=query.centre,
@@ -69,7 +70,7 @@ def choose_sampling(
         public_sha256=query.public_sha256,
         replicate=query.replicate,
         half_widths=tuple((WIDTH * np.sqrt(np.diag(side.fit.covariance))).tolist()),
-        proposals=proposals,
+        proposals=min(proposals, math.ceil(enough)),
     )
 
 

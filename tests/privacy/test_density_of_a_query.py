@@ -84,6 +84,11 @@ def test_releases_follow_the_density_and_not_that_of_broken_mechanisms() -> None
         assert p_value(broken, released) < ALPHA
 
 
+def test_a_query_for_normal_noise_has_another_density() -> None:
+    with pytest.raises(hdp.MechanismError, match="normal noise"):
+        perturbed_objective(replace(query_of("y ~ x", 0), delta=Fraction(1, 10)))
+
+
 class Uncoupled(Loss):
     name, lipschitz, smoothness, coupled = "smooth hinge", Fraction(1), Fraction(1, 4), False
     value = score = curvature = exact_score = mean = lambda self, eta, y: eta

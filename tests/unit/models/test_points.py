@@ -10,7 +10,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.privacy.event import Ran
 from hdpstats.queries import ObjectiveQuery, OutputQuery, OutputRelease
-from tests.support import people, study_of
+from tests.support import CORNERS, people, replaced
+from tests.support import SCHEMA as CELLS
 
 SCHEMA = hdp.Schema(
     a=hdp.Continuous(-4, 4),
@@ -122,10 +123,24 @@ def test_se_share_belongs_to_the_object_for_output():
         logit(study()).fit(epsilon=1.0, mechanism="output", se_share=0.2)
 
 
-def test_hostile_cells_show_nothing():
-    private = people(80)
-    private.loc[3, "y"] = np.nan
-    result = hdpf.logit("y ~ x + log1p(k) + g", data=study_of(private, people(53, seed=1))).fit(
-        epsilon=1.0, mechanism="output"
-    )
+@pytest.mark.parametrize("mechanism", ["output", "sampling", "objective"])
+@pytest.mark.parametrize("cell", ["nan", "1e308", "text", "evil", "beyond float", "None", "5e-324"])
+def test_hostile_cells_show_nothing(mechanism, cell):
+    private = replaced(people(80), ["x", "y"], CORNERS.get(cell, "ZZZ"))
+    budget = hdp.Budget(epsilon=10, delta=0.9)
+    data = hdp.Study(private=private, public=people(60, seed=1), schema=CELLS, budget=budget)
+    result = hdpf.logit("y ~ x", data=data).fit(epsilon=1.0, delta=0.4, mechanism=mechanism)
     assert np.all(np.isfinite(result.params))
+    assert np.all(np.isfinite(result.bse))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "delta"), [("output", 0), ("output", 0.1), ("sampling", 0.1), ("objective", 0.1)]
+)
+def test_results_are_written_and_read(mechanism, delta):
+    result = logit(study(500)).fit(epsilon=1.0, delta=delta, mechanism=mechanism)
+    back = hdp.Result.from_json(result.to_json())
+    assert back.query == result.query
+    assert back.params.equals(result.params)
+    assert str(back.summary()) == str(result.summary())
+    assert str(result.disclosure())
