@@ -1,0 +1,150 @@
+"""Constants that a search over neighbours does not tell from slightly wrong ones: laws that fix them."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hdpstats._base.errors import SiteError
+from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Weight
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import PrivateTable
+from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.hazard import HazardContrast, hazard_contrast
+from hdpstats.mechanisms.objective import normal_sd
+from hdpstats.mechanisms.regression import RegressionContrast, regression_contrast
+from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import Geometry, HazardCap, HazardModel, RegressionModel, TimeGrid
+from hdpstats.queries.geometry import Source
+
+SCHEMA = Schema(
+    start=Duration(4.0, missing=0),
+    stop=Duration(4.0),
+    event=Binary(),
+    cause=Categorical(["none", "a", "b"], other="none"),
+    y=Binary(),
+    x=Continuous(-100, 100),
+    w=Weight(max=3),
+)
+GEOMETRY = Geometry(
+    location=(0.0,), whitening=((1.0,),), radius=2.0, leverage=9.0, intercept=True, source=Source.PUBLIC_ROWS
+)
+
+
+def custody(relation: Relation = Relation.REPLACE_ONE, *, unit: str | None = None) -> Custody:
+    return Custody(schema=SCHEMA, relation=relation, records=10, unit=unit, most_rows=1 if unit is None else 5)
+
+
+def hazard(
+    *, outcome: str = "Surv(start, stop, event)", causes: int = 1, weights: str | None = None, link: str = "logit"
+) -> HazardModel:
+    return HazardModel(
+        formula=f"{outcome} ~ x",
+        link=link,
+        grid=TimeGrid((1.0, 2.0, 3.0, 4.0)),
+        baseline=((1.0,),) * 4,
+        geometry=GEOMETRY,
+        cap=HazardCap(total=2.0, margin=0.0, baseline=((math.log(0.5),) * 4,) * causes, slopes=((0.0,),) * causes),
+        weights=weights,
+    )
+
+
+def contrasts(weights: str | None) -> dict[str, HazardContrast | RegressionContrast]:
+    regression = RegressionModel(formula="y ~ x", loss="logistic", geometry=GEOMETRY, weights=weights)
+    return {
+        "logit": hazard_contrast(hazard(weights=weights), custody()),
+        "cloglog": hazard_contrast(hazard(weights=weights, link="cloglog"), custody()),
+        "regression": regression_contrast(regression, SCHEMA),
+    }
+
+
+@pytest.mark.parametrize("name", contrasts(None))
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("ridge", [Fraction(30), Fraction(120), Fraction(1000)])
+def test_an_objective_of_thrice_the_size_has_thrice_the_noise(name: str, relation: Relation, ridge: Fraction) -> None:
+    # Weights of up to 3 and three times the ridge: the same minimisers, so the same privacy at three times the noise.
+    plain, weighted = contrasts(None)[name], contrasts("w")[name]
+    fields = {"cell": Fraction(0), "relation": relation}
+    one = plain.noise_rate(Fraction(2), ridge=ridge, **fields)
+    three = weighted.noise_rate(Fraction(2), ridge=3 * ridge, **fields)
+    assert float(3 * three) == pytest.approx(float(one), rel=1e-9)
+    jacobians = plain.jacobian(ridge), weighted.jacobian(3 * ridge)
+    assert float(jacobians[1]) == pytest.approx(float(jacobians[0]), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", contrasts(None))
+@pytest.mark.parametrize("relation", Relation)
+def test_the_cell_of_the_noise_is_paid_for(name: str, relation: Relation) -> None:
+    contrast, epsilon = contrasts(None)[name], Fraction(1)
+    persons = 2 if relation is Relation.REPLACE_ONE else 1
+    width = persons * contrast.reach
+    cell = width / 4
+    rate = contrast.noise_rate(epsilon, ridge=Fraction(10**7), cell=cell, relation=relation)
+    assert rate * (width + cell) <= epsilon
+    assert rate * (width + cell) > epsilon * Fraction(9, 10)
+
+
+@pytest.mark.parametrize("name", contrasts(None))
+def test_normal_noise_counts_the_persons_and_the_space_of_their_gradients(name: str) -> None:
+    contrast, epsilon, delta, ridge = contrasts(None)[name], Fraction(1), Fraction(1, 10**6), Fraction(1000)
+    jacobian, reach, D = contrast.jacobian(ridge), contrast.euclidean_reach, contrast.dimension
+    rank = min(1 if name == "regression" else 2, D)
+    fields = {"ridge": ridge, "epsilon": epsilon, "delta": delta}
+    replaced = 2 * reach / objective_multiplier(epsilon, delta, jacobian, min(2 * rank, D))
+    added = reach / (
+        fixed_sign_multiplier(epsilon, delta, jacobian)
+        if name == "regression"
+        else objective_multiplier(epsilon, delta, jacobian, rank)
+    )
+    assert (
+        replaced <= normal_sd(contrast, relation=Relation.REPLACE_ONE, **fields) <= replaced * (1 + Fraction(1, 10**9))
+    )
+    assert (
+        added <= normal_sd(contrast, relation=Relation.ADD_OR_REMOVE_ONE, **fields) <= added * (1 + Fraction(1, 10**9))
+    )
+
+
+def test_the_space_of_two_persons_is_larger_than_that_of_one() -> None:
+    # Four coefficients, so that the dimension does not cut the rank.
+    geometry = replace(GEOMETRY, location=(0.0,) * 3, whitening=tuple(tuple(row) for row in np.eye(3).tolist()))
+    model = RegressionModel(formula="y ~ x + start + stop", loss="logistic", geometry=geometry)
+    contrast = regression_contrast(model, SCHEMA)
+    fields = {"ridge": Fraction(1000), "epsilon": Fraction(1), "delta": Fraction(1, 10**6)}
+    jacobian = contrast.jacobian(Fraction(1000))
+    two = 2 * contrast.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 2)
+    one = 2 * contrast.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 1)
+    assert one < Fraction(99, 100) * two <= normal_sd(contrast, relation=Relation.REPLACE_ONE, **fields)
+
+
+def test_rows_of_one_person_with_opposite_covariates_add_up() -> None:
+    # Survived at x = 2 and then an event at x = -2: both scores pull the slope the same way.
+    frame = pd.DataFrame(
+        {"id": ["a"] * 2, "start": [0.0, 3.0], "stop": [3.0, 4.0], "event": [0, 1], "x": [2.0, -2.0], "w": [1.0, 1.0]}
+    ).assign(cause="none", y=0)
+    contrast = hazard_contrast(hazard(), custody(unit="id"))
+    fixed = hazard_contrast(hazard(), custody())
+    table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(contrast.needs)
+    people = contrast.people(table)
+    longest = max(
+        float(np.linalg.norm(people.scores(np.array([alpha, slope])), axis=1).max())
+        for alpha in np.linspace(-30.0, 30.0, 61)
+        for slope in np.linspace(0.0, 30.0, 31)
+    )
+    assert float(fixed.reach) < longest <= float(contrast.reach)
+
+
+def test_a_query_for_another_number_of_causes_is_refused() -> None:
+    with pytest.raises(SiteError, match="causes"):
+        hazard_contrast(hazard(outcome="Surv(start, stop, cause)", causes=1), custody())
+    with pytest.raises(SiteError, match="causes"):
+        hazard_contrast(hazard(causes=2), custody())
+    assert hazard_contrast(hazard(outcome="Surv(start, stop, cause)", causes=2), custody()).rank == 4
+
+
+def test_people_with_several_rows_need_entry_times() -> None:
+    with pytest.raises(SiteError, match="start"):
+        hazard_contrast(hazard(outcome="Surv(stop, event)"), custody(unit="id"))
