@@ -42,10 +42,6 @@ def request_for(number, version=1):
     )
 
 
-def total_of(spends):
-    return sum(spends, ZERO)
-
-
 def attempt(ledger, number, cost):
     try:
         return ledger.charge(request_for(number), cost)
