@@ -1,6 +1,11 @@
 # What several files use. Everything needs Python: without it each test skips and says so.
 need_python <- function() skip_if_not(dp_available(), "no Python with hdpstats (set HDPSTATS_PYTHON)")
 
+# Tests in a process of their own need the package in a library, which the R inside Python does without.
+need_installed <- function() {
+  skip_if_not(nzchar(system.file(package = "hdpstats", lib.loc = .libPaths())), "the package is in no library")
+}
+
 declared <- function() {
   dp_schema(
     age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), grade3 = dp_binary(),

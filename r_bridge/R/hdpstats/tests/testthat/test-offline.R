@@ -35,7 +35,7 @@ test_that("without Python the error says what to install", {
     "cat(dp_available(), '\\n')",
     "tryCatch(dp_binary(), dp_no_python = function(e) cat(conditionMessage(e)))"
   ), script)
-  skip_if_not(nzchar(system.file("DESCRIPTION", package = "hdpstats")), "the package is not installed")
+  need_installed()
   skip_if_not_installed("reticulate")
   printed <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE, stderr = TRUE)
   expect_match(printed[1L], "FALSE")

@@ -43,7 +43,7 @@ test_that("results outlive the session: text alone is enough", {
     sprintf("fit <- readRDS(%s)", deparse(saved)),
     "cat(format(c(coef(fit), confint(fit)), digits = 17), sep = '\\n')"
   ), script)
-  skip_if_not(nzchar(system.file("DESCRIPTION", package = "hdpstats")), "the package is not installed")
+  need_installed()
   printed <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE)
   expect_identical(as.numeric(printed), as.vector(c(coef(fit), confint(fit))))
 })
