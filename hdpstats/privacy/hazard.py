@@ -54,6 +54,10 @@ from hdpstats.privacy.relation import Relation
 PIECES = 24
 """Subdivisions of each side of the rectangle."""
 
+UP = 1.0 + 2.0**-37
+"""Inflation of constants. A sum of a person's caps in doubles, over at most 10^4 intervals, as many spells and 10^3
+causes, is below the exact one by at most 2.2 10^4 units of 2^-53 of it, and rows of ``A`` may exceed 1 by 2^-40."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,19 +103,18 @@ def hazard_bounds(
     time_varying: bool,
     smoothness: tuple[float, float] | None,
 ) -> HazardBounds:
-    """Return the constants of the module's table, rounded up by a part in 2^40."""
+    """Return the constants of the module's table, rounded up."""
     H, R, M = total, radius, math.hypot(1.0, radius)
     both = math.hypot(H + 1.0, R * (H - 1.0))
     if causes > 1:
         both = max(both, M * math.hypot(H, 1.0))
     if time_varying:
         both = (H + 1.0) * M
-    up = 1.0 + 2.0**-40
     return HazardBounds(
         total=H,
         radius=R,
-        leverage=leverage * up,
-        corners=(H * M * up, M * up, both * up),
+        leverage=leverage * UP,
+        corners=(H * M * UP, M * UP, both * UP),
         smoothness=smoothness,
     )
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -148,3 +149,33 @@ def test_a_query_for_another_number_of_causes_is_refused() -> None:
 def test_people_with_several_rows_need_entry_times() -> None:
     with pytest.raises(SiteError, match="start"):
         hazard_contrast(hazard(outcome="Surv(stop, event)"), custody(unit="id"))
+
+
+def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> None:
+    # Each cap after the first is less than half a unit in the last place of the sum, so the sum never grows in floats.
+    q, row, total = 10_000, 1.0 + 2.0**-40, 8192.0
+    schema = Schema(stop=Duration(float(q)), event=Binary(), x=Continuous(-1, 1))
+    model = HazardModel(
+        formula="Surv(stop, event) ~ x",
+        link="logit",
+        grid=TimeGrid(tuple(float(s) for s in range(1, q + 1))),
+        baseline=(*((row,),) * (q - 1), (-row,)),
+        geometry=replace(GEOMETRY, radius=1e-6),
+        cap=HazardCap(
+            total=total,
+            margin=0.0,
+            baseline=((math.log(total) - 1e-14, *(math.log(0.4999 * 2.0**-39),) * (q - 1)),),
+            slopes=((0.0,),),
+        ),
+    )
+    contrast = hazard_contrast(model, Custody(schema=schema, relation=Relation.REPLACE_ONE, records=1))
+    frame = pd.DataFrame({"stop": [float(q)], "event": [1], "x": [1e-6]})
+    people = contrast.people(PrivateTable.from_frame(frame, schema).admit(contrast.needs))
+    assert people.spells.last.tolist() == [q]
+    log_caps = people.spells.log_caps(slice(0, 1), slice(0, q), 0)[0]
+    with mpmath.workprec(200):
+        caps = sum((mpmath.exp(mpmath.mpf(float(each))) for each in log_caps[:-1]), mpmath.mpf(0))
+        # The supremum of the person's gradient, where every loss is saturated: the event pulls the same way.
+        longest = mpmath.hypot((caps + 1) * row, mpmath.mpf(1e-6) * (caps - 1))
+        assert longest > (total + 1) * (1 + mpmath.mpf(2) ** -39)
+        assert longest <= mpmath.mpf(contrast.reach.numerator) / contrast.reach.denominator
