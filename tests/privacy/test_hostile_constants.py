@@ -3,23 +3,39 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats._base.errors import SiteError
+from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Weight
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
+from hdpstats.mechanisms import objective, output
 from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.mechanisms.hazard import HazardContrast, hazard_contrast
 from hdpstats.mechanisms.objective import normal_sd
 from hdpstats.mechanisms.regression import RegressionContrast, regression_contrast
-from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
+from hdpstats.privacy.gaussian import (
+    fixed_sign_delta,
+    fixed_sign_multiplier,
+    objective_delta,
+    objective_multiplier,
+)
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, HazardCap, HazardModel, RegressionModel, TimeGrid
+from hdpstats.queries import (
+    Geometry,
+    HazardCap,
+    HazardModel,
+    ObjectiveQuery,
+    OutputQuery,
+    RegressionModel,
+    TimeGrid,
+)
 from hdpstats.queries.geometry import Source
 
 SCHEMA = Schema(
@@ -179,3 +195,51 @@ def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> Non
         longest = mpmath.hypot((caps + 1) * row, mpmath.mpf(1e-6) * (caps - 1))
         assert longest > (total + 1) * (1 + mpmath.mpf(2) ** -39)
         assert longest <= mpmath.mpf(contrast.reach.numerator) / contrast.reach.denominator
+
+
+def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, delta: Fraction) -> Any:
+    model = RegressionModel(formula="y ~ x", loss="logistic", geometry=GEOMETRY)
+    return kind(
+        model=model,
+        centre=(0.0, 0.0),
+        ridge=Fraction(100),
+        epsilon=epsilon,
+        delta=delta,
+        schema_sha256=SCHEMA.sha256,
+        public_sha256=None,
+    )
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**6)])
+def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
+    # So many people that the solver's error is most of the sensitivity.
+    query = point(OutputQuery, epsilon=Fraction(1), delta=delta)
+    contrast = regression_contrast(query.model, SCHEMA)
+    constants = output.calibrate(query, contrast, records=10**18, relation=Relation.REPLACE_ONE)
+    solved = 2 * constants.solver_radius
+    assert solved > contrast.euclidean_reach / query.ridge
+    assert constants.sensitivity.value >= 2 * contrast.euclidean_reach / query.ridge + solved + constants.grid
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(40), Fraction(900)])
+@pytest.mark.parametrize("relation", Relation)
+def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Relation) -> None:
+    # Around an exact minimiser that keeps delta, smoothing by e on both sides keeps exp(e / 2) delta.
+    query = point(ObjectiveQuery, epsilon=epsilon, delta=Fraction(1, 10**6))
+    contrast = regression_contrast(query.model, SCHEMA)
+    constants = objective.calibrate(query, contrast, records=100, relation=relation)
+    event, smoothing = constants.events
+    persons, jacobian = sensitivity_factor(relation), contrast.jacobian(query.ridge)
+    multiplier = persons * contrast.euclidean_reach / constants.perturbation.sd
+    kept = (
+        fixed_sign_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier)
+        if persons == 1
+        else objective_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier, rank=2)
+    )
+    assert float(kept) * math.exp(float(smoothing.epsilon) / 2.0) <= float(query.delta)
+
+
+def test_an_epsilon_of_which_no_delta_is_left_is_refused() -> None:
+    query = point(ObjectiveQuery, epsilon=Fraction(1000), delta=Fraction(1, 10**6))
+    with pytest.raises(MechanismError, match="delta"):
+        objective.calibrate(query, regression_contrast(query.model, SCHEMA), records=100)
