@@ -3,6 +3,7 @@
 
 .state <- new.env(parent = emptyenv())
 .state$collect <- FALSE # whether reticulate's garbage must be collected before Python is called, see .connect()
+.state$thoroughly <- TRUE # whether some of it may have survived a collection: after each top-level call
 
 # Call the Python function `name` with a named list of arguments; NULL stands for Python's default.
 # Python's errors and warnings become R conditions, an interrupt interrupts.
@@ -21,7 +22,8 @@
 
 .backend <- function() {
   if (is.null(.state$dispatch)) .connect()
-  if (.state$collect) gc()
+  if (.state$collect) gc(full = .state$thoroughly)
+  .state$thoroughly <- FALSE
   .state$dispatch
 }
 
@@ -79,6 +81,7 @@
     error = function(e) .no_python(conditionMessage(e))
   )
   .state$collect <- utils::packageVersion("reticulate") < "1.39"
+  if (.state$collect) addTaskCallback(function(...) .state$thoroughly <- TRUE, name = "hdpstats")
   invisible()
 }
 
