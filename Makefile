@@ -13,7 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
 # R, R's survival for the reference values, and what the R bridge and its tests use.
-R_DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-reticulate r-cran-testthat r-cran-tibble
+R_DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-reticulate r-cran-testthat r-cran-tibble \
+  r-cran-knitr r-cran-rmarkdown pandoc
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test setup r lint validate bench clean

@@ -95,7 +95,7 @@ def test_vignettes_show_what_they_promise(tarball: Path, tmp_path: Path) -> None
     assert "spent" in start
     assert survival.count("[1] TRUE") == 1  # equal to glm on person-period rows
     assert survival.count("data:image/png") == 3
-    assert "#    assert "Error" not in survivalgt; Error" not in survival
+    assert "#&gt; Error" not in survival
 
 
 def test_every_function_has_a_page_with_an_example_that_runs() -> None:
