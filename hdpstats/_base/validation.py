@@ -5,12 +5,15 @@ as numbers. Each function returns the value in the type the package computes wit
 """
 
 import math
+import re
 from collections.abc import Collection
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 
 from hdpstats._base.errors import ArgumentError
+
+_FRACTION = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
 def _refuse(name: str, value: object, expected: str) -> ArgumentError:
@@ -85,8 +88,10 @@ def choice(value: object, *, name: str, options: Collection[str]) -> str:
 
 
 def rational(value: str, *, name: str) -> Fraction:
-    """Read a fraction written by ``str(Fraction)``, as ledgers and queries store them."""
+    """Read a fraction as ``str(Fraction)`` writes it into ledgers and queries, and nothing else: no '1e999'."""
+    if not (isinstance(value, str) and _FRACTION.fullmatch(value)):
+        raise _refuse(name, value, "a fraction such as '1/10'")
     try:
         return Fraction(value)
-    except (ValueError, ZeroDivisionError, InvalidOperation, TypeError):
+    except ZeroDivisionError:
         raise _refuse(name, value, "a fraction such as '1/10'") from None

@@ -46,8 +46,8 @@ class PointQuery(Query, ABC):
             raise MechanismError(f"the centre must have {self.model.dimension} numbers, not {len(self.centre)}")
         if not all(abs(value) < 1e12 for value in self.centre):
             raise MechanismError("the centre must hold finite numbers")
-        if not (self.ridge > 0 and self.epsilon > 0 and 0 <= self.hessian_share <= Fraction(9, 10)):
-            raise MechanismError("the query needs ridge > 0, epsilon > 0 and a Hessian's share from 0 to 0.9")
+        if not (self.ridge > 0 and 0 < self.epsilon <= 10**6 and 0 <= self.hessian_share <= Fraction(9, 10)):
+            raise MechanismError("the query needs ridge > 0, 0 < epsilon <= 1e6 and a Hessian's share from 0 to 0.9")
         if not 0 <= self.delta < 1:
             raise MechanismError("the query needs a delta in [0, 1)")
         if max(each.denominator for each in (self.epsilon, self.delta, self.hessian_share)) > 10**30:

@@ -1,0 +1,197 @@
+"""Queries written by hand: a site refuses them before anything is charged, or answers; never an error in between."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats._base.errors import HdpError, SiteError
+from hdpstats.queries import (
+    Geometry,
+    GradientQuery,
+    HazardCap,
+    HazardModel,
+    ObjectiveQuery,
+    OutputQuery,
+    Query,
+    TimeGrid,
+    query_from_json,
+)
+from hdpstats.queries.geometry import Source
+from hdpstats.sites import local
+
+SCHEMA = hdp.Schema(
+    start=hdp.Duration(100, missing=0),
+    stop=hdp.Duration(100),
+    event=hdp.Binary(),
+    x=hdp.Continuous(-1, 1),
+    far=hdp.Continuous(-1e12, 1e12),
+    w=hdp.Weight(max=1e12),
+    o=hdp.Offset(-1e12, 1e12),
+)
+ROWS = pd.DataFrame(
+    {
+        "id": ["a", "a", "b", "c", "d"],
+        "start": [0.0, 40.0, 0.0, 20.0, 0.0],
+        "stop": [40.0, 100.0, 0.0, 70.0, 500.0],
+        "event": [0, 1, 1, 1, 1],
+        "x": [-1.0, 1.0, 0.0, 0.3, -0.3],
+        "far": [1e12, -1e12, 0.0, 1e-9, 7.0],
+        "w": [0.0, 1e12, 1.0, 1e-9, 1e12],
+        "o": [1e12, -1e12, 0.0, 3.0, 700.0],
+    }
+)
+MODEL = HazardModel(
+    formula="Surv(start, stop, event) ~ x + far",
+    link="logit",
+    grid=TimeGrid((25.0, 50.0, 75.0, 100.0)),
+    baseline=((1.0,), (-1.0,), (0.0,), (1e-300,)),
+    geometry=Geometry(
+        location=(0.0, 0.0),
+        whitening=((1.0, 0.0), (0.0, 1.0)),
+        radius=1.0,
+        leverage=3.0,
+        intercept=True,
+        source=Source.PUBLIC_ROWS,
+    ),
+    cap=HazardCap(total=4.0, margin=0.0, baseline=((-1.0,) * 4,), slopes=((0.0, 0.0),)),
+)
+QUERY = ObjectiveQuery(
+    model=MODEL,
+    centre=(0.0,) * 3,
+    ridge=Fraction(2) ** 40,
+    epsilon=Fraction(1),
+    schema_sha256=SCHEMA.sha256,
+    public_sha256=None,
+    hessian_share=Fraction(1, 10),
+)
+
+
+def site_of(relation: str = "replace_one") -> hdp.LocalSite:
+    ledger = hdp.Ledger(None, dataset="d", epsilon=10**9, delta=0.5, relation=relation, unit="id")
+    return hdp.LocalSite(ROWS, schema=SCHEMA, ledger=ledger, unit="id", max_rows_per_unit=3, n_max=5)
+
+
+def answered(query: Query, monkeypatch: pytest.MonkeyPatch, relation: str = "replace_one") -> bool:
+    """Return whether a site answers; fail where something is raised behind the wall."""
+    site, entered = site_of(relation), []
+    right = local.behind_the_wall
+
+    def watched(compute: Callable[[], Any]) -> Any:
+        entered.append(compute)
+        return right(compute)
+
+    monkeypatch.setattr(local, "behind_the_wall", watched)
+    try:
+        released = site.answer(query)
+    except HdpError:
+        assert not entered
+        assert site.ledger.spent.epsilon == 0
+        return False
+    numbers = released.to_dict()
+    assert np.all(np.isfinite(numbers.get("theta", numbers.get("total"))))
+    return True
+
+
+CAP, GEOMETRY = MODEL.cap, MODEL.geometry
+MODELS = {
+    "plain": MODEL,
+    "cloglog": replace(MODEL, link="cloglog"),
+    "probit": replace(MODEL, link="probit"),
+    "probit at the smallest cap": replace(MODEL, link="probit", cap=replace(CAP, margin=-20.0)),
+    "weights": replace(MODEL, weights="w"),
+    "offsets": replace(MODEL, offset="o"),
+    "caps of nothing": replace(MODEL, cap=replace(CAP, baseline=((-1e6,) * 4,))),
+    "caps of everything": replace(MODEL, cap=replace(CAP, baseline=((1e6,) * 4,), margin=20.0)),
+    "steep caps": replace(MODEL, cap=replace(CAP, slopes=((1e6, -1e6),))),
+    "steep caps with offsets": replace(MODEL, offset="o", link="probit", cap=replace(CAP, slopes=((1e6, -1e6),))),
+    "largest total": replace(MODEL, cap=replace(CAP, total=1e4, margin=20.0)),
+    "small radius": replace(MODEL, geometry=replace(GEOMETRY, radius=1e-6)),
+    "small leverage": replace(MODEL, geometry=replace(GEOMETRY, leverage=1e-12)),
+    "leverage below one": replace(MODEL, geometry=replace(GEOMETRY, leverage=0.5)),
+    "large radius": replace(MODEL, geometry=replace(GEOMETRY, radius=1e6, leverage=1e13)),
+    "far whitening": replace(MODEL, geometry=replace(GEOMETRY, whitening=((9e14, 0.0), (0.0, 9e14)))),
+    "whitening to nothing": replace(MODEL, geometry=replace(GEOMETRY, whitening=((0.0, 0.0), (0.0, 0.0)))),
+    "far location": replace(MODEL, geometry=replace(GEOMETRY, location=(9e14, -9e14))),
+    "long rows": replace(MODEL, baseline=((1.0 + 2.0**-40,),) * 4),
+    "one short interval": replace(MODEL, grid=TimeGrid((5e-324, 1e-300, 1e-10, 100.0))),
+    "intervals beyond the horizon": replace(MODEL, grid=TimeGrid((1e300, 1e301, 1e302, 1e303))),
+    "many intervals": replace(
+        MODEL,
+        grid=TimeGrid(tuple(s / 100.0 for s in range(1, 10_001))),
+        baseline=((1.0,),) * 10_000,
+        cap=replace(CAP, baseline=((-7.0,) * 10_000,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("name", MODELS)
+def test_hostile_models_are_answered_whatever_the_rows(
+    name: str, relation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, ridge = MODELS[name], QUERY.ridge
+    largest = {"large radius": 2**20, "weights": 2**20}.get(name, 1)
+    assert answered(replace(QUERY, model=model, ridge=ridge * largest), monkeypatch, relation)
+    fields = {key: value for key, value in QUERY.to_dict().items() if key != "model"}
+    output = OutputQuery.from_dict(fields | {"model": model.to_dict(), "delta": "1/1000000"})
+    assert answered(replace(output, centre=(-9e11, 9e11, 1e-300), ridge=Fraction(1)), monkeypatch, relation)
+    gradient = GradientQuery(
+        model=model,
+        theta=(9e11, -9e11, 1e-300),
+        clip=Fraction(1e9),
+        epsilon=Fraction(1),
+        schema_sha256=SCHEMA.sha256,
+        public_sha256=None,
+    )
+    assert answered(gradient, monkeypatch, relation)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ridge": Fraction(1, 2**199)},
+        {"ridge": Fraction(1, 2**199), "delta": Fraction(1, 10**6)},
+        {"ridge": Fraction(2) ** 190},
+        {"centre": (9e11, -9e11, 0.0)},
+        {"epsilon": Fraction(1, 10**30)},
+        {"epsilon": Fraction(10**6)},
+        {"epsilon": Fraction(10**6), "delta": Fraction(1, 10**30)},
+        {"delta": Fraction(1, 10**30)},
+        {"delta": 1 - Fraction(1, 10**30)},
+        {"hessian_share": Fraction(9, 10)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [ObjectiveQuery, OutputQuery])
+def test_hostile_numbers_are_refused_unpaid_or_answered(
+    change: dict[str, Any], kind: type[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(kind.from_dict(replace(QUERY, **change).to_dict()), monkeypatch)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("key", ["epsilon", "delta", "ridge", "hessian_share"])
+@pytest.mark.parametrize(
+    "text",
+    ["1e99999999999", "1e-99999999999", "9" * 5000, "1/0", "nan", "inf", "-inf", "1_0", " 1", "１", "0x1", "", 1],
+)
+def test_a_fraction_is_read_in_no_time_or_refused(key: str, text: object) -> None:
+    # Python's own Fraction would write out the hundred billion digits of 1e99999999999.
+    fields = json.loads(QUERY.to_json())
+    began = time.monotonic()
+    with pytest.raises(SiteError):
+        query_from_json(json.dumps(fields | {key: text}))
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.parametrize("epsilon", [10**400, 10**6 + 1])
+def test_an_epsilon_beyond_all_sense_is_refused_by_name(epsilon: int) -> None:
+    with pytest.raises(HdpError, match="epsilon"):
+        replace(QUERY, epsilon=Fraction(epsilon))
