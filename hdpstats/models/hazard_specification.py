@@ -105,12 +105,12 @@ class HazardSpecification(Specification):
 
     @cached_property
     def public(self) -> HazardSide | None:
-        """The public people with their fit; None where there are fewer than 40 or the outcome is not public."""
+        """The public people with their fit; None where fewer than 40 are followed or the outcome is not public."""
         table = self.study.public
         if table is None or any(name not in table.names for name in self.needs):
             return None
         rows = public_spells(table, self.design, self.grid, weights=self.weights, offset=self.offset)
-        if rows.people < FEWEST_ROWS:
+        if rows.followed < FEWEST_ROWS:
             return None
         return hazard_side(rows, self.design, self.features, link=self.link, causes=len(self.causes))
 

@@ -119,6 +119,11 @@ class PublicSpells:
     cause: IntArray
     people: int
 
+    @property
+    def followed(self) -> int:
+        """How many people are at risk in some interval."""
+        return len(np.unique(self.person[self.exit > self.entry]))
+
     def at_risk(self, intervals: int) -> FloatArray:
         """Return how many spells are at risk in each interval (q,)."""
         steps = np.zeros(intervals + 1)

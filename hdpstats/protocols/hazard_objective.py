@@ -207,6 +207,4 @@ def _noise(ask: HazardAsk, bounds: HazardBounds, *, epsilon: Fraction, ridge: fl
 
 def _at_scale(link: str, scale: float) -> float:
     """Return the linear predictor at which the link's scale has a value."""
-    loss = HAZARDS[link]
-    hazard = -math.expm1(-scale) if link == "cloglog" else scale / (1.0 + scale)
-    return float(loss.predictor(np.array(hazard)))
+    return float(HAZARDS[link].predictor(np.array(scale / (1.0 + scale)))) if link == "probit" else math.log(scale)

@@ -168,7 +168,7 @@ def match(
     asked = [(each.theta, float(share)) for each, share in zip(answers, shares, strict=True)]
     total = sum((share * each.total for each, share in zip(answers, shares, strict=True)), np.zeros(len(fit.theta)))
     theta, noise = answers[-1].theta, float(1.0 / precision.sum())
-    n, identity = float(records), np.eye(len(fit.theta))
+    n, identity = float(max(records, 1)), np.eye(len(fit.theta))
     between = np.zeros_like(identity)
     for iteration in range(ITERATIONS):
         at = expected(outcomes, theta, asked=asked, clip=clip)
