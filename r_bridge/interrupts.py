@@ -14,6 +14,7 @@ import platform
 import select
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -52,7 +53,7 @@ class _Listener:
     def lower(self) -> bool:
         """Lower R's flag once no signal is on its way, and return whether it was up: R has not seen it."""
         while select.select([self._read], [], [], 0)[0]:
-            threading.Event().wait(0.001)
+            time.sleep(0.001)
         with self._busy:
             unseen = bool(openrlib.rlib.R_interrupts_pending)
             openrlib.rlib.R_interrupts_pending = 0
@@ -64,15 +65,26 @@ class _Watcher:
     """A thread that interrupts Python when R's flag is up, while Python is what runs, called by R."""
 
     def __init__(self) -> None:
-        self.python_runs = threading.Event()
+        self._python_runs = threading.Event()
+        self._busy = threading.Lock()
         threading.Thread(target=self._watch, name="r_bridge-interrupts", daemon=True).start()
+
+    @property
+    def watches(self) -> bool:
+        """Whether Python is what runs."""
+        return self._python_runs.is_set()
+
+    def watch(self, python_runs: bool) -> None:
+        """Say whether Python runs from now on."""
+        with self._busy:
+            (self._python_runs.set if python_runs else self._python_runs.clear)()
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while self.python_runs.wait():
-            if openrlib.rlib.R_interrupts_pending:
-                openrlib.rlib.R_interrupts_pending = 0
-                _thread.interrupt_main()
+        while self._python_runs.wait():
+            with self._busy:
+                if openrlib.rlib.R_interrupts_pending and self._python_runs.is_set():
+                    _thread.interrupt_main()
             pause.wait(_EVERY)
 
 
@@ -169,24 +181,47 @@ def _leave_all_to_r() -> bool:
     return interrupted
 
 
+def told_by_r(_signal: int, frame: FrameType | None) -> None:
+    """Do what Python does about SIGINT in an R session: raise KeyboardInterrupt, if it is Python's to act.
+
+    R and Python both hear of a signal (from the watcher, from reticulate, by R's flag). It is for R to act where R has
+    done so and lowered its flag, and on the way between the two, where an exception would be lost.
+    """
+    on_the_way = not _watcher().watches and _called_by_rpy2(frame)
+    if openrlib.rlib.R_interrupts_pending and not on_the_way:
+        openrlib.rlib.R_interrupts_pending = 0
+        raise KeyboardInterrupt
+
+
+def _called_by_rpy2(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if "rpy2" in Path(frame.f_code.co_filename).parts:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextmanager
 def _watched() -> Iterator[None]:
+    late = False
     try:
-        _watcher().python_runs.set()
+        _watcher().watch(True)
         yield
-    except KeyboardInterrupt:
-        openrlib.rlib.R_interrupts_pending = 0  # both were told: the reply tells R again
-        raise
     finally:
-        _watcher().python_runs.clear()
+        while _watcher().watches:
+            try:
+                _watcher().watch(False)
+            except KeyboardInterrupt:
+                late = True
+    if late:
+        raise KeyboardInterrupt
 
 
 @contextmanager
 def _unwatched() -> Iterator[None]:
-    python_ran = _watcher().python_runs.is_set()
-    _watcher().python_runs.clear()
+    watched = _watcher().watches
+    _watcher().watch(False)
     try:
         yield
     finally:
-        if python_ran:
-            _watcher().python_runs.set()
+        _watcher().watch(watched)

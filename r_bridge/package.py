@@ -4,7 +4,7 @@ from pathlib import Path
 
 import rpy2.rinterface as ri
 
-from r_bridge import session
+from r_bridge import interrupts, session
 from r_bridge.dispatcher import dispatcher
 from r_bridge.guard import guarded
 from r_bridge.session import helper
@@ -27,6 +27,6 @@ def attach_functions() -> None:
 
 def connect() -> None:
     """Give the R package that started this Python the function that it calls."""
-    session.adopt()
+    session.adopt(interrupts.told_by_r)
     put = helper("function(dispatch) assign('dispatch', dispatch, envir = asNamespace('hdpstats')$.state)")
     put(dispatcher())

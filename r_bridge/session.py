@@ -4,8 +4,9 @@ import ctypes
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import rpy2.rinterface as ri
@@ -44,14 +45,16 @@ def start(arguments: Sequence[str] = ()) -> None:
         raise HdpError("R must be used on the thread that started it: it is not made for others")
 
 
-def adopt() -> None:
-    """Use the R that started this Python. rpy2 would replace its handler of Ctrl-C, so that is put back."""
+def adopt(on_interrupt: Callable[[int, FrameType | None], None]) -> None:
+    """Use the R that started this Python. rpy2 would replace its handler of Ctrl-C, so that is put back.
+
+    ``on_interrupt`` is what Python does about SIGINT.
+    """
     global _thread, _hosted
     if _thread is None:
         handler = _signal_handler()
         ri.initr()
-        if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.SIG_IGN, None):
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # what `interrupts` raises KeyboardInterrupt with
+        signal.signal(signal.SIGINT, on_interrupt)
         _set_signal_handler(handler)
         _thread, _hosted = threading.get_ident(), True
 

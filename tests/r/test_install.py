@@ -1,0 +1,140 @@
+"""``python -m r_bridge install`` and plain R: reticulate starts the right Python, and Python uses that R."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from r_bridge.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    place = tmp_path_factory.mktemp("library")
+    assert main(["install", "--lib", str(place)]) == 0
+    return place
+
+
+def rscript(code, *, library, cwd, **environment):
+    return subprocess.run(
+        ["Rscript", "--no-save", "--no-restore", "-e", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=cwd,
+        env={**os.environ, "R_LIBS": str(library), **environment},
+        check=False,
+    )
+
+
+def test_the_package_knows_its_python(library):
+    assert (library / "hdpstats" / "python.txt").read_text().strip() == sys.executable
+
+
+FIT = """
+library(hdpstats)
+study <- dp_study(
+  private = dp_load_rotterdam(), public = dp_load_gbsg(), budget = dp_budget(epsilon = 2),
+  schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary(), time = dp_duration(2557), event = dp_binary())
+)
+fit <- dp_logit(event3 ~ age, data = study, epsilon = 1)
+cat(names(coef(fit)), "\n")
+cat(class(dp_hazard(Surv(time, event) ~ age, data = study, epsilon = 1, intervals = 12)), "\n")
+cat(class(tryCatch(dp_logit(event3 ~ age, data = study, epsilon = 2), error = identity)), "\n")
+d <- data.frame(a = c(1, NA)); d$secret <- list("Jane", "Joan")
+cat(tryCatch(dp_study(private = d, schema = dp_schema(a = dp_binary())), error = conditionMessage), "\n")
+"""
+
+
+def test_plain_r_fits_and_raises_classed_conditions(library, tmp_path):
+    done = rscript(FIT, library=library, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second, third, fourth = done.stdout.splitlines()
+    assert first.split() == ["Intercept", "age"]
+    assert second.split() == ["dp_hazard", "dp_result"]
+    assert third.split() == ["dp_insufficient_budget", "dp_budget_error", "dp_error", "error", "condition"]
+    assert fourth.startswith("column 'secret' is a list")
+    assert "Jane" not in done.stdout + done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_python_that_is_not_there_is_a_classed_condition(library, tmp_path):
+    code = "cat(class(tryCatch(hdpstats::dp_load_gbsg(), error = identity)))"
+    done = rscript(code, library=library, cwd=tmp_path, HDPSTATS_PYTHON="/no/such/python")
+    assert done.stdout == "dp_no_python dp_error error condition"
+
+
+BUSY = """
+library(hdpstats)
+invisible(dp_load_gbsg())
+reticulate::py_run_string("
+import time
+from r_bridge.functions import FUNCTIONS
+def busy():
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        pass
+FUNCTIONS['busy'] = busy
+FUNCTIONS['back'] = lambda f: f()
+")
+loop <- function() { until <- proc.time()[[3]] + 5; while (proc.time()[[3]] < until) {} }
+"""
+
+
+class Session:
+    """An interactive R at the other end of two pipes."""
+
+    def __init__(self, *, library, cwd):
+        options = ["--interactive", "--no-readline", "--no-save", "--no-restore", "--quiet", "--no-echo"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process = subprocess.Popen(["R", *options], cwd=cwd, env={**os.environ, "R_LIBS": str(library)}, **pipes)
+        self.text, self._said = "", threading.Condition()
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self._listener.join()
+        with self.process:
+            pass
+
+    def _listen(self):
+        for line in self.process.stdout:
+            with self._said:
+                self.text += line
+                self._said.notify_all()
+
+    def ask(self, code):
+        self.process.stdin.write(f"{code}\n")
+        self.process.stdin.flush()
+
+    def wait(self, words):
+        """Wait for a line of output that ends so; R repeats what it is asked, but not with a line's end there."""
+        with self._said:
+            assert self._said.wait_for(lambda: f"{words}\n" in self.text, timeout=60), self.text
+
+
+def test_ctrl_c_in_plain_r_stops_r_and_python_and_leaves_the_session_usable(library, tmp_path):
+    (tmp_path / "busy.R").write_text(BUSY)
+    with Session(library=library, cwd=tmp_path) as session:
+        session.ask("source('busy.R')")
+        for number, code in enumerate(["loop()", "hdpstats:::.py('busy')", "hdpstats:::.py('back', list(f = loop))"]):
+            session.ask(f"cat('begin{number}\\n'); {code}; cat('ran out', '\\n')")
+            session.wait(f"begin{number}")
+            time.sleep(0.4)
+            began = time.monotonic()
+            session.process.send_signal(signal.SIGINT)
+            session.ask(f"cat('end{number}\\n')")
+            session.wait(f"end{number}")
+            assert time.monotonic() - began < 0.5
+        session.ask("cat(nrow(dp_load_gbsg()), 'rows\\n'); q()")
+        session.wait("686 rows")
+        assert session.process.wait(timeout=20) == 0
+        assert "ran out \n" not in session.text

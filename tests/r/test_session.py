@@ -1,0 +1,153 @@
+"""The R of this process: how it starts, who may use it, and how Ctrl-C stops it."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import hdpstats.api as hdp
+import r_bridge
+from r_bridge import from_r
+
+
+def python(code, *, cwd, **environment):
+    """Run code in a Python of its own and return what it prints, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=cwd,
+        env={"OMP_NUM_THREADS": "1", **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+WITHOUT = """
+import json, sys
+import hdpstats.api, hdpstats.formula.api
+loaded = sorted(name for name in sys.modules if name.split(".")[0] in ("rpy2", "r_bridge"))
+if {hide}:
+    sys.modules["rpy2"] = None
+try:
+    import r_bridge
+except ImportError as error:
+    print(json.dumps([loaded, str(error)]))
+"""
+
+
+@pytest.mark.parametrize("hidden", ["R", "rpy2"])
+def test_without_r_the_package_works_and_the_bridge_says_what_to_install(hidden, tmp_path):
+    path = os.environ["PATH"] if hidden == "rpy2" else str(tmp_path)
+    loaded, message = python(WITHOUT.format(hide=hidden == "rpy2"), cwd=tmp_path, PATH=path)
+    assert loaded == []
+    assert "apt-get install r-base-core r-cran-survival make" in message
+    assert "pip install 'hdpstats[r]'" in message
+
+
+CLEAN = """
+import json, os
+import r_bridge
+r_bridge.start()
+r_bridge.call("function() { assign('x', 1, globalenv()); stats::rnorm(1) }")
+e = "\\u00e9"
+facts = [r_bridge.from_r(r_bridge.to_r(e)), r_bridge.call("nchar", e), r_bridge.call("exists", "planted")]
+import atexit
+atexit.register(lambda: print(json.dumps([*facts, sorted(os.listdir("."))])))
+"""
+
+
+def test_a_session_neither_reads_nor_writes_anything_in_the_working_directory(tmp_path):
+    (tmp_path / ".Rprofile").write_text("planted <- TRUE; stop('a profile was read')")
+    found = python(CLEAN, cwd=tmp_path, PATH=os.environ["PATH"], LC_ALL="C")
+    assert found == ["é", 1, False, [".Rprofile"]]
+    assert sorted(os.listdir(tmp_path)) == [".Rprofile"]
+
+
+def test_other_threads_are_refused(evaluate):
+    raised = []
+
+    def use():
+        try:
+            r_bridge.to_r(1)
+        except hdp.HdpError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert raised == ["R must be used on the thread that started it: it is not made for others"]
+
+
+def test_the_attached_package_is_one_like_any_other(evaluate):
+    r_bridge.attach_functions()
+    evaluate("library(hdpstats)")
+    assert from_r(evaluate("environmentName(environment(hdpstats::dp_logit))")) == "hdpstats"
+    assert from_r(evaluate("sum(search() == 'package:hdpstats')")) == 1
+    assert from_r(evaluate("exists('.py', as.environment('package:hdpstats'), inherits = FALSE)")) is False
+    assert from_r(evaluate("is.function(getS3method('tidy', 'dp_result', envir = asNamespace('generics')))")) is True
+
+
+INTERRUPTS = """
+import json, os, signal, threading, time
+import r_bridge
+from r_bridge.functions import FUNCTIONS
+from r_bridge.guard import guarded
+from r_bridge.session import helper
+
+def busy():
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        pass
+    return 0
+
+FUNCTIONS["busy"] = busy
+FUNCTIONS["back"] = lambda f: f()
+r_bridge.attach_functions()
+loop = "{ until <- proc.time()[[3]] + 5; while (proc.time()[[3]] < until) {} }"
+found = {}
+for name, code in {
+    "R sleeps": "Sys.sleep(5)",
+    "R loops": loop,
+    "R works in C": "for (i in 1:200) sort(stats::runif(1e5))",
+    "R sees it": f"tryCatch({loop}, interrupt = function(e) 'seen')",
+    "Python loops": "hdpstats:::.py('busy')",
+    "R sees Python's": "tryCatch(hdpstats:::.py('busy'), interrupt = function(e) 'seen')",
+    "R loops for Python": f"hdpstats:::.py('back', list(f = function() {loop}))",
+}.items():
+    sent = []
+    def strike():
+        time.sleep(0.4)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    run = helper(f"function() {code}")
+    striker = threading.Thread(target=strike)
+    striker.start()
+    try:
+        outcome = r_bridge.from_r(guarded(run))
+    except KeyboardInterrupt:
+        outcome = "stopped"
+    found[name] = [outcome, time.monotonic() - sent[0] if sent else None, r_bridge.call("sum", [1, 2])]
+    striker.join()
+print(json.dumps(found))
+"""
+
+
+def test_an_interrupt_stops_r_and_python_at_once_and_leaves_the_session_usable(tmp_path):
+    found = python(INTERRUPTS, cwd=tmp_path, PATH=os.environ["PATH"])
+    assert {name: outcome for name, (outcome, _, _) in found.items()} == {
+        "R sleeps": "stopped",
+        "R loops": "stopped",
+        "R works in C": "stopped",
+        "R sees it": "seen",
+        "Python loops": "stopped",
+        "R sees Python's": "seen",
+        "R loops for Python": "stopped",
+    }
+    assert max(delay for _, delay, _ in found.values()) < 0.5
+    assert {total for _, _, total in found.values()} == {3}
