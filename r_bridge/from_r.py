@@ -33,7 +33,7 @@ import pandas as pd
 import rpy2.rinterface as ri
 
 from hdpstats.api import ArgumentError
-from r_bridge import handles, strings
+from r_bridge import handles, strings, times
 from r_bridge.attributes import Plain, attribute, classes, read
 from r_bridge.guard import guarded
 from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, cells_of, from_r_doubles
@@ -267,37 +267,14 @@ def _numbers(column: Any) -> Any:
 
 
 def _dates(column: Any) -> Any:
-    return _clock(_numbers(column), seconds=86_400.0)
+    return times.from_counts(_numbers(column), seconds=86_400.0)
 
 
 def _instants(column: Any) -> Any:
     zone = attribute(column, "tzone")
-    cells = pd.Series(_clock(_numbers(column), seconds=1.0)).dt.tz_localize("UTC")
+    cells = pd.Series(times.from_counts(_numbers(column), seconds=1.0)).dt.tz_localize("UTC")
     name = "UTC" if zone is None else str(zone[0])
     try:
         return cells.dt.tz_convert(name or "UTC").array
     except (KeyError, ValueError, OSError):  # a zone that Python's own table of zones does not have
         return cells.array
-
-
-def _clock(counts: Any, *, seconds: float) -> Any:
-    """Return times from counts of units of so many seconds since 1970.
-
-    To the microsecond, or to the nanosecond where a double says more than microseconds and the years allow.
-    """
-    with np.errstate(all="ignore"):
-        elapsed = counts * seconds
-        known = np.abs(elapsed) < 9.2e12  # NaN and infinity are not
-    elapsed = np.where(known, elapsed, 0.0)
-    whole = np.floor(elapsed)
-    times = _ticks(whole, elapsed - whole, 10**6)
-    exact = bool((whole + (times.astype(np.int64) % 10**6) / 1e6 == elapsed).all())
-    if not exact and bool((np.abs(elapsed) < 9.2e9).all()):
-        times = _ticks(whole, elapsed - whole, 10**9)
-    times[~known] = np.datetime64("NaT")
-    return times
-
-
-def _ticks(whole: Any, part: Any, per_second: int) -> Any:
-    counts = whole.astype(np.int64) * per_second + np.round(part * per_second).astype(np.int64)
-    return counts.astype("datetime64[us]" if per_second == 10**6 else "datetime64[ns]")

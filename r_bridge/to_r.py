@@ -1,7 +1,6 @@
 """Python to R, exact and NA-safe; `from_r` has the table of types. What is missing in Python is NA in R."""
 
 import datetime
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from os import PathLike, fspath
@@ -12,7 +11,7 @@ import pandas as pd
 import rpy2.rinterface as ri
 
 from hdpstats.api import ArgumentError
-from r_bridge import handles
+from r_bridge import handles, times
 from r_bridge.attributes import Plain, with_attributes, write
 from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, doubles, integers, to_r_doubles
 from r_bridge.session import helper, start
@@ -152,17 +151,17 @@ def _survival(parts: pd.DataFrame, attributes: Plain) -> Any:
 def _column(series: "pd.Series[Any]", name: str, kept: Plain | None) -> Any:
     """Return a column, with what pandas had no type for where it still fits."""
     vector, kind = None, None if kept is None else kept["kind"]
-    times = pd.api.types.is_datetime64_any_dtype(series.dtype)
+    clock = pd.api.types.is_datetime64_any_dtype(series.dtype)
     if kept is None:
         return _plain(series, name)
     if kind == "integer64" and pd.api.types.is_integer_dtype(series.dtype):
         vector = _integer64(series)
-    elif kind in ("Date", "POSIXct") and times:
-        counts = _seconds(series) / (86_400.0 if kind == "Date" else 1.0)
+    elif kind in ("Date", "POSIXct") and clock:
+        counts = times.to_seconds(series) / (86_400.0 if kind == "Date" else 1.0)
         vector = _integers(pd.Series(counts)) if kept["storage"] == "integer" else to_r_doubles(counts)
     elif kind == "factor" and isinstance(series.dtype, pd.CategoricalDtype):
         vector = _factor(series)
-    elif kind == "plain" and not times:
+    elif kind == "plain" and not clock:
         vector = _plain(series, name)
     return _plain(series, name) if vector is None else with_attributes(vector, write(kept["attributes"]))
 
@@ -182,8 +181,11 @@ def _plain(series: "pd.Series[Any]", name: str) -> Any:
     elif isinstance(kind, pd.ArrowDtype) and not types.is_string_dtype(kind):
         vector = _objects(series.astype(object), name)
     elif types.is_datetime64_any_dtype(kind):
-        stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([_zone(series) or "UTC"])}
-        vector = with_attributes(to_r_doubles(_seconds(series)), stamp)
+        stamp = {
+            "class": ri.StrSexpVector(["POSIXct", "POSIXt"]),
+            "tzone": ri.StrSexpVector([times.zone(series) or "UTC"]),
+        }
+        vector = with_attributes(to_r_doubles(times.to_seconds(series)), stamp)
     elif types.is_timedelta64_dtype(kind):
         span = {"class": ri.StrSexpVector(["difftime"]), "units": ri.StrSexpVector(["secs"])}
         vector = with_attributes(
@@ -208,7 +210,7 @@ def _objects(series: "pd.Series[Any]", name: str) -> Any:
     if kind in ("floating", "mixed-integer-float", "decimal"):
         return _plain(pd.to_numeric(series.where(series.notna(), np.nan)), name)
     if kind == "date":
-        days = _seconds(pd.to_datetime(series)) / 86_400.0
+        days = times.to_seconds(pd.to_datetime(series)) / 86_400.0
         return with_attributes(to_r_doubles(days), {"class": ri.StrSexpVector(["Date"])})
     if kind in ("datetime", "datetime64"):
         return _plain(pd.to_datetime(series), name)
@@ -264,19 +266,3 @@ def _integer64(series: "pd.Series[Any]") -> Any:
     missing = series.isna().to_numpy()
     cells = np.where(missing, NA_INTEGER64, series.fillna(0).to_numpy(dtype=np.int64))
     return doubles(cells.view(np.float64))
-
-
-def _zone(series: "pd.Series[Any]") -> str | None:
-    zone = series.dt.tz
-    return None if zone is None else str(zone)
-
-
-def _seconds(series: "pd.Series[Any]") -> Any:
-    """Return seconds since 1970 of times, NaN where missing; exact where doubles allow."""
-    plain = series if series.dt.tz is None else series.dt.tz_convert("UTC").dt.tz_localize(None)
-    cells = plain.to_numpy()
-    unit = np.datetime_data(cells.dtype)[0]
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    ticks = cells.astype(np.int64)
-    seconds = ticks // per_second + (ticks % per_second) / per_second
-    return np.where(np.isnat(cells), math.nan, seconds)
