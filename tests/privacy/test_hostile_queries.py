@@ -5,14 +5,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.errors import HdpError, SiteError
+from hdpstats._base.errors import HdpError, MechanismError, SiteError
+from hdpstats.data.table import AdmittedTable
+from hdpstats.mechanisms.base import Prepared
+from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.queries import (
     Geometry,
     GradientQuery,
@@ -195,3 +198,30 @@ def test_a_fraction_is_read_in_no_time_or_refused(key: str, text: object) -> Non
 def test_an_epsilon_beyond_all_sense_is_refused_by_name(epsilon: int) -> None:
     with pytest.raises(HdpError, match="epsilon"):
         replace(QUERY, epsilon=Fraction(epsilon))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (PrivacyEvent(ran=Ran.OUTPUT, epsilon=Fraction(1)), PrivacyEvent(ran=Ran.HESSIAN, epsilon=Fraction(1, 10**9))),
+        (PrivacyEvent(ran=Ran.GAUSSIAN_OBJECTIVE, epsilon=Fraction(1), delta=Fraction(1, 10**9)),),
+        (PrivacyEvent(ran=Ran.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=Fraction(1, 20)),),
+    ],
+    ids=["epsilon", "delta", "mu"],
+)
+def test_a_mechanism_that_costs_more_than_the_query_offers_does_not_run(
+    events: tuple[PrivacyEvent, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dear(Prepared):
+        needs = ("x",)
+        events = ()
+
+        def compute(self, table: AdmittedTable) -> NoReturn:
+            raise RuntimeError("it ran")
+
+    Dear.events = events
+    monkeypatch.setattr(local, "prepare", lambda query, custody: Dear())
+    site = site_of()
+    with pytest.raises(MechanismError, match="more than the query offers"):
+        site.answer(QUERY)
+    assert (site.ledger.spent.epsilon, site.ledger.spent.delta) == (0, 0)
