@@ -112,10 +112,11 @@ class CappedSpells:
         """
         none = np.zeros(len(self.Z))
         whole, fits = self._cap_sums(before=none)
-        rank = _rank(person)
-        before = none.copy()
-        for earlier in range(1, int(rank.max(initial=0)) + 1):
-            places = np.flatnonzero(rank == earlier)
+        rank, before = _rank(person), none.copy()
+        order = np.argsort(rank, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1)[
+            1:
+        ]:  # the second spells, the third ones
             before[places] = before[places - 1] + whole[places - 1]
         if np.any(before):
             fits = self._cap_sums(before=before)[1]
