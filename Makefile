@@ -41,6 +41,7 @@ bench: setup
 	sh benchmarks/make_environment.sh
 	$(BIN)/python -m benchmarks.logistic
 	$(BIN)/python -m benchmarks.hazard
+	$(BIN)/python -m benchmarks.r_frames
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
 
 # A virtual environment with the package alone: all that the demo needs.

@@ -1,4 +1,4 @@
-"""``python -m r_bridge install | kernel | run``: the R package, the R kernel for Jupyter, an R script."""
+"""``python -m r_bridge install | run``: install the R package, run an R script."""
 
 import argparse
 import sys

@@ -1,0 +1,75 @@
+"""A data frame of 1 000 000 x 20 to R and back: r_bridge beside rpy2's pandas2ri, in one run.
+
+After ``sh benchmarks/make_environment.sh``, from the project's root: ``python -m benchmarks.r_frames``. The table is
+printed and written to ``benchmarks/results/r_frames.md``.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from benchmarks.logistic import DIFFPRIVLIB_PYTHON, ONE_THREAD, OWN_PYTHON, ROOT, machine
+
+RESULTS = ROOT / "benchmarks" / "results" / "r_frames.md"
+ROWS = 1_000_000
+
+
+def run(by: str, *, python: str, repeats: int) -> dict[str, Any]:
+    """Run one of the two in a process of its own."""
+    done = subprocess.run(  # noqa: S603  (a program of this project)
+        [python, "-W", "ignore", "-m", "benchmarks.workers.r_frames", by, str(ROWS), str(repeats)],
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD, "RPY2_CFFI_MODE": "ABI"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    record: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return record
+
+
+def report(own: dict[str, Any], stock: dict[str, Any], *, repeats: int) -> str:
+    """Return the page that is printed and written."""
+    lines = [
+        "# A data frame between Python and R",
+        "",
+        f"{ROWS} rows: 12 columns of doubles (one with gaps), 4 of whole numbers, 2 of truths, a category, a text.",
+        f"Seconds, the shortest of {repeats}, one thread.",
+        "",
+        "| | Python to R | R to Python |",
+        "|---|---|---|",
+        f"| r_bridge | {own['to_r']:.2f} | {own['from_r']:.2f} |",
+        f"| rpy2's pandas2ri | {stock['to_r']:.2f} | {stock['from_r']:.2f} |",
+        f"| ratio | {stock['to_r'] / own['to_r']:.0f} | {stock['from_r'] / own['from_r']:.0f} |",
+        "",
+        f"Machine: {machine()}.",
+        "",
+        f"Versions: {versions(own)}. Of the other: {versions(stock)}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def versions(record: dict[str, Any]) -> str:
+    """List the versions of one of the two."""
+    return ", ".join(f"{package} {number}" for package, number in sorted(record["versions"].items()))
+
+
+def main() -> None:
+    """Read the command line, run, print and write the table."""
+    parser = argparse.ArgumentParser(description="Compare conversions of a data frame to R and back.")
+    parser.add_argument("--repeats", type=int, default=3, help="conversions per direction (default: 3)")
+    parser.add_argument("--python", default=DIFFPRIVLIB_PYTHON, help="the Python that has rpy2 and pandas")
+    options = parser.parse_args()
+    own = run("bridge", python=OWN_PYTHON, repeats=options.repeats)
+    stock = run("pandas2ri", python=options.python, repeats=options.repeats)
+    text = report(own, stock, repeats=options.repeats)
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(text)
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
