@@ -114,9 +114,8 @@ class CappedSpells:
         whole, fits = self._cap_sums(before=none)
         rank, before = _rank(person), none.copy()
         order = np.argsort(rank, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1)[
-            1:
-        ]:  # the second spells, the third ones
+        later = np.split(order, np.flatnonzero(np.diff(rank[order])) + 1)[1:]
+        for places in later:  # the second spells of everybody, then the third ones
             before[places] = before[places - 1] + whole[places - 1]
         if np.any(before):
             fits = self._cap_sums(before=before)[1]
