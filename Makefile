@@ -12,9 +12,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
-# R, R's survival for the reference values, and what the R bridge and its tests use.
-R_DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-reticulate r-cran-testthat r-cran-tibble \
-  r-cran-knitr r-cran-rmarkdown pandoc
+# R, R's survival for the reference values, what the R bridge and its tests use, and a browser for JupyterLab.
+R_DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate r-cran-testthat \
+  r-cran-tibble r-cran-knitr r-cran-rmarkdown pandoc chromium
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test setup r lint validate bench clean
@@ -56,7 +56,7 @@ r:
 
 # Every extra and the development tools. R comes before rpy2, which looks for it when it is installed.
 $(VENV)/.everything: $(VENV)/.core | r
-	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r,dev]"
+	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r-cells,dev]"
 	@touch $@
 
 clean:
