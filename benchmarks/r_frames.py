@@ -1,7 +1,7 @@
 """A data frame of 1 000 000 x 20 to R and back: r_bridge beside rpy2's pandas2ri, in one run.
 
-After ``sh benchmarks/make_environment.sh``, from the project's root: ``python -m benchmarks.r_frames``. The table is
-printed and written to ``benchmarks/results/r_frames.md``.
+From the project's root, with the extra ``r-cells``: ``python -m benchmarks.r_frames``. The table is printed and written
+to ``benchmarks/results/r_frames.md``.
 """
 
 import argparse
@@ -11,16 +11,16 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.logistic import DIFFPRIVLIB_PYTHON, ONE_THREAD, OWN_PYTHON, ROOT, machine
+from benchmarks.logistic import ONE_THREAD, ROOT, machine
 
 RESULTS = ROOT / "benchmarks" / "results" / "r_frames.md"
 ROWS = 1_000_000
 
 
-def run(by: str, *, python: str, repeats: int) -> dict[str, Any]:
+def run(by: str, *, repeats: int) -> dict[str, Any]:
     """Run one of the two in a process of its own."""
     done = subprocess.run(  # noqa: S603  (a program of this project)
-        [python, "-W", "ignore", "-m", "benchmarks.workers.r_frames", by, str(ROWS), str(repeats)],
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.workers.r_frames", by, str(ROWS), str(repeats)],
         cwd=ROOT,
         env={**os.environ, **ONE_THREAD, "RPY2_CFFI_MODE": "ABI"},
         stdout=subprocess.PIPE,
@@ -47,24 +47,24 @@ def report(own: dict[str, Any], stock: dict[str, Any], *, repeats: int) -> str:
         "",
         f"Machine: {machine()}.",
         "",
-        f"Versions: {versions(own)}. Of the other: {versions(stock)}.",
+        f"Versions: {versions(own, stock)}.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def versions(record: dict[str, Any]) -> str:
-    """List the versions of one of the two."""
-    return ", ".join(f"{package} {number}" for package, number in sorted(record["versions"].items()))
+def versions(*records: dict[str, Any]) -> str:
+    """List the versions of what ran."""
+    found = {package: number for record in records for package, number in record["versions"].items()}
+    return ", ".join(f"{package} {number}" for package, number in sorted(found.items()))
 
 
 def main() -> None:
     """Read the command line, run, print and write the table."""
     parser = argparse.ArgumentParser(description="Compare conversions of a data frame to R and back.")
     parser.add_argument("--repeats", type=int, default=3, help="conversions per direction (default: 3)")
-    parser.add_argument("--python", default=DIFFPRIVLIB_PYTHON, help="the Python that has rpy2 and pandas")
     options = parser.parse_args()
-    own = run("bridge", python=OWN_PYTHON, repeats=options.repeats)
-    stock = run("pandas2ri", python=options.python, repeats=options.repeats)
+    own = run("bridge", repeats=options.repeats)
+    stock = run("pandas2ri", repeats=options.repeats)
     text = report(own, stock, repeats=options.repeats)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(text)
