@@ -1,0 +1,125 @@
+"""``%hdp``: what was spent, what is declared, what a fit would buy. Nothing here spends."""
+
+import shlex
+from argparse import Namespace
+from functools import cache
+from typing import Any
+
+from IPython.core.error import TryNext, UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic_arguments import MagicArgumentParser
+
+import hdpstats.formula.api as hdpf
+from hdpstats.api import HdpError
+from hdpstats.jupyter.namespace import find, named
+
+HELP = """%hdp ledger [NAME]     what was spent and what is left
+%hdp schema [NAME]     what is declared about the columns
+%hdp plan "FORMULA"    the standard errors that each epsilon would buy; %hdp plan --help lists the options
+
+Studies, ledgers and schemas are found among your variables. Nothing here spends."""
+
+
+def register(shell: InteractiveShell) -> None:
+    """Register ``%hdp`` and its completion."""
+
+    def hdp(line: str) -> Any:
+        return run(shell, line)
+
+    hdp.__doc__ = HELP
+    shell.register_magic_function(hdp, "line", "hdp")
+    shell.set_hook("complete_command", complete, str_key="%hdp")
+
+
+def unregister(shell: InteractiveShell) -> None:
+    """Take ``%hdp`` away."""
+    shell.magics_manager.magics["line"].pop("hdp", None)
+
+
+def run(shell: InteractiveShell, line: str) -> Any:
+    """Run ``%hdp`` and return what it shows: a ledger, a schema or a plan; None for help.
+
+    Raises
+    ------
+    UsageError
+        One line, which IPython shows without a traceback.
+    """
+    words = _words(line)
+    if not words or words[0] in ("help", "-h", "--help"):
+        print(HELP)  # noqa: T201
+        return None
+    if words[0] == "plan" and {"-h", "--help"} & set(words):
+        print(_planning().format_help())  # noqa: T201
+        return None
+    asked = _parser().parse_args(words)
+    try:
+        return _plan(shell, asked) if asked.verb == "plan" else find(shell.user_ns, asked.verb, asked.name)
+    except HdpError as error:
+        raise UsageError(str(error)) from None
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"{str(error).lower()} in {line!r}") from None
+
+
+@cache
+def _parser() -> MagicArgumentParser:
+    parser = MagicArgumentParser("%hdp")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=MagicArgumentParser)
+    for verb in ("ledger", "schema"):
+        verbs.add_parser(verb).add_argument("name", nargs="?", metavar="NAME")
+    verbs.add_parser("plan", parents=[_planning()])
+    return parser
+
+
+@cache
+def _planning() -> MagicArgumentParser:
+    parser = MagicArgumentParser("%%hdp plan", usage='%%hdp plan "FORMULA" [options]')
+    add = parser.add_argument
+    add("formula", nargs="+", metavar="FORMULA", help='such as "event3 ~ age" or "Surv(time, event) ~ age"')
+    add("--epsilon", type=float, nargs="+", metavar="E", help="one or several; 0.1 0.5 1 3 by default")
+    add("--data", metavar="STUDY", help="the study; may be left out where there is one only")
+    add("--model", choices=("logit", "hazard"), help="by default hazard for Surv(...), else logit")
+    add("--n", type=int, help="the number of private records, where the study does not tell")
+    add("--se-share", type=float, metavar="SHARE", help="the share of epsilon for a noisy Hessian")
+    add("--intervals", type=float, nargs="+", metavar="K", help="hazard: how many intervals, or their cut points")
+    add("--link", choices=("logit", "cloglog", "probit"), help="hazard: the link")
+    return parser
+
+
+def _plan(shell: InteractiveShell, asked: Namespace) -> Any:
+    formula = " ".join(asked.formula)
+    hazard = asked.model == "hazard" or (asked.model is None and formula.lstrip().startswith("Surv"))
+    own = {key: value for key in ("intervals", "link") if (value := getattr(asked, key)) is not None}
+    if own and not hazard:
+        raise UsageError(f"--{next(iter(own))} is for hazard models only")
+    if "intervals" in own and len(own["intervals"]) == 1:
+        own["intervals"] = _whole(own["intervals"][0])
+    study = find(shell.user_ns, "study", asked.data)
+    model = hdpf.hazard(formula, data=study, **own) if hazard else hdpf.logit(formula, data=study)
+    options = {key: value for key in ("epsilon", "n", "se_share") if (value := getattr(asked, key)) is not None}
+    return model.plan(**options)
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+def complete(shell: InteractiveShell, event: Any) -> list[str]:
+    """Return what the word at the cursor may become: verbs, names of the user's objects, options."""
+    words = event.text_until_cursor.lstrip().split()[1:]
+    before = words if event.text_until_cursor[-1:].isspace() else words[:-1]
+    if not before:
+        return ["help", "ledger", "plan", "schema"]
+    if before[0] in ("ledger", "schema") and len(before) == 1:
+        return list(named(shell.user_ns, before[0]))
+    if before[0] != "plan":
+        raise TryNext
+    if before[-1] == "--data":
+        return list(named(shell.user_ns, "study"))
+    if before[-1] in ("--model", "--link"):
+        return ["logit", "hazard"] if before[-1] == "--model" else ["logit", "cloglog", "probit"]
+    return ["--epsilon", "--data", "--model", "--n", "--se-share", "--intervals", "--link"]

@@ -1,0 +1,71 @@
+"""Find what a magic is about among the user's variables: the only one there is, or the one that is named."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from IPython.core.error import UsageError
+
+import hdpstats.api as hdp
+
+REMEDIES = {
+    "ledger": 'make one with hdp.Ledger("trial.db", dataset=..., epsilon=...), or a study with budget=',
+    "schema": "make one with hdp.Schema(age=hdp.Continuous(18, 100), ...)",
+    "study": "make one with hdp.Study(private=..., public=..., schema=..., ledger=...)",
+}
+"""The words for what can be found, and how to come by it."""
+
+
+def _ledger_of(value: object) -> object:
+    if isinstance(value, hdp.Study):
+        return value.ledger if isinstance(value.site, hdp.LocalSite) else None
+    return value if isinstance(value, hdp.Ledger) else None
+
+
+def _schema_of(value: object) -> object:
+    if isinstance(value, hdp.Study):
+        return value.schema
+    return value if isinstance(value, hdp.Schema) else None
+
+
+_FROM: dict[str, Callable[[object], object]] = {
+    "ledger": _ledger_of,
+    "schema": _schema_of,
+    "study": lambda value: value if isinstance(value, hdp.Study) else None,
+}
+
+
+def named(names: Mapping[str, Any], word: str) -> dict[str, object]:
+    """Return the objects that ``word`` may mean by their names, each once; a study stands for its ledger and schema.
+
+    Names that begin with an underscore, such as IPython's own, do not count.
+    """
+    found: dict[str, object] = {}
+    public = {name: value for name, value in names.items() if not name.startswith("_")}
+    for name, value in sorted(public.items(), key=lambda item: isinstance(item[1], hdp.Study)):
+        wanted = _FROM[word](value)
+        if wanted is not None and all(wanted is not other for other in found.values()):
+            found[name] = wanted
+    return found
+
+
+def find(names: Mapping[str, Any], word: str, name: str | None) -> Any:
+    """Return the object of that name, or the only one that ``word`` can mean.
+
+    Raises
+    ------
+    UsageError
+        If there is none, if there are several and none is named, or if the name is that of something else.
+    """
+    found = named(names, word)
+    listed = ", ".join(found)
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name is None and found:
+        raise UsageError(f"several objects have a {word}: {listed}; name one of them")
+    if name is None:
+        raise UsageError(f"there is no {word} here: {REMEDIES[word]}")
+    wanted = _FROM[word](names.get(name))
+    if wanted is None:
+        what = f"{name!r} has no {word}" if name in names else f"there is no object {name!r}"
+        raise UsageError(f"{what}; {f'name one of {listed}' if found else REMEDIES[word]}")
+    return wanted
