@@ -28,10 +28,9 @@ def _lazy(shell: InteractiveShell, entry: EntryPoint) -> Callable[..., Any]:
         function: Callable[..., Any] = entry.load()(shell)
         return function
 
-    @no_var_expand
-    @needs_local_scope
     def magic(line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
         return loaded()(line, cell, local_ns)
 
     magic.__doc__ = f"The magic of {entry.value}, which is imported when it is first used; its options: --help."
-    return magic
+    marked: Callable[..., Any] = no_var_expand(needs_local_scope(magic))
+    return marked
