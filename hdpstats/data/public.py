@@ -202,8 +202,8 @@ class PublicTable:
         """
         return self._sha256
 
-    def raw(self, names: Iterable[str]) -> AdmittedTable:
-        """Return the rows that are complete in the named columns, with numbers as they are (not clipped)."""
+    def complete(self, names: Iterable[str]) -> BoolArray:
+        """Return which rows (n,) are complete in the named columns: those that `raw` and `admitted` return."""
         listed = check_names(self._schema, names)
         absent = [name for name in listed if name not in self.names]
         if absent:
@@ -211,6 +211,23 @@ class PublicTable:
         keep = np.ones(self._rows, dtype=np.bool_)
         for name in listed:
             keep &= ~np.isnan(self._numbers[name]) if name in self._numbers else self._codes[name] != _MISSING
+        return keep
+
+    def frame(self) -> pd.DataFrame:
+        """Return the rows, complete or not, as a new data frame of the declared columns that they have."""
+        columns: dict[str, Any] = {}
+        for name in self.names:
+            column = self._schema[name]
+            if isinstance(column, Categorical):
+                columns[name] = pd.Categorical.from_codes(self._codes[name], categories=list(column.levels))
+            else:
+                columns[name] = self._numbers[name].copy()
+        return pd.DataFrame(columns, index=pd.RangeIndex(self._rows))
+
+    def raw(self, names: Iterable[str]) -> AdmittedTable:
+        """Return the rows that are complete in the named columns, with numbers as they are (not clipped)."""
+        listed = check_names(self._schema, names)
+        keep = self.complete(listed)
         numeric = {name: self._numbers[name][keep] for name in listed if name in self._numbers}
         codes = {name: self._codes[name][keep] for name in listed if name in self._codes}
         beyond: dict[str, BoolArray] = {}

@@ -1,6 +1,8 @@
 """Maximum likelihood of a discrete-time hazard on public spells: what R's ``glm`` computes on person-periods."""
 
 import warnings
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
@@ -9,6 +11,10 @@ from hdpstats.data.spells import Spells
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.likelihood import identified
 from hdpstats.solvers.hazard import HazardData, fit_hazard
+from hdpstats.solvers.hazard.links import LINKS
+
+NUMBERS = 2**20
+"""Numbers of terms that are held at a time, however many spells there are."""
 
 
 def hazard_likelihood(
@@ -97,3 +103,59 @@ def _standardised(X: FloatArray, features: FloatArray, weights: FloatArray) -> t
     back[:e, e:] = -np.outer(constant, location / scale)
     back[e:, e:] = np.diag(1.0 / scale)
     return (X - location) / scale, back
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SpellScores:
+    """The scores of spells (m, D) at some coefficients, and the weighted sum of their Hessians (D, D)."""
+
+    scores: FloatArray
+    information: FloatArray
+
+
+def spell_scores(
+    features: FloatArray,
+    X: FloatArray,
+    spells: Spells,
+    *,
+    values: FloatArray,
+    weights: FloatArray,
+    offset: FloatArray,
+    link: str,
+    causes: int,
+) -> SpellScores:
+    """Return each spell's gradient of minus the log-likelihood, and the weighted information.
+
+    Arguments are those of `hazard_likelihood`, with identified coefficients ``values`` (causes (e + p),).
+    """
+    e, width = features.shape[1], features.shape[1] + X.shape[1]
+    blocks = values.reshape(causes, width)
+    scores, information = np.zeros((len(X), causes * width)), np.zeros((causes * width, causes * width))
+    size = max(1, NUMBERS // len(features))
+    intervals = np.arange(1, len(features) + 1)
+    for start in range(0, len(X), size):
+        part = slice(start, start + size)
+        Z, exit_ = X[part], spells.exit[part, None]
+        at_risk = (intervals > spells.entry[part, None]) & (intervals <= exit_)
+        for cause, theta in enumerate(blocks):
+            eta = features @ theta[:e] + (Z @ theta[e:] + offset[part])[:, None]
+            ends = (spells.cause[part, None] == cause + 1) & (intervals == exit_)
+            survive, event = LINKS[link].survive(eta), LINKS[link].event(eta)
+            score = np.where(at_risk, np.where(ends, event.score, survive.score), 0.0)
+            curvature = np.where(at_risk, np.where(ends, event.curvature, survive.curvature), 0.0)
+            block = slice(cause * width, (cause + 1) * width)
+            scores[part, block] = np.column_stack([score @ features, score.sum(axis=1)[:, None] * Z])
+            information[block, block] += _information(features, Z, curvature * weights[part, None])
+    return SpellScores(scores=scores, information=information)
+
+
+def _information(features: FloatArray, Z: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return ``sum_is k_is x_is x_is'`` over spells and intervals, with ``x_is = (A_s, z_i)``."""
+    mixed = features.T @ curvature.T @ Z
+    return np.block(
+        [
+            [features.T @ (curvature.sum(axis=0)[:, None] * features), mixed],
+            [mixed.T, Z.T @ (curvature.sum(axis=1)[:, None] * Z)],
+        ]
+    )

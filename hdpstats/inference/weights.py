@@ -1,8 +1,9 @@
 r"""How the weights of public rows came about: what every standard error of a weighted analysis rests on.
 
-A weighted analysis solves :math:`\sum_i w_i\, \psi(x_i; \theta) = 0` over the public rows. Its error is, to first order,
+A weighted analysis solves :math:`\sum_i w_i\, \psi(x_i; \theta) = 0` over the public rows. To first order its error is
 
-.. math:: \hat\theta - \theta \approx A^{-1} \sum_i w_i\, \psi(x_i; \theta), \qquad A = -\sum_i w_i\, \psi'(x_i; \theta),
+.. math:: \hat\theta - \theta \approx A^{-1} \sum_i w_i\, \psi(x_i; \theta),
+    \qquad A = -\sum_i w_i\, \dot\psi(x_i; \theta)
 
 (Huber 1967), so whoever knows the covariance of weighted sums :math:`\sum_i w_i r_i` for public residuals ``r`` knows
 the standard error of every mean, quantile and regression. A `WeightLaw` knows it: the private people are a sample,

@@ -4,6 +4,7 @@ The names of the entries follow the registry of deployments that OpenDP keeps (v
 implementation).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from hdpstats import __version__
@@ -13,12 +14,19 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import CountRelease, Query, Release
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.weighted_facts import SampleFacts
 
 _ALWAYS_PUBLIC = (
     "the formula, the mechanism and its options, the budget, and the schema with its bounds and levels",
     "that a release was made, and its place in the ledger",
     "what the coefficients say about the population: it may concern a person whether or not their record was used",
 )
+
+_COMPOSITION = (
+    "epsilons and deltas of the events add up; so do the squared mu of Gaussian ones, which become an epsilon and a "
+    "delta at the end (Gaussian differential privacy)"
+)
+_IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exact lattice samplers, OS entropy"}
 
 
 def disclosure(
@@ -45,13 +53,39 @@ def disclosure(
         "number_of_records": None
         if count is None
         else {"release_sha256": count.sha256, "noise_sd": count.noise_sd, "ledger": _entry(count)},
-        "implementation": {
-            "package": "hdpstats",
-            "version": __version__,
-            "noise": "exact lattice samplers, OS entropy",
-        },
+        "implementation": _IMPLEMENTATION,
         "post_processing": "everything else in the result is computed from the release and from public rows",
-        "not_protected": _not_protected(facts, guarantee),
+        "not_protected": _not_protected(facts.public_rows, guarantee),
+    }
+
+
+def sample_disclosure(
+    *,
+    facts: SampleFacts,
+    schema: Schema,
+    queries: Sequence[Query],
+    releases: Sequence[Release],
+    guarantee: Guarantee,
+) -> dict[str, Any]:
+    """Return the privacy record of a weighted sample; see `hdpstats.results.WeightedSample.disclosure`."""
+    return {
+        "format": 1,
+        "dp_variant": _variant(guarantee),
+        "privacy_loss": _loss(guarantee),
+        "accounting": {
+            "composition": _COMPOSITION,
+            "mechanism": [release.kind for release in releases],
+            "events": [event.to_dict() | {"text": str(event)} for release in releases for event in release.events],
+        },
+        "sample": facts.to_dict(),
+        "bounds": {"source": "declared in the schema, and the ranges of public rows", "schema_sha256": schema.sha256},
+        "public_sha256": queries[0].public_sha256,
+        "query_sha256": [canonical.sha256(canonical.loads(query.to_json())) for query in queries],
+        "release_sha256": [release.sha256 for release in releases],
+        "ledger": [_entry(release) for release in releases],
+        "implementation": _IMPLEMENTATION,
+        "post_processing": "everything computed from the weighted rows, in any software",
+        "not_protected": _not_protected(facts.public_rows, guarantee),
     }
 
 
@@ -80,15 +114,14 @@ def _entry(release: Release | None) -> dict[str, Any] | None:
 def _accounting(release: Release, count: CountRelease | None) -> dict[str, Any]:
     events = (*(() if count is None else count.events), *release.events)
     return {
-        "composition": "epsilons and deltas of the events add up; so do the squared mu of Gaussian ones, which become "
-        "an epsilon and a delta at the end (Gaussian differential privacy)",
+        "composition": _COMPOSITION,
         "mechanism": release.kind,
         "events": [event.to_dict() | {"text": str(event)} for event in events],
     }
 
 
-def _not_protected(facts: ModelFacts, guarantee: Guarantee | None) -> list[str]:
-    found = [] if facts.public_rows is None else ["the public rows: they are used without noise"]
+def _not_protected(public_rows: int | None, guarantee: Guarantee | None) -> list[str]:
+    found = [] if public_rows is None else ["the public rows: they are used without noise"]
     if guarantee is None:
         return found
     if guarantee.relation is Relation.REPLACE_ONE:

@@ -55,11 +55,11 @@ def write(fields: Fields) -> str:
         "pooled": _estimate_to_dict(fields["pooled"]),
         "query": None if query is None else json.loads(query.to_json()),
         "release": None if release is None else json.loads(release.to_json()),
-        "entry": _entry_to_dict(release),
+        "entry": entry_to_dict(release),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "public_check": None if check is None else check.to_dict(),
         "count": None if count is None else json.loads(count.to_json()),
-        "count_entry": _entry_to_dict(count),
+        "count_entry": entry_to_dict(count),
     }
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
@@ -95,7 +95,7 @@ def _fields(document: dict[str, Any]) -> Fields:
     if chosen is None:
         raise ValueError("a result has an estimate")
     query, guarantee, check = document["query"], document["guarantee"], document["public_check"]
-    count = _release(document["count"], document["count_entry"])
+    count = release_from_dict(document["count"], document["count_entry"])
     if not (count is None or isinstance(count, CountRelease)):
         raise ValueError("a count is a release of that kind")
     return Fields(
@@ -106,18 +106,20 @@ def _fields(document: dict[str, Any]) -> Fields:
         private_only=estimates["private_only"],
         pooled=estimates["pooled"],
         query=None if query is None else query_from_json(canonical.dumps(query)),
-        release=_release(document["release"], document["entry"]),
+        release=release_from_dict(document["release"], document["entry"]),
         guarantee=None if guarantee is None else Guarantee.from_dict(guarantee),
         public_check=None if check is None else PublicCheck.from_dict(check),
         count=count,
     )
 
 
-def _entry_to_dict(release: Release | None) -> dict[str, Any] | None:
+def entry_to_dict(release: Release | None) -> dict[str, Any] | None:
+    """Return the place of a release in the ledger as JSON values."""
     return None if release is None or release.entry is None else release.entry.to_dict()
 
 
-def _release(fields: dict[str, Any] | None, entry: dict[str, Any] | None) -> Release | None:
+def release_from_dict(fields: dict[str, Any] | None, entry: dict[str, Any] | None) -> Release | None:
+    """Return a release with its place in the ledger, from JSON values."""
     if fields is None:
         return None
     release = release_from_json(canonical.dumps(fields))

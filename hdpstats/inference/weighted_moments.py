@@ -1,0 +1,98 @@
+r"""Weighted means, shares and quantiles of public rows with standard errors that know where the weights come from.
+
+With :math:`W = \sum_i w_i` the mean is :math:`\hat\mu = \sum_i w_i f_i / W`; to first order its error is
+:math:`\sum_i w_i (f_i - \hat\mu) / W`, whose covariance a `hdpstats.inference.weights.WeightLaw` gives. A quantile
+inverts the weighted distribution function, and its limits invert that function's limits (Woodruff 1952).
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.special import ndtri
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference.weights import WeightLaw
+
+DRAWS = 400
+"""Draws of weights from which a covariance is taken where it is not linear in the noise."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WeightedMeans:
+    """Weighted means (k,) and the covariance (k, k) of their errors, due to sampling and to privacy noise."""
+
+    estimates: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedQuantile:
+    """A quantile with its limits; the standard error is the half-width of the limits over their normal quantile."""
+
+    value: float
+    lower: float
+    upper: float
+    std_error: float
+
+
+def sum_covariance(law: WeightLaw, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance (k, k) of ``sum_i w_i r_i`` (n, k) due to sampling, and due to privacy noise.
+
+    Where the weights are not linear in the noise the whole is taken from `DRAWS` draws of the pipeline, and the part of
+    the noise is what sampling leaves of it.
+    """
+    sampling, privacy = law.covariance(residuals)
+    if law.linear:
+        return sampling, privacy
+    sums = law.draws(DRAWS) @ residuals
+    whole = np.atleast_2d(np.cov(sums, rowvar=False))
+    return sampling, whole - sampling
+
+
+def weighted_means(law: WeightLaw, values: FloatArray) -> WeightedMeans:
+    """Return the means of columns ``values`` (n, k)."""
+    total = float(np.sum(law.weights))
+    means = law.weights @ values / total
+    sampling, privacy = sum_covariance(law, (values - means) / total)
+    return WeightedMeans(estimates=means, sampling=sampling, privacy=privacy)
+
+
+def weighted_quantile(law: WeightLaw, values: FloatArray, probability: float, *, alpha: float) -> WeightedQuantile:
+    """Return the quantile of ``values`` (n,) and its limits of level ``1 - alpha``.
+
+    The quantile is the least value whose weighted share of rows at or below it is ``probability`` or more.
+    """
+    order = np.argsort(values, kind="stable")
+    share = np.maximum.accumulate(np.cumsum(law.weights[order])) / float(np.sum(law.weights))
+    value = _inverse(values[order], share, probability)
+    below = weighted_means(law, (values <= value).astype(np.float64)[:, None])
+    z = -float(ndtri(alpha / 2.0))
+    half = z * float(np.sqrt(max(below.sampling[0, 0] + below.privacy[0, 0], 0.0)))
+    lower, upper = (_inverse(values[order], share, probability + side * half) for side in (-1.0, 1.0))
+    return WeightedQuantile(value=value, lower=lower, upper=upper, std_error=(upper - lower) / (2.0 * z))
+
+
+def _inverse(ordered: FloatArray, share: FloatArray, probability: float) -> float:
+    place = int(np.searchsorted(share, min(max(probability, 0.0), 1.0) * (1.0 - 2.0**-40), side="left"))
+    return float(ordered[min(place, len(ordered) - 1)])
+
+
+def effective_size(weights: FloatArray) -> float:
+    """Return Kish's effective size ``(sum w)^2 / sum w^2``: equally weighted rows that would tell as much."""
+    squares = float(np.sum(weights**2))
+    return float(np.sum(weights)) ** 2 / squares if squares > 0 else 0.0
+
+
+def overlap(weights: FloatArray) -> float:
+    """Return one minus the total variation distance between the weighted public rows and the unweighted ones.
+
+    1 where all weights are equal; near 0 where a few rows stand for everybody.
+    """
+    total = float(np.sum(np.maximum(weights, 0.0)))
+    if not total > 0:
+        return 0.0
+    return float(np.minimum(np.maximum(weights, 0.0) / total, 1.0 / len(weights)).sum())

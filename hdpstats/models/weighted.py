@@ -1,0 +1,192 @@
+r"""Models fitted to a weighted public sample: post-processing, with errors that count sampling and privacy noise.
+
+The estimate solves :math:`\sum_i w_i s_i(\theta) = 0` with the scores :math:`s_i` of the public rows; its covariance is
+the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the law of the weights knows
+(`hdpstats.inference.weights`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.data.spells import spells_of
+from hdpstats.data.table import AdmittedTable
+from hdpstats.inference import Estimate
+from hdpstats.inference.hazard_likelihood import hazard_likelihood, spell_scores
+from hdpstats.inference.likelihood import maximum_likelihood
+from hdpstats.inference.weighted_moments import sum_covariance
+from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.models.regression import Regression
+from hdpstats.models.specification import Specification
+from hdpstats.results import Result, WeightedSample
+
+MOST_STEPS = 50
+CLOSE = 1e-10
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Scores:
+    """Scores (n, D) of the sample's rows at ``values`` (D,), zero where a row is incomplete, and ``A`` (D, D)."""
+
+    values: FloatArray
+    scores: FloatArray
+    bread: FloatArray
+
+
+def fit_weighted(spec: Specification, sample: WeightedSample) -> Result:
+    """Return the weighted maximum-likelihood fit of a model to the sample it was opened on.
+
+    Raises
+    ------
+    ArgumentError
+        If this kind of model cannot be fitted to weighted rows, or columns are missing.
+    """
+    table, weights = spec.study.public, sample.law.weights
+    if table is None or table.rows != len(weights):
+        raise ArgumentError("the model must be opened on the sample's rows; use sample.fit(...)", argument="sample")
+    if isinstance(spec, HazardSpecification):
+        estimate, found = _hazard(spec, weights)
+    elif isinstance(spec, Regression):
+        estimate, found = _regression(spec, weights)
+    else:
+        raise ArgumentError("this model cannot be fitted to weighted rows", argument="model")
+    method = f"weighted maximum likelihood on public rows; {sample.facts.method}"
+    return Result(
+        facts=spec.facts(method, records=sample.facts.records, public=int(table.rows), model=None),
+        schema=spec.study.schema,
+        estimate=_with_errors(estimate, found, sample),
+        public_only=None,
+        private_only=None,
+        pooled=None,
+        query=sample.queries[-1],
+        release=sample.releases[-1],
+        guarantee=sample.guarantee,
+    )
+
+
+def _with_errors(estimate: Estimate, found: _Scores, sample: WeightedSample) -> Estimate:
+    kept = np.isfinite(estimate.values)
+    values = estimate.values.copy()
+    values[kept] = found.values
+    sampling, privacy = (np.full((len(kept), len(kept)), np.nan) for _ in range(2))
+    inverse = np.linalg.pinv(found.bread)
+    for whole, part in zip((sampling, privacy), sum_covariance(sample.law, found.scores), strict=True):
+        whole[np.ix_(kept, kept)] = inverse @ part @ inverse.T
+    return Estimate(
+        label="weighted public sample",
+        terms=estimate.terms,
+        values=values,
+        sampling=sampling,
+        privacy=privacy,
+        note=" ".join([*([estimate.note] if estimate.note else []), *sample.facts.notes]) or None,
+    )
+
+
+def _regression(spec: Regression, weights: FloatArray) -> tuple[Estimate, _Scores]:
+    extra = [name for name in (spec.weights, spec.offset) if name is not None]
+    rows, complete = _rows(spec, (*spec.design.needs, *extra))
+    X, y = spec.design.evaluate_unclipped(rows), rows.numeric[spec.design.response]
+    own = rows.numeric[spec.weights] if spec.weights else np.ones(rows.rows)
+    offset = rows.numeric[spec.offset] if spec.offset else np.zeros(rows.rows)
+    case = weights[complete] * own
+    estimate = maximum_likelihood(
+        X, y, weights=np.maximum(case, 0.0), offset=offset, loss=spec.loss, terms=spec.design.names
+    )
+    kept = np.isfinite(estimate.values)
+    columns = X[:, kept]
+
+    def at(theta: FloatArray) -> _Scores:
+        eta = columns @ theta + offset
+        scores = (own * spec.loss.score(eta, y))[:, None] * columns
+        bread = columns.T @ ((case * spec.loss.curvature(eta, y))[:, None] * columns)
+        return _Scores(values=theta, scores=_spread(scores, complete), bread=bread)
+
+    return estimate, _root(at, estimate.values[kept], weights)
+
+
+def _hazard(spec: HazardSpecification, weights: FloatArray) -> tuple[Estimate, _Scores]:
+    if spec.study.unit is not None:
+        raise ArgumentError("a weighted sample has one row per person; this study has unit=", argument="unit")
+    rows, complete = _rows(spec, spec.needs)
+    design = spec.design
+    found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=spec.grid, most_rows=None)
+    X = design.covariates.evaluate_unclipped(rows)[:, 1:]
+    own = rows.numeric[spec.weights] if spec.weights else np.ones(rows.rows)
+    offset = rows.numeric[spec.offset] if spec.offset else np.zeros(rows.rows)
+    case = weights[complete] * own
+    causes, e = len(spec.causes), spec.features.shape[1]
+    estimate = hazard_likelihood(
+        spec.features,
+        X[found.row],
+        found,
+        weights=np.maximum(case, 0.0)[found.row],
+        offset=offset[found.row],
+        link=spec.link,
+        causes=causes,
+        terms=spec.terms,
+    )
+    kept = np.isfinite(estimate.values)
+    own_columns = kept.reshape(causes, -1)[0, e:]
+
+    def at(theta: FloatArray) -> _Scores:
+        by_spell = spell_scores(
+            spec.features,
+            X[found.row][:, own_columns],
+            found,
+            values=theta,
+            weights=case[found.row],
+            offset=offset[found.row],
+            link=spec.link,
+            causes=causes,
+        )
+        scores = np.zeros((rows.rows, len(theta)))
+        np.add.at(scores, found.row, own[found.row][:, None] * by_spell.scores)
+        return _Scores(values=theta, scores=_spread(scores, complete), bread=by_spell.information)
+
+    return estimate, _root(at, estimate.values[kept], weights)
+
+
+def _rows(spec: Specification, needs: tuple[str, ...]) -> tuple[AdmittedTable, BoolArray]:
+    table = spec.study.public
+    if table is None:
+        raise ArgumentError("fit needs the sample's rows", argument="sample")
+    return table.raw(needs), table.complete(needs)
+
+
+def _spread(scores: FloatArray, complete: BoolArray) -> FloatArray:
+    """Return scores of all rows, zero where a row is incomplete."""
+    whole = np.zeros((len(complete), scores.shape[1]))
+    whole[complete] = scores
+    return whole
+
+
+def _root(at: Callable[[FloatArray], _Scores], theta: FloatArray, weights: FloatArray) -> _Scores:
+    """Return the scores where their weighted sum is zero, near a first value that is there if no weight is negative."""
+    here = at(theta)
+    if not np.any(weights < 0.0):
+        return here
+    size = float(np.linalg.norm(weights @ here.scores))
+    for _ in range(MOST_STEPS):
+        step, length = np.linalg.lstsq(here.bread, weights @ here.scores, rcond=None)[0], 1.0
+        while length > 1e-6:
+            there = at(here.values - length * step)
+            left = float(np.linalg.norm(weights @ there.scores))
+            if left < size:
+                break
+            length *= 0.5
+        else:
+            break
+        here, before, size = there, size, left
+        if size <= CLOSE * before or size == 0.0:
+            return here
+    if float(np.linalg.norm(np.linalg.lstsq(here.bread, weights @ here.scores, rcond=None)[0])) < 1e-6:
+        return here
+    raise HdpError(
+        "with negative weights the weighted score equations have no solution near that of the positive ones; buy "
+        "nothing new: the same call of hybrid_weights with projection='simplex' reads the same release"
+    )

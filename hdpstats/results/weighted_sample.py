@@ -1,0 +1,259 @@
+"""Public rows with weights that make them stand for the private ones: bought once, analysed as often as one likes."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats.data.schema import Schema
+from hdpstats.display import EscapedSummary, details, element
+from hdpstats.inference import weighted_moments
+from hdpstats.inference.weights import WeightLaw
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.queries import LedgerEntry, Query, Release
+from hdpstats.results import disclosure, weighted_plots, weighted_serialization, weighted_tables
+from hdpstats.results.serialization import text_of
+from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.weighted_tables import Estimated
+from hdpstats.sites import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hdpstats.results.result import Result
+
+WEIGHT = "weight"
+"""The column of weights; ``hdp_weight`` where the schema has a column of that name already."""
+
+
+@runtime_checkable
+class FitsWeighted(Protocol):
+    """A model that can be fitted to the weighted rows it was opened on."""
+
+    def fit_weighted(self, sample: "WeightedSample") -> "Result":
+        """Return the fit."""
+        ...
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class WeightedSample:
+    """Public rows whose weights were bought under differential privacy.
+
+    Everything done with `frame` afterwards, in any software, is post-processing: it costs no privacy. The weights carry
+    over what the private records say about the chosen columns; a relation to another column is that of the public rows.
+    Software that takes ``frame`` knows neither the sampling of the private people nor the noise, so its standard errors
+    are not valid: `mean`, `quantile`, `table` and `fit` give valid ones.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        The public rows without their weights.
+    schema : Schema
+        The declared columns.
+    law : WeightLaw
+        The weights and the law of their errors.
+    facts : SampleFacts
+        How the weights were made, of which columns.
+    queries, releases : tuples
+        What was asked of the site and what it answered.
+    guarantee : Guarantee
+        What all releases together promise to every person in the private records.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary())
+    >>> study = hdp.Study(
+    ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
+    ...     budget=hdp.Budget(epsilon=2),
+    ... )
+    >>> sample = hdp.hybrid_weights(study, ["age", "hormon"], epsilon=1)
+    >>> list(sample.frame)
+    ['age', 'hormon', 'weight']
+    >>> sample.mean("hormon").std_error > 0
+    True
+    """
+
+    rows: pd.DataFrame
+    schema: Schema
+    law: WeightLaw
+    facts: SampleFacts
+    queries: tuple[Query, ...]
+    releases: tuple[Release, ...]
+    guarantee: Guarantee
+
+    def __post_init__(self) -> None:
+        """Refuse weights that are not one per row."""
+        if self.law.weights.shape != (len(self.rows),):
+            raise ArgumentError("law must have one weight per row", argument="law")
+
+    @property
+    def weight_name(self) -> str:
+        """The name of the column of weights in `frame`."""
+        return WEIGHT if WEIGHT not in self.rows else f"hdp_{WEIGHT}"
+
+    @property
+    def weights(self) -> "pd.Series[float]":
+        """The weights by row; their sum is the number of private records, or what is known of it."""
+        return pd.Series(self.law.weights, index=self.rows.index, name=self.weight_name, dtype=float)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The public rows and their weights, a new frame: for any software."""
+        return self.rows.assign(**{self.weight_name: self.law.weights})
+
+    @property
+    def effective_size(self) -> float:
+        """Kish's effective size: so many equally weighted rows would tell as much."""
+        return weighted_moments.effective_size(self.law.weights)
+
+    @property
+    def max_weight(self) -> float:
+        """The largest share of one row in the total weight."""
+        return float(np.max(self.law.weights, initial=0.0) / np.sum(self.law.weights))
+
+    @property
+    def overlap(self) -> float:
+        """One minus the total variation distance between weighted and unweighted public rows: 1 is the same."""
+        return weighted_moments.overlap(self.law.weights)
+
+    @property
+    def ledger_entries(self) -> tuple[LedgerEntry, ...]:
+        """Where the custodian's ledger keeps the releases."""
+        return tuple(release.entry for release in self.releases if release.entry is not None)
+
+    def mean(self, of: str | Callable[[pd.DataFrame], Any]) -> Estimated:
+        """Return the mean of a function of the rows among the private records, estimated, with its standard error.
+
+        Parameters
+        ----------
+        of
+            A column's name, or a function of `frame` that returns a number per row (truth values count as 0 and 1).
+
+        Raises
+        ------
+        ArgumentError
+            If that is not one finite number per row.
+        """
+        means = weighted_moments.weighted_means(self.law, self._numbers(of)[:, None])
+        return Estimated(
+            estimate=float(means.estimates[0]),
+            sampling_error=float(np.sqrt(max(means.sampling[0, 0], 0.0))),
+            std_error=float(np.sqrt(max(means.sampling[0, 0] + means.privacy[0, 0], 0.0))),
+        )
+
+    def quantile(
+        self, of: str | Callable[[pd.DataFrame], Any], q: float | Iterable[float] = 0.5, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        """Return quantiles among the private records, estimated.
+
+        One row per probability ``q``: columns q, estimate, std_error, conf_low, conf_high. The limits invert those of
+        the distribution function (Woodruff 1952) and are values of public rows, as the estimate is.
+        """
+        return weighted_tables.quantiles(self.law, self._numbers(of), q, alpha=alpha)
+
+    def table(self, *columns: str, alpha: float = 0.05) -> pd.DataFrame:
+        """Return how often levels of columns occur, alone or crossed, among the private records, estimated.
+
+        Columns: those named, count, share, std_error (of the share), conf_low, conf_high. For columns with few
+        values: categorical or binary ones, or numbers that repeat.
+        """
+        return weighted_tables.frequencies(self.law, self.rows, columns, alpha=alpha)
+
+    def fit(self, model: Callable[..., Any], formula: str, **options: Any) -> "Result":
+        """Fit a model to the weighted rows, with standard errors that count sampling and privacy noise.
+
+        Parameters
+        ----------
+        model
+            A constructor of `hdpstats.formula.api`: ``hdpf.logit``, ``hdpf.hazard``, ...
+        formula, **options
+            As for that constructor.
+
+        Raises
+        ------
+        ArgumentError, FormulaError, SchemaError
+            As that constructor does, or if the model cannot be fitted to weighted rows.
+        """
+        opened = model(formula, data=Study(public=self.rows, schema=self.schema), **options)
+        if not isinstance(opened, FitsWeighted):
+            raise ArgumentError(
+                "model must be a constructor of hdpstats.formula.api that fits weighted rows, such as hdpf.logit",
+                argument="model",
+            )
+        return opened.fit_weighted(self)
+
+    def plot_weights(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw how much the rows count: the distribution of weights in multiples of the mean weight."""
+        return weighted_plots.plot_weights(self.law.weights, ax=ax)
+
+    def plot_balance(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the shifts that the weights correct: weighted minus unweighted mean of columns in standard deviations.
+
+        Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise.
+        """
+        return weighted_plots.plot_balance(self.law, self.rows, self.schema, self.facts.columns, ax=ax)
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write `frame` to a CSV file, numbers to the last digit."""
+        self.frame.to_csv(path, index=False)
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Return the sample as JSON text, and write it to a file where a path is given. Nothing is rounded."""
+        text = weighted_serialization.write(
+            rows=self.rows,
+            schema=self.schema,
+            law=self.law,
+            facts=self.facts,
+            queries=self.queries,
+            releases=self.releases,
+            guarantee=self.guarantee,
+        )
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, path_or_text: str | PathLike[str]) -> "WeightedSample":
+        """Read what `to_json` wrote, from a file or from the text itself; ArgumentError if it is something else."""
+        return cls(**weighted_serialization.read(text_of(path_or_text)))
+
+    def disclosure(self) -> dict[str, Any]:
+        """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
+        return disclosure.sample_disclosure(
+            facts=self.facts,
+            schema=self.schema,
+            queries=self.queries,
+            releases=self.releases,
+            guarantee=self.guarantee,
+        )
+
+    def summary(self) -> EscapedSummary:
+        """Return what the weights are, their diagnostics, and the privacy block, as statsmodels' `Summary`."""
+        return weighted_tables.summarise(
+            facts=self.facts, law=self.law, releases=self.releases, guarantee=self.guarantee
+        )
+
+    def _numbers(self, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:
+        return weighted_tables.numbers_of(self.frame, of)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        size = f"effective size {self.effective_size:.0f}"
+        return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        promise = details("What this promises", element("p", self.guarantee.statement()))
+        return f"<div>{self.summary().as_html()}\n{promise}</div>"

@@ -1,0 +1,178 @@
+"""Tables of a weighted public sample: means, quantiles, frequencies, the summary."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
+from hdpstats.display import EscapedSummary, number, pairs, percent, summary
+from hdpstats.inference import weighted_moments
+from hdpstats.inference.weights import WeightLaw
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.queries import DistanceRelease, Release
+from hdpstats.results.summary import promise_rows
+from hdpstats.results.weighted_facts import SampleFacts
+
+MOST_LEVELS = 200
+"""Combinations of levels that a table may have."""
+
+OTHER_COLUMNS = (
+    "The weights carry over what private records say about these columns; other columns follow only as far as they "
+    "depend on these alike in both."
+)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimated:
+    """An estimated number.
+
+    Attributes
+    ----------
+    estimate : float
+        The number.
+    std_error : float
+        Its standard error, sampling and privacy noise together.
+    sampling_error : float
+        What the standard error would be without privacy noise.
+    """
+
+    estimate: float
+    std_error: float
+    sampling_error: float
+
+    def conf_int(self, alpha: float = 0.05) -> tuple[float, float]:
+        """Return normal limits of level ``1 - alpha``; ``alpha`` in [0.001, 0.999].
+
+        >>> Estimated(estimate=0.5, std_error=0.1, sampling_error=0.05).conf_int()[0].__round__(3)
+        0.304
+        """
+        half = -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0)) * self.std_error
+        return self.estimate - half, self.estimate + half
+
+
+def numbers_of(frame: pd.DataFrame, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:
+    """Return one finite number per row (n,) from a column's name or a function of the frame."""
+    if isinstance(of, str):
+        if of not in frame:
+            raise ArgumentError(
+                f"there is no column {of!r}; the columns are {', '.join(map(str, frame.columns))}", argument="of"
+            )
+        found: Any = frame[of]
+    elif callable(of):
+        found = of(frame)
+    else:
+        raise ArgumentError("of must be a column's name or a function of the frame", argument="of")
+    try:
+        numbers = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "of must give numbers; for levels use table(), or compare: lambda d: d.size == '>50'", argument="of"
+        ) from None
+    if numbers.shape != (len(frame),):
+        raise ArgumentError(f"of must give one number per row, ({len(frame)},), not {numbers.shape}", argument="of")
+    if not np.isfinite(numbers).all():
+        raise ArgumentError("of must give finite numbers; fill what is missing, or leave such rows out", argument="of")
+    return numbers
+
+
+def quantiles(law: WeightLaw, values: FloatArray, q: float | Iterable[float], *, alpha: float) -> pd.DataFrame:
+    """Return quantiles with limits; see `hdpstats.results.WeightedSample.quantile`."""
+    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    asked = list(q) if isinstance(q, Iterable) else [q]
+    found = []
+    for each in asked:
+        p = real(each, name="q", lower=0.0, upper=1.0, open_lower=True, open_upper=True)
+        one = weighted_moments.weighted_quantile(law, values, p, alpha=level)
+        found.append((p, one.value, one.std_error, one.lower, one.upper))
+    return pd.DataFrame(found, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
+
+
+def frequencies(law: WeightLaw, rows: pd.DataFrame, columns: Sequence[str], *, alpha: float) -> pd.DataFrame:
+    """Return counts and shares of levels; see `hdpstats.results.WeightedSample.table`."""
+    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    unknown = [name for name in columns if name not in rows]
+    if not columns or unknown:
+        raise ArgumentError(
+            f"columns must be one or more of {', '.join(map(str, rows.columns))}"
+            + (f", not {unknown[0]!r}" if unknown else ""),
+            argument="columns",
+        )
+    grouped = rows.groupby(list(columns), observed=True, dropna=False, sort=True)
+    if grouped.ngroups > MOST_LEVELS:
+        raise ArgumentError(
+            f"these columns have {grouped.ngroups} combinations of values in the public rows; a table shows at most "
+            f"{MOST_LEVELS}: cut numbers into classes first, or ask for mean() and quantile()",
+            argument="columns",
+        )
+    groups = grouped.ngroup().to_numpy()
+    indicator = (groups[:, None] == np.arange(grouped.ngroups)).astype(np.float64)
+    means = weighted_moments.weighted_means(law, indicator)
+    error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0))
+    half = -float(ndtri(level / 2.0)) * error
+    levels = grouped.size().index.to_frame(index=False)
+    return levels.assign(
+        count=means.estimates * float(np.sum(law.weights)),
+        share=means.estimates,
+        std_error=error,
+        conf_low=np.maximum(means.estimates - half, 0.0),
+        conf_high=np.minimum(means.estimates + half, 1.0),
+    )
+
+
+def summarise(
+    *, facts: SampleFacts, law: WeightLaw, releases: Sequence[Release], guarantee: Guarantee
+) -> EscapedSummary:
+    """Return the summary of a weighted sample: how it was made, its diagnostics, the privacy block, notes."""
+    shown = "unknown" if facts.records is None else str(facts.records)
+    made = [
+        ("Method:", facts.method),
+        ("Columns:", facts.formula or ", ".join(facts.columns)),
+        ("No. private records:", shown),
+        ("No. public rows:", str(facts.public_rows)),
+    ]
+    tables = [pairs(made), pairs(_diagnostics(law)), pairs(promise_rows(guarantee, releases))]
+    notes = [OTHER_COLUMNS, *facts.notes]
+    for release in releases:
+        if isinstance(release, DistanceRelease):
+            tables.insert(2, pairs(_distance(release)))
+    return summary("Weighted public sample, differentially private", tables, notes)
+
+
+def _diagnostics(law: WeightLaw) -> list[tuple[str, str]]:
+    weights = law.weights
+    total = float(np.sum(weights))
+    size, rows = weighted_moments.effective_size(weights), len(weights)
+    empty = int(np.sum(weights <= 0.0))
+    largest = percent(float(np.max(weights, initial=0.0)) / total) if total > 0 else "none"
+    return [
+        ("Effective size:", f"{size:.1f} of {rows} public rows"),
+        (
+            "Largest weight:",
+            f"{largest} of the total",
+        ),
+        ("Rows without weight:", str(empty)),
+        ("Overlap:", f"{weighted_moments.overlap(weights):.3f} (1: weighted and unweighted public rows agree)"),
+    ]
+
+
+def _distance(release: DistanceRelease) -> list[tuple[str, str]]:
+    bound = release.mean + 2.0 * release.noise_sd
+    return [
+        (
+            "Distance:",
+            f"{number(release.mean, 4)} (noise {number(release.noise_sd, 2)}) on average from a private record to the "
+            "nearest weighted row, every column scaled to [0, 1]",
+        ),
+        (
+            "Bias:",
+            f"at most about {number(bound, 3)} L for the mean of a function that changes by at most L per unit of that "
+            "distance",
+        ),
+    ]
