@@ -219,7 +219,7 @@ class PublicTable:
         for name in self.names:
             column = self._schema[name]
             if isinstance(column, Categorical):
-                columns[name] = pd.Categorical.from_codes(self._codes[name], categories=list(column.levels))
+                columns[name] = pd.Categorical.from_codes(self._codes[name], categories=pd.Index(column.levels))
             else:
                 columns[name] = self._numbers[name].copy()
         return pd.DataFrame(columns, index=pd.RangeIndex(self._rows))

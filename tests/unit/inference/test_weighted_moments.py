@@ -87,7 +87,7 @@ def test_limits_of_a_quantile_cover_the_spread_of_repetition(law):
     medians = repeated(law, lambda w: np.sort(f)[np.searchsorted(np.cumsum(w[np.argsort(f)]), 0.5 * w.sum())])
     assert found.lower < found.value < found.upper
     inside = np.mean((medians >= found.lower) & (medians <= found.upper))
-    assert 0.9 < inside < 0.99
+    assert 0.93 < inside < 0.996  # the limits are public values: a little wide
 
 
 @pytest.mark.parametrize(("q", "value"), [(0.25, 1.0), (0.26, 2.0), (0.5, 2.0), (0.75, 3.0), (0.999, 4.0)])
