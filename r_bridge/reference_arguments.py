@@ -22,7 +22,7 @@ def choice(value: object, name: str, options: Sequence[str]) -> str:
 
 def number(value: object, name: str, *, above: float = float("-inf")) -> float:
     """Return a finite number, above a bound where there is one."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not above < float(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < float("inf"):
         bound = f" above {above:g}" if above > float("-inf") else ""
         raise ArgumentError(f"{name} must be a finite number{bound}, not {value!r}", argument=name)
     return float(value)
@@ -38,7 +38,7 @@ def level_of(value: object) -> float:
 
 def grid_of(intervals: object, horizon: float | None) -> tuple[Any, int]:
     """Return the cut points, or ``{"count": q}`` where R finds them, and how many there are."""
-    if isinstance(intervals, Integral) and not isinstance(intervals, bool):
+    if not isinstance(intervals, bool) and isinstance(intervals, Integral):
         count = int(intervals)
         if not 1 <= count <= _MOST_INTERVALS:
             raise ArgumentError(

@@ -17,6 +17,7 @@ from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import CountRelease, LedgerEntry, Query, Release
 from hdpstats.results import (
+    comparison,
     disclosure,
     plotting,
     prediction,
@@ -205,6 +206,33 @@ class Result:
         whatever the intervals (Prentice and Gloeckler 1978). ArgumentError for any other link.
         """
         return tables.ratios(self.facts, self.estimate, kind="hazard ratio", alpha=alpha)
+
+    def compare(
+        self, reference: "Result | pd.DataFrame", *, cause: str | None = None, label: str | None = None
+    ) -> comparison.Comparison:
+        """Return this result beside a reference: estimates, standard errors and differences term by term.
+
+        ``print`` shows a table, ``.frame`` holds it, ``.plot()`` draws it. It reads released and public numbers only.
+
+        Parameters
+        ----------
+        reference : Result or DataFrame
+            Another result, or a row per term with the columns term, estimate and std_error from any software, in
+            broom's shape: those of `r_bridge.reference`, of R's ``broom::tidy``, of `tidy`. Terms are matched by name,
+            also where R or patsy write it differently (``size20-50``, ``size[T.20-50]``). A hazard model beside a Cox
+            model, another link or other intervals is compared in the covariates only, and a note says why.
+        cause : str, optional
+            Which cause of several the reference is a model of.
+        label : str, optional
+            What to call the reference.
+
+        Raises
+        ------
+        ArgumentError
+            If the reference has no such columns or no term in common, or ``cause`` is none.
+        """
+        other = reference._fitted() if isinstance(reference, Result) else reference
+        return comparison.compare(self._fitted(), other, cause=cause, label=label)
 
     def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
         """Predict the mean of the outcome (a probability for a binary one) of public rows.
