@@ -1,0 +1,139 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .R
+#       format_name: percent
+#   kernelspec:
+#     display_name: R
+#     language: R
+#     name: ir
+# ---
+
+# %% [markdown]
+# # A logistic regression in the R that you already have
+#
+# This notebook runs on IRkernel, the usual Jupyter kernel of R. Nothing about the kernel is special: `python -m r_bridge
+# install` has put the R package into a library, and the package remembers which Python it belongs to. The same lines run
+# in RStudio and under `Rscript`. Python starts in this R process at the first call, which takes a few seconds, once.
+
+# %%
+library(hdpstats)
+dp_versions()
+
+# %% [markdown]
+# Relapse or death within three years of surgery for breast cancer (`event3`), by age, tumour size, grade and number of
+# positive lymph nodes. Private: the Rotterdam tumour bank, 2,982 women (in fact public; we treat them as private).
+# Public: the trial of the German Breast Cancer Study Group, 686 women.
+
+# %%
+rotterdam <- dp_load_rotterdam()
+gbsg <- dp_load_gbsg()
+tail(gbsg[c("age", "size", "grade3", "nodes", "event3")])
+
+# %% [markdown]
+# These are ordinary data frames. `size` is a factor, and `event3` is `NA` for women who were lost before three years; both
+# cross to Python and back unharmed. What bounds and levels are is declared, not looked up; what a missing private value
+# becomes is declared as well (the last column), because a warning that counts them would tell something about the records.
+
+# %%
+schema <- dp_schema(
+  age = dp_continuous(20, 90),
+  size = dp_categorical(c("<=20", "20-50", ">50")), # mm; the first level is the reference
+  grade3 = dp_binary(),
+  nodes = dp_continuous(0, 40, missing = 1),
+  event3 = dp_binary()
+)
+study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = dp_budget(epsilon = 1.5))
+schema
+
+# %% [markdown]
+# `budget =` keeps the account in memory, for an example. In earnest it is a file, `ledger = dp_ledger_open("trial.db", ...)`,
+# which survives the session and counts everybody's questions.
+#
+# ## First where looking is free
+#
+# On the public rows alone there is no noise, and the fit has to be that of `glm`.
+
+# %%
+formula <- event3 ~ age + size + grade3 + log1p(nodes)
+by_glm <- glm(formula, family = binomial, data = gbsg)
+free <- dp_fit_public(formula, data = study)
+round(cbind(glm = coef(by_glm), hdpstats = coef(free)), 6)
+
+# %%
+stopifnot(all.equal(unname(coef(free)), unname(coef(by_glm)), tolerance = 1e-6))
+stopifnot(all.equal(unname(vcov(free)), unname(vcov(by_glm)), tolerance = 1e-5))
+
+# %% [markdown]
+# Also free: what an answer would be worth. Each column of the table is a price.
+
+# %%
+plan <- dp_plan(formula, data = study, epsilon = c(0.25, 0.5, 1, 3))
+round(plan$table, 3)
+
+# %%
+options(repr.plot.width = 8, repr.plot.height = 4.5)
+plot(plan, main = "What each epsilon buys")
+
+# %% [markdown]
+# ## Ask
+#
+# Epsilon = 1 brings most of what 3 would. The charge is in the account before a private record is read.
+
+# %%
+fit <- dp_logit(formula, data = study, epsilon = 1)
+summary(fit)
+
+# %% [markdown]
+# The coefficients are the pooled ones, public and private women together; `dp_estimates(fit)` has all three. Standard
+# errors include the noise. The numbers differ from reader to reader: the noise has no seed, since whoever could repeat it
+# could subtract it.
+
+# %%
+odds <- dp_tidy(fit, conf.int = TRUE, exponentiate = TRUE)
+data.frame(term = odds$term, round(odds[c("estimate", "conf.low", "conf.high")], 2))
+
+# %%
+options(repr.plot.width = 8, repr.plot.height = 5)
+plot(fit)
+
+# %% [markdown]
+# Did the private women change anything? The new standard errors in percent of those that the public rows gave:
+
+# %%
+rbind(percent = round(100 * fit$bse / free$bse))
+
+# %% [markdown]
+# Predictions are for rows that you may see.
+
+# %%
+patients <- data.frame(
+  age = c(45, 65), size = c("<=20", ">50"), grade3 = c(0, 1), nodes = c(1, 12),
+  row.names = c("45 y, small tumour, 1 node", "65 y, large tumour, grade 3, 12 nodes")
+)
+round(predict(fit, patients, type = "response", interval = "confidence"), 2)
+
+# %% [markdown]
+# ## What is refused
+#
+# Residuals and AIC are computed from the private rows and were not released, so they are errors and not `NULL`. A question
+# that nobody can pay any more is refused before a private record is read. Both are ordinary R conditions with a class to catch:
+
+# %%
+said <- function(e) writeLines(c(class(e)[1], strwrap(conditionMessage(e), 100, prefix = "  ")))
+tryCatch(AIC(fit), error = said)
+tryCatch(dp_logit(formula, data = study, epsilon = 3), error = said)
+
+# %% [markdown]
+# ## What it cost
+
+# %%
+dp_ledger(study)
+
+# %% [markdown]
+# The fit outlives the session: a file of it is exact to the last bit, and Python reads it too.
+
+# %%
+dp_write_result(fit, "three-years.json")
+identical(coef(dp_read_result("three-years.json")), coef(fit))
