@@ -1,7 +1,7 @@
 """Which mechanism answers which query, and which contrast belongs to which model."""
 
 from hdpstats._base.errors import SiteError
-from hdpstats.mechanisms import count, evaluation, gradient, objective, output, sampling
+from hdpstats.mechanisms import count, evaluation, gradient, histogram, objective, output, sampling
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import hazard_contrast
@@ -11,6 +11,7 @@ from hdpstats.queries import (
     EvaluationQuery,
     GradientQuery,
     HazardModel,
+    HistogramQuery,
     ObjectiveQuery,
     OutputQuery,
     Query,
@@ -39,6 +40,8 @@ def prepare(query: Query, custody: Custody) -> Prepared:
         return count.prepare(query, custody)
     if isinstance(query, EvaluationQuery):
         return evaluation.prepare(query, custody)
+    if isinstance(query, HistogramQuery):
+        return histogram.prepare(query, custody)
     raise SiteError(f"this site does not answer {type(query).__name__}")
 
 

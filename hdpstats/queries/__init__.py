@@ -5,6 +5,7 @@ from hdpstats.queries.count import CountQuery, CountRelease
 from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
+from hdpstats.queries.histogram import HistogramQuery, HistogramRelease
 from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
@@ -23,6 +24,8 @@ __all__ = [
     "GradientRelease",
     "HazardCap",
     "HazardModel",
+    "HistogramQuery",
+    "HistogramRelease",
     "LedgerEntry",
     "ObjectiveQuery",
     "ObjectiveRelease",

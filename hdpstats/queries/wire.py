@@ -6,13 +6,23 @@ from hdpstats.queries.base import Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
 from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
+from hdpstats.queries.histogram import HistogramQuery, HistogramRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 
 _QUERIES = {
     query.kind: query
-    for query in (ObjectiveQuery, OutputQuery, SamplingQuery, GradientQuery, RoundsQuery, CountQuery, EvaluationQuery)
+    for query in (
+        ObjectiveQuery,
+        OutputQuery,
+        SamplingQuery,
+        GradientQuery,
+        RoundsQuery,
+        CountQuery,
+        EvaluationQuery,
+        HistogramQuery,
+    )
 }
 _RELEASES = {
     release.kind: release
@@ -24,6 +34,7 @@ _RELEASES = {
         RoundsRelease,
         CountRelease,
         EvaluationRelease,
+        HistogramRelease,
     )
 }
 

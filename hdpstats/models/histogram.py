@@ -1,0 +1,175 @@
+r"""Lei's perturbed histogram: private records alone, on a grid that the schema draws.
+
+Every column is cut into classes of equal width between its declared bounds; the noisy number of people in each cell is
+released once, and the centres of cells with these weights stand for the people. It is the baseline for what public
+records add: it needs none, and the number of cells grows with every column.
+
+How many classes a numeric column gets is public. With ``k`` numeric columns scaled to [0, 1], ``b`` classes each and
+``m`` cells in all, the mean of a function that changes by at most 1 per unit is off by at most about
+:math:`\sqrt{k} / (4 b)`, half the mean distance to a centre, and the noise of ``m`` cells with variance :math:`v` adds
+:math:`\sqrt{m v / 12} / n`. ``b`` minimises the sum of squares. Where that
+leaves more than a twentieth of a column's range, the histogram is refused: nothing would be learned from it.
+
+References
+----------
+Lei (2011), Differentially private M-estimators.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
+from hdpstats._base.validation import integer
+from hdpstats.data.columns import Binary, Categorical, NumericColumn
+from hdpstats.data.schema import Schema
+from hdpstats.inference.histogram_law import HistogramLaw
+from hdpstats.mechanisms.contrast import sensitivity_factor
+from hdpstats.mechanisms.options import PerturbedHistogram
+from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.models.regression import Regression
+from hdpstats.models.request import FitRequest
+from hdpstats.models.specification import Specification
+from hdpstats.models.weighted import fit_weighted
+from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries.histogram import MOST_CELLS, Axis, HistogramQuery, HistogramRelease
+from hdpstats.results import Result, WeightedSample
+from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.sites import Study
+
+USELESS = 0.05
+"""Predicted error, in parts of a column's range, above which a histogram is refused."""
+
+MOST_BINS = 64
+CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
+
+
+def fit_histogram(spec: Specification, options: PerturbedHistogram, request: FitRequest) -> Result:
+    """Buy a histogram of a model's columns and fit the model to the weighted centres of cells."""
+    if not isinstance(spec, Regression | HazardSpecification):
+        raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
+    needs = (*spec.design.needs, *(name for name in (spec.weights, spec.offset) if name is not None))
+    sample = perturbed_histogram(
+        spec.study, tuple(dict.fromkeys(needs)), epsilon=request.epsilon, bins=options.bins, replicate=request.replicate
+    )
+    return fit_weighted(replace(spec, study=Study(public=sample.rows, schema=spec.study.schema)), sample)
+
+
+def perturbed_histogram(
+    study: Study, columns: tuple[str, ...], *, epsilon: Fraction, bins: int | None, replicate: int
+) -> WeightedSample:
+    """Buy a histogram of the private records.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError, InsufficientBudget
+        Before anything is charged; MechanismError where the grid would be too fine for the number of people.
+    """
+    site, schema = study.site, study.schema
+    if site is None:
+        raise ArgumentError("a histogram needs private records; this study has none", argument="private")
+    rate = epsilon / sensitivity_factor(study.relation)
+    axes = axes_of(schema, columns, people=site.records, rate=rate, bins=bins)
+    query = HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=schema.sha256, replicate=replicate)
+    release = site.answer(query)
+    if not isinstance(release, HistogramRelease):
+        raise MechanismError("the site answered with a release of another kind")
+    exact = study.relation is Relation.REPLACE_ONE
+    records = site.records if exact else max(sum(release.counts), 0)
+    law = HistogramLaw(
+        counts=np.array(release.counts, dtype=np.int64),
+        rate=rate,
+        cell=np.arange(query.cells, dtype=np.int64),
+        records=site.records if exact else None,
+        projection="simplex",
+        seed=release.sha256,
+    )
+    return WeightedSample(
+        rows=centres(schema, axes),
+        schema=schema,
+        law=law,
+        facts=SampleFacts(
+            method=f"perturbed histogram (Lei 2011) of {query.cells} cells, no public records",
+            columns=tuple(axis.name for axis in axes),
+            formula=None,
+            records=records,
+            public_rows=0,
+            notes=(CENTRES,),
+        ),
+        queries=(query,),
+        releases=(release,),
+        guarantee=guarantee(release.events, relation=study.relation),
+    )
+
+
+def axes_of(
+    schema: Schema, columns: tuple[str, ...], *, people: int, rate: Fraction, bins: int | None
+) -> tuple[Axis, ...]:
+    """Return the grid: a given number of classes for numeric columns, or the one whose predicted error is least."""
+    unknown = [name for name in columns if name not in schema]
+    if not columns or unknown:
+        raise SchemaError(f"columns must be declared in the schema, not {unknown or 'missing'}", columns=tuple(unknown))
+    if bins is not None:
+        return _grid(schema, columns, integer(bins, name="bins", lower=2, upper=10**4))
+    variance = TwoSidedGeometric(rate=rate).variance
+    numeric = sum(_is_cut(schema, name) for name in columns)
+    fixed = math.prod(axis.classes for axis in _grid(schema, columns, 1))
+    errors = {b: _error(numeric, b, fixed * b**numeric, variance=variance, people=people) for b in range(2, MOST_BINS)}
+    affordable = {b: error for b, error in errors.items() if fixed * b**numeric <= MOST_CELLS}
+    best = min(affordable, key=affordable.__getitem__, default=None)
+    if best is None or affordable[best] > USELESS:
+        found = "no grid is coarse enough" if best is None else f"the best has {best} classes per numeric column and an"
+        found += "" if best is None else f" error of about {affordable[best]:.2g} of a column's range"
+        raise MechanismError(
+            f"a histogram of {len(columns)} columns says too little about {people} people at this epsilon: {found}, "
+            f"more than {USELESS}; take fewer columns, bins=, or mechanism 'objective' or 'output'",
+            available=("objective", "output"),
+        )
+    return _grid(schema, columns, best)
+
+
+def _error(numeric: int, bins: int, cells: int, *, variance: float, people: int) -> float:
+    return math.hypot(math.sqrt(numeric) / (4.0 * bins), math.sqrt(cells * variance / 12.0) / max(people, 1))
+
+
+def _is_cut(schema: Schema, name: str) -> bool:
+    return isinstance(schema[name], NumericColumn) and not isinstance(schema[name], Binary)
+
+
+def _grid(schema: Schema, columns: tuple[str, ...], bins: int) -> tuple[Axis, ...]:
+    axes: list[Axis] = []
+    for name in columns:
+        column = schema[name]
+        if isinstance(column, Categorical):
+            axes.append(Axis(name=name, levels=len(column.levels)))
+        elif isinstance(column, Binary):
+            axes.append(Axis(name=name, cuts=(0.5,)))
+        elif isinstance(column, NumericColumn):
+            axes.append(Axis(name=name, cuts=tuple(np.linspace(column.lower, column.upper, bins + 1)[1:-1].tolist())))
+    return tuple(axes)
+
+
+def centres(schema: Schema, axes: tuple[Axis, ...]) -> pd.DataFrame:
+    """Return a row for each cell, the last axis fastest: the middle of its classes, or its levels."""
+    values: list[list[object]] = []
+    for axis in axes:
+        column = schema[axis.name]
+        if isinstance(column, Categorical):
+            values.append(list(column.levels))
+        elif isinstance(column, Binary):
+            values.append([0.0, 1.0])
+        elif isinstance(column, NumericColumn):
+            edges = (column.lower, *axis.cuts, column.upper)
+            values.append([(a + b) / 2.0 for a, b in itertools.pairwise(edges)])
+    grid = pd.MultiIndex.from_product(values, names=[axis.name for axis in axes]).to_frame(index=False)
+    for axis in axes:
+        column = schema[axis.name]
+        if isinstance(column, Categorical):
+            grid[axis.name] = pd.Categorical(grid[axis.name], categories=list(column.levels))
+    return grid
