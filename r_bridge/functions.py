@@ -27,6 +27,8 @@ _KINDS = {
     "offset": hdp.Offset,
 }
 _MODELS: dict[str, Callable[..., Any]] = {"logit": hdpf.logit, "hazard": hdpf.hazard}
+PLANS = frozenset(f"{name}_plan" for name in _MODELS)
+"""The functions that take several epsilons."""
 
 
 def amount(value: Any) -> "pd.Series[float]":
@@ -249,6 +251,33 @@ def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def compare(
+    result: hdp.Result,
+    reference: hdp.Result | None = None,
+    frame: pd.DataFrame | None = None,
+    model: str | None = None,
+    formula: str | None = None,
+    cause: str | None = None,
+    label: str | None = None,
+) -> dict[str, Any]:
+    """Return a comparison with a result, or with a table of terms that comes from a ``model`` by a ``formula``."""
+    other = pd.DataFrame() if frame is None else frame
+    other.attrs |= {"model": model, "formula": formula}
+    found = _result(result).compare(other if reference is None else reference, cause=cause, label=label)
+    hazard = result.facts.hazard
+    names = () if hazard is None else hazard.baseline_names
+    baseline = [str(term).endswith(names) for term in found.frame["term"]] if names else False
+    return {
+        "table": found.frame.assign(baseline=baseline),
+        "relative_error": found.relative_error,
+        "result_only": list(found.result_only),
+        "reference_only": list(found.reference_only),
+        "note": found.note,
+        "label": found.label,
+        "text": str(found),
+    }
+
+
 def refused(result: hdp.Result, name: str) -> None:
     """Raise what Python raises for what a result does not have, as an error of `hdpstats`."""
     try:
@@ -293,6 +322,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "result_to_json": result_to_json,
     "disclosure": disclosure,
     "estimates": estimates,
+    "compare": compare,
     "refused": refused,
     "summary_text": summary_text,
     "confint": confint,

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NEEDS: Final = ("term", "estimate", "std_error")
+_SHOWN: Final = {
+    "estimate": "coef",
+    "std_error": "std err",
+    "reference_estimate": "ref coef",
+    "reference_std_error": "ref std err",
+    "difference": "difference",
+    "relative_error": "rel. error",
+    "difference_in_se": "diff/ref se",
+    "difference_in_both": "diff/both",
+}
 _KINDS: Final = {"cox": "Cox model", "hazard": "discrete hazard by glm", "glm": "glm"}
 _COX: Final = {
     "cloglog": "its coefficients are log hazard ratios of continuous time, as those of the cloglog link are (Prentice "
@@ -39,10 +49,11 @@ class Comparison:
     Attributes
     ----------
     frame : DataFrame
-        A row per term that both have, with the columns term, estimate, std_error, reference_estimate,
-        reference_std_error, difference (the result minus the reference), relative_error (its size over the
-        reference's), difference_in_se (over the reference's standard error) and difference_in_both (over
-        :math:`\sqrt{\mathrm{se}^2 + \mathrm{se}_{ref}^2}`: a z value where the two come from different people).
+        A row per term that both have: term, estimate, std_error, conf_low, conf_high (95 %), the same four of the
+        reference (reference_estimate, ..., limits by the normal law), difference (the result minus the reference),
+        relative_error (its size over the reference's), difference_in_se (over the reference's standard error) and
+        difference_in_both (over :math:`\sqrt{\mathrm{se}^2 + \mathrm{se}_{ref}^2}`: a z value where the two come from
+        different people).
     result_only, reference_only : tuple of str
         The terms that one side lacks, in the names of that side.
     label : str
@@ -89,15 +100,14 @@ class Comparison:
 
     def summary(self) -> EscapedSummary:
         """Return the table in statsmodels' shape; ``print`` shows its text."""
-        headers = ["coef", "std err", "ref coef", "ref std err", "difference", "rel. error", "diff/ref se", "diff/both"]
-        rows = [[number(value) for value in row] for row in self.frame.drop(columns="term").to_numpy()]
+        rows = [[number(value) for value in row] for row in self.frame[list(_SHOWN)].to_numpy()]
         head = [
             ("Result:", f"{self._facts.model}, {self._facts.method}"),
             ("Formula:", self._facts.formula),
             ("Reference:", self.label if self.formula is None else f"{self.label}, {self.formula}"),
             ("Relative error:", f"{number(self.relative_error)} (norm of the difference over norm of the reference)"),
         ]
-        body = table(rows, headers=headers, stubs=self.frame["term"].tolist())
+        body = table(rows, headers=list(_SHOWN.values()), stubs=self.frame["term"].tolist())
         return summary("A result and its reference", [pairs(head), body], self._notes())
 
     def _notes(self) -> list[str]:
@@ -185,22 +195,23 @@ def compare(fit: Fitted, reference: "Fitted | pd.DataFrame", *, cause: str | Non
 
 
 def _frame(ours: Estimate, other: Estimate, places: list[int], terms: list[str]) -> pd.DataFrame:
-    a, b = ours.params.to_numpy()[places], other.params.to_numpy()[places]
-    se, reference_se = ours.bse.to_numpy()[places], other.bse.to_numpy()[places]
+    sides = {"": _side(ours, places), "reference_": _side(other, places)}
+    (a, se), (b, reference_se) = (side[["estimate", "std_error"]].to_numpy().T for side in sides.values())
+    columns = {f"{prefix}{name}": side[name].to_numpy() for prefix, side in sides.items() for name in side}
     with np.errstate(divide="ignore", invalid="ignore"):
-        return pd.DataFrame(
-            {
-                "term": terms,
-                "estimate": a,
-                "std_error": se,
-                "reference_estimate": b,
-                "reference_std_error": reference_se,
-                "difference": a - b,
-                "relative_error": np.abs(a - b) / np.abs(b),
-                "difference_in_se": (a - b) / reference_se,
-                "difference_in_both": (a - b) / np.sqrt(se**2 + reference_se**2),
-            }
-        )
+        differences = {
+            "difference": a - b,
+            "relative_error": np.abs(a - b) / np.abs(b),
+            "difference_in_se": (a - b) / reference_se,
+            "difference_in_both": (a - b) / np.sqrt(se**2 + reference_se**2),
+        }
+    return pd.DataFrame({"term": terms} | columns | differences)
+
+
+def _side(estimate: Estimate, places: list[int]) -> pd.DataFrame:
+    limits = estimate.conf_int(0.05)
+    table = {"estimate": estimate.params, "std_error": estimate.bse, "conf_low": limits[0], "conf_high": limits[1]}
+    return pd.DataFrame(table).iloc[places]
 
 
 def _own_terms(fit: Fitted, cause: str | None, other: _Reference) -> tuple[list[str], list[int]]:
