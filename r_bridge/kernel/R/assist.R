@@ -1,0 +1,40 @@
+# Completion, help, and whether code is complete.
+
+complete <- function(line) {
+  utils:::.assignLinebuffer(line)
+  utils:::.assignEnd(nchar(line))
+  token <- utils:::.guessTokenFromLine()
+  utils:::.completeToken()
+  if (is.null(token)) token <- ""
+  list(token = token, matches = setdiff(as.character(utils:::.retrieveCompletions()), token))
+}
+
+# "complete", "incomplete" or "invalid". A parser that wants more complains about the line after the last one.
+completeness <- function(code) {
+  tryCatch({
+    parse(text = code, keep.source = FALSE)
+    "complete"
+  }, error = function(e) {
+    end <- paste0("^<text>:", length(strsplit(paste0(code, " "), "\n", fixed = TRUE)[[1L]]) + 1L, ":0:")
+    if (grepl(end, conditionMessage(e)) || grepl("INCOMPLETE_STRING|raw string", conditionMessage(e))) "incomplete" else "invalid"
+  })
+}
+
+# What is known about a name: its kind, the arguments and the help page of a function. Never a value.
+inspect <- function(name) {
+  value <- tryCatch(eval(str2lang(name), globalenv()), error = function(e) NULL)
+  about <- if (!is.null(value)) facts(name, value)
+  topic <- sub("^.*:::?", "", name)
+  page <- tryCatch(help_text(topic), error = function(e) NULL)
+  paste(c(about, if (length(about) && length(page)) "", page), collapse = "\n")
+}
+
+facts <- function(name, value) {
+  if (is.function(value)) {
+    lines <- utils::capture.output(print(args(value)))
+    return(sub("^function ", name, lines[-length(lines)]))
+  }
+  shape <- if (is.null(dim(value))) paste("length", length(value)) else paste(dim(value), collapse = " x ")
+  columns <- if (is.data.frame(value)) paste0("  ", names(value), ": ", vapply(value, function(x) class(x)[[1L]], ""))
+  c(paste0(name, ": ", paste(class(value), collapse = ", "), ", ", shape), columns)
+}

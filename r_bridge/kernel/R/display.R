@@ -1,0 +1,33 @@
+# What a value looks like: text as R prints it, HTML where a table is easier to read.
+
+describe <- function(value) attempt(list(value = bundle(value)))
+
+bundle <- function(value) {
+  if (inherits(value, "help_files_with_topic")) return(help_bundle(value))
+  text <- with_limits(utils::capture.output(if (isS4(value)) methods::show(value) else print(value)), value)
+  html <- tryCatch(as_html(value), error = function(e) NULL)
+  if (length(text) == 0L && is.null(html)) return(list())
+  c(list(`text/plain` = paste(text, collapse = "\n")), if (!is.null(html)) list(`text/html` = html))
+}
+
+# Long tables are cut as text where they are cut as HTML.
+with_limits <- function(action, value) {
+  if (is.data.frame(value) && nrow(value) > limit("rows")) {
+    old <- options(max.print = limit("rows") * max(1L, ncol(value)))
+    on.exit(options(old))
+  }
+  action
+}
+
+as_html <- function(value) {
+  if (inherits(value, "dp_account")) return(titled(value$text, as_table(value$history)))
+  if (inherits(value, "dp_plan")) return(titled(value$text, as_table(as.data.frame(value))))
+  if (is.data.frame(value) || is.matrix(value) && (is.atomic(value))) as_table(value)
+}
+
+titled <- function(text, table) paste0("<p>", escape(strsplit(text, "\n", fixed = TRUE)[[1L]][1L]), "</p>", table)
+
+escape <- function(text) {
+  for (pair in list(c("&", "&amp;"), c("<", "&lt;"), c(">", "&gt;"))) text <- gsub(pair[1L], pair[2L], text, fixed = TRUE)
+  text
+}

@@ -1,0 +1,91 @@
+"""R's console in a notebook: what R writes goes to the streams of the front end, what R reads comes from its user.
+
+R calls the console for each token that it writes. The streams of `ipykernel`, which are `sys.stdout` and `sys.stderr`
+in a kernel, gather that and send it a few times a second.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import final
+
+import rpy2.rinterface as ri
+from rpy2.rinterface_lib import callbacks, openrlib
+
+from r_bridge import interrupts
+from r_bridge.strings import to_r_strings
+
+
+@final
+class Console:
+    """What R writes and reads.
+
+    Parameters
+    ----------
+    ask
+        Puts a question to the user of the front end and returns the answer; raises NotImplementedError where the
+        front end takes no questions.
+
+    Attributes
+    ----------
+    silent
+        Whether nothing is written at present.
+    """
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self.silent = False
+        self._ask = ask
+        self._last = "stdout"
+
+    def connect(self) -> None:
+        """Let R write and read here."""
+        callbacks.consolewrite_print = lambda text: self.write("stdout", text)
+        callbacks.consolewrite_warnerror = lambda text: self.write("stderr", text)
+        callbacks.showmessage = lambda text: self.write("stderr", f"{text}\n")
+        callbacks.consoleread = self._read
+
+    def write(self, stream: str, text: str) -> None:
+        """Write to "stdout" or "stderr", after what was written to the other."""
+        if not self.silent:
+            if stream != self._last:
+                getattr(sys, self._last).flush()
+                self._last = stream
+            getattr(sys, stream).write(text)
+
+    def flush(self) -> None:
+        """Send what was written, before something else is shown."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    def answer(self, prompt: str) -> str:
+        """Ask the user; R's interrupts interrupt the wait.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the user interrupts instead of answering.
+        NotImplementedError
+            If the front end takes no questions.
+        """
+        self.flush()
+        with interrupts.in_python():
+            return self._ask(prompt)
+
+    def answer_for_r(self, prompt: ri.StrSexpVector) -> object:
+        """Return the answer as R wants it: NULL for an interrupt, NA where there is nobody to ask."""
+        try:
+            answer: object = to_r_strings([self.answer(prompt[0])])
+        except KeyboardInterrupt:
+            answer = ri.NULL
+        except Exception:
+            answer = to_r_strings([None])
+        return answer
+
+    def _read(self, prompt: str) -> str:
+        """Return a line for ``readLines(stdin())``, ``scan()`` or ``browser()``; "" is the end of the input."""
+        try:
+            return self.answer(prompt) or " "
+        except KeyboardInterrupt:
+            openrlib.rlib.R_interrupts_pending = 1
+        except (NotImplementedError, EOFError):
+            pass
+        return ""
