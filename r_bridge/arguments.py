@@ -1,10 +1,23 @@
-"""Arguments that come from R by name: checked against a Python function before it is called."""
+"""Arguments that come from R by name: checked against a Python function before it is called.
+
+What is checked here is shape alone. Whoever gets an argument of the wrong kind quotes it in its message; a table or a
+vector of many values could be somebody's data, and is refused before.
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
 
 from hdpstats.api import ArgumentError
+
+_TABLES: Final = frozenset({"data", "private", "public", "frame", "newdata", "at"})
+"""Arguments that may be tables; their receivers never quote them."""
+
+_VECTORS: Final = frozenset({"levels", "knots", "times", "intervals"})
+"""Arguments that may have several values, all of them declared or public."""
 
 
 def accepted(function: Callable[..., Any]) -> list[str]:
@@ -40,3 +53,37 @@ def checked_call(function: Callable[..., Any], given: Mapping[str, Any], *, name
     """Call a function with arguments by name, after `check`."""
     check(function, given, name=name)
     return function(**given)
+
+
+def single(given: Mapping[str, Any], *, vectors: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the arguments, of which a vector of length 1 with a name, as ``quantile`` returns it, is a value.
+
+    Parameters
+    ----------
+    given
+        The arguments by name; lists of named elements are looked into.
+    vectors
+        Names, beyond those that are known here, of arguments that may have several values.
+
+    Raises
+    ------
+    ArgumentError
+        If another argument is a table or has several values: its name, and nothing of what it holds.
+    """
+    return {name: _single(name, value, vectors) for name, value in given.items()}
+
+
+def _single(name: str, value: Any, vectors: Iterable[str]) -> Any:
+    if isinstance(value, dict):
+        return single(value, vectors=value if name == "columns" else vectors)
+    if name in _TABLES or name in _VECTORS or name in vectors:
+        return value
+    if isinstance(value, pd.DataFrame):
+        raise ArgumentError(f"{name} must not be a table; a column is given by its name", argument=name)
+    if isinstance(value, pd.Series | np.ndarray | list):
+        if len(value) != 1:
+            raise ArgumentError(
+                f"{name} takes one value, not {len(value)} of them; a column is given by its name", argument=name
+            )
+        return next(iter(value))
+    return value

@@ -25,6 +25,7 @@ objects of the R package   the Python objects they stand for
 What pandas has no type for (units, classes, storage) travels in ``attrs`` and finds its way back with `to_r`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -82,8 +83,13 @@ def _value(value: Any, name: str) -> Any:
     elif isinstance(value, ri.SexpClosure):
         found = _function(value)
     else:
-        raise ArgumentError(f"{name} is an R {value.typeof.name.lower()} object, which Python has no equivalent for")
+        raise ArgumentError(f"{name} is an R {_type(value)}, which Python has no equivalent for")
     return found
+
+
+def _type(value: Any) -> str:
+    """Return R's word for the type of an object."""
+    return str(helper("typeof")(value)[0])
 
 
 def _function(function: Any) -> Callable[..., Any]:
@@ -99,8 +105,11 @@ def _function(function: Any) -> Callable[..., Any]:
 def _named(value: Any, name: str) -> list[tuple[str, Any]]:
     names = attribute(value, "names")
     listed = [] if names is None else strings.from_r_strings(names)
-    if len(listed) != len(value) or not all(listed) or len(set(listed)) != len(listed):
-        raise ArgumentError(f"{name} is a list whose elements must all have names, each another one")
+    if len(listed) != len(value) or not all(listed):
+        raise ArgumentError(f"{name} has elements without names; name them all")
+    twice = sorted(str(each) for each, count in Counter(listed).items() if count > 1)
+    if twice:
+        raise ArgumentError(f"{name} has two elements {twice[0]!r}; rename one", column=twice[0])
     return [(str(key), each) for key, each in zip(listed, value, strict=True)]
 
 
@@ -218,7 +227,7 @@ def _check_type(column: Any, name: str, kinds: list[str]) -> None:
     elif attribute(column, "dim") is not None and name != "the value" and len(attribute(column, "dim")) > 1:
         what, remedy = "a matrix", "give its columns names of their own, or drop it"
     elif not isinstance(column, _ATOMIC):
-        what, remedy = f"of type {column.typeof.name.lower()}", "make it numbers or text, or drop it"
+        what, remedy = f"of type {_type(column)}", "make it numbers or text, or drop it"
     elif set(kinds) <= _AS_NUMBERS or {"factor", "Date", "POSIXct", "integer64"} & set(kinds):
         return
     else:

@@ -14,10 +14,12 @@ from r_bridge.package import attach_functions
 from r_bridge.session import helper, start
 
 _RUN = """function(script) {
+  place <- function(what, e) {
+    call <- asNamespace("hdpstats")$.without_data(conditionCall(e)) # do.call() puts whole data frames into calls
+    if (is.null(call)) what else paste(what, "in", paste(deparse(call, nlines = 1L), collapse = " "))
+  }
   told <- function(e) {
-    call <- conditionCall(e)
-    place <- if (is.null(call)) "Error" else paste("Error in", paste(deparse(call, nlines = 1L), collapse = " "))
-    message(place, ": ", conditionMessage(e), "\\nExecution halted")
+    message(place("Error", e), ": ", conditionMessage(e), "\\nExecution halted")
     1L
   }
   run <- function() {
@@ -28,9 +30,7 @@ _RUN = """function(script) {
     0L
   }
   warned <- function(w) {
-    call <- conditionCall(w)
-    place <- if (is.null(call)) "Warning" else paste("Warning in", paste(deparse(call, nlines = 1L), collapse = " "))
-    message(place, ": ", conditionMessage(w))
+    message(place("Warning", w), ": ", conditionMessage(w))
     tryInvokeRestart("muffleWarning")
   }
   tryCatch(withCallingHandlers(run(), warning = warned), error = told)

@@ -171,11 +171,12 @@ def test_a_value_of_python_becomes_what_r_would_write(evaluate, value, expected)
         ("{ d <- data.frame(a = 1:2); d$m <- matrix(1:4, 2); d }", "column 'm' is a matrix"),
         ("{ d <- data.frame(a = 1:2); d$f <- data.frame(x = 1:2); d }", "column 'f' is a data frame"),
         ("{ d <- data.frame(a = 1); d$t <- as.POSIXlt('2020-01-01', tz = 'UTC'); d }", "column 't' is a POSIXlt time"),
-        ("data.frame(z = 1i)", "column 'z' is of type cplx"),
+        ("data.frame(z = 1i)", "column 'z' is of type complex"),
         ("data.frame(r = as.raw(1))", "column 'r' is of type raw"),
         ("{ d <- data.frame(a = 1); d$u <- structure(1, class = 'units'); d }", "column 'u' is of class 'units'"),
-        ("data.frame(a = 1, a = 2, check.names = FALSE)", "all have names, each another one"),
-        ("list(1, a = 2)", "all have names, each another one"),
+        ("data.frame(a = 1, a = 2, check.names = FALSE)", "two elements 'a'; rename one"),
+        ("list(1, a = 2)", "has elements without names"),
+        ("list(a = quote(x), b = globalenv())", "b is an R environment"),
     ],
 )
 def test_what_a_table_cannot_hold_is_refused_by_name(evaluate, code, words):

@@ -7,7 +7,7 @@
 
 # Call the Python function `name` with a named list of arguments; NULL stands for Python's default.
 # Python's errors and warnings become R conditions, an interrupt interrupts.
-.py <- function(name, args = list(), call = sys.call(-1L)) {
+.py <- function(name, args = list(), call = sys.call(sys.parent())) {
   reply <- .backend()(name, args[!vapply(args, is.null, NA)])
   call <- .without_data(call)
   if (!is.list(reply) || is.null(reply$status)) {
@@ -29,8 +29,24 @@
 
 .fail <- function(reply, call) {
   fields <- c(list(message = reply$message, call = call), reply$fields)
-  stop(structure(fields, class = unique(c(reply$classes, "error", "condition"))))
+  condition <- structure(fields, class = unique(c(reply$classes, "error", "condition")))
+  .forget()
+  stop(condition)
 }
+
+# Empty the frames of this package's functions, which end with the error that follows: what options(error = dump.frames)
+# writes down must not hold the rows they were given.
+.forget <- function() {
+  for (number in seq_len(sys.nframe() - 2L)) {
+    if (identical(topenv(environment(sys.function(number))), topenv())) {
+      frame <- sys.frame(number)
+      rm(list = ls(frame, all.names = TRUE), envir = frame)
+    }
+  }
+}
+
+# A path with ~ in full; what is none is for Python to refuse.
+.path <- function(x) if (is.character(x)) path.expand(x) else x
 
 .interrupt <- function(call) {
   signalCondition(structure(list(message = "", call = call), class = c("interrupt", "condition")))

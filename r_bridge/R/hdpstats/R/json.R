@@ -1,10 +1,10 @@
 # Results as files that R and Python both read, exact to the last bit.
 
 dp_write_result <- function(x, path) {
-  .py("result_to_json", list(result = x, path = path.expand(path)))
+  .py("result_to_json", list(result = x, path = .path(path)))
   invisible(x)
 }
 
-dp_read_result <- function(path) .py("result_from_json", list(path_or_text = path.expand(path)))
+dp_read_result <- function(path) .py("result_from_json", list(path_or_text = .path(path)))
 
 dp_disclosure <- function(x) .py("disclosure", list(result = x))

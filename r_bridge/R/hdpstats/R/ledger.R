@@ -2,11 +2,11 @@
 
 dp_ledger_open <- function(path = NULL, dataset = NULL, epsilon = NULL, delta = 0, version = 1,
                            relation = c("replace_one", "add_or_remove_one"), unit = NULL, gaussian = NULL) {
-  place <- if (is.null(path)) NULL else path.expand(path)
+  place <- .path(path)
   if (is.null(epsilon)) return(.py("ledger_open", list(path = place, dataset = dataset, version = version)))
   .py("ledger", list(
     path = place, dataset = dataset, epsilon = epsilon, delta = delta, version = version,
-    relation = relation[[1L]], unit = unit, gaussian = gaussian
+    relation = .first(relation, c("replace_one", "add_or_remove_one")), unit = unit, gaussian = gaussian
   ))
 }
 
@@ -15,7 +15,7 @@ dp_ledger <- function(x) structure(.py("ledger_show", list(ledger = x)), class =
 dp_ledger_verify <- function(x, head = NULL) .py("ledger_verify", list(ledger = x, head = head))
 
 dp_ledger_export <- function(x, path) {
-  .py("ledger_export", list(ledger = x, path = path.expand(path)))
+  .py("ledger_export", list(ledger = x, path = .path(path)))
   invisible(x)
 }
 

@@ -16,43 +16,58 @@ dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c(
   .check_data(data, sys.call())
   .check_epsilon(epsilon, sys.call())
   .fit("hazard", formula, data, match.call(), list(
-    epsilon = epsilon, intervals = intervals, baseline = baseline[[1L]], df = df, knots = knots, link = link[[1L]],
-    cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
+    epsilon = epsilon, intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df, knots = knots, 
+    link = .first(link, c("logit", "cloglog", "probit")), cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
     se_share = se_share, replicate = replicate, ...
   ))
 }
 
 dp_fit_public <- function(formula, data, ..., model = NULL) {
   .check_data(data, sys.call())
-  .fit(paste0(.model(formula, model), "_public"), formula, data, match.call(), list(...))
+  .fit(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), list(...))
 }
 
 dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, se_share = 0, model = NULL) {
   .check_data(data, sys.call())
-  .py(paste0(.model(formula, model), "_plan"), list(
+  .py(paste0(.model(formula, model, sys.call()), "_plan"), list(
     formula = .formula_text(formula), data = data, epsilon = epsilon, n = n, se_share = se_share, ...
   ))
 }
 
 .fit <- function(name, formula, data, call, options) {
-  result <- .py(name, c(list(formula = .formula_text(formula), data = data), options), call = call)
+  result <- .py(name, c(list(formula = .formula_text(formula, call), data = data), options), call = call)
   result$call <- .without_data(call)
   result
 }
 
-# The text of a formula; one that is text already stays as it is.
-.formula_text <- function(formula) {
-  if (is.character(formula)) formula else paste(deparse(formula, width.cutoff = 500L), collapse = " ")
+# The text of a formula; one that is text already stays as it is. Values in its place are nobody's formula and stay here.
+.formula_text <- function(formula, call = NULL) {
+  if (is.null(formula) || (is.character(formula) && length(formula) == 1L)) return(formula)
+  if (!is.call(formula) || !.is_code(formula)) {
+    .refuse("formula must be a formula or its text, without values in it: outcome ~ terms", call)
+  }
+  paste(deparse(formula, width.cutoff = 500L), collapse = " ")
 }
+
+# Whether a call consists of names and single constants.
+.is_code <- function(call) {
+  all(vapply(as.list(call), function(part) {
+    if (is.call(part)) .is_code(part) else is.name(part) || is.null(part) || (is.atomic(part) && length(part) == 1L)
+  }, NA))
+}
+
+# The first of the choices that a function offers, where the user has made none.
+.first <- function(x, choices) if (identical(x, choices)) choices[[1L]] else x
 
 # The model that a formula asks for: a response Surv(...) is one of hazards.
-.model <- function(formula, model) {
+.model <- function(formula, model, call = NULL) {
   if (!is.null(model)) return(match.arg(model, c("logit", "hazard")))
-  if (grepl("^\\s*(survival::)?Surv\\s*\\(", .formula_text(formula))) "hazard" else "logit"
+  if (grepl("^\\s*(survival::)?Surv\\s*\\(", .formula_text(formula, call))) "hazard" else "logit"
 }
 
+# NULL is for Python to refuse, as anywhere else.
 .check_data <- function(data, call) {
-  if (!inherits(data, "dp_study")) {
+  if (missing(data) || !(is.null(data) || inherits(data, "dp_study"))) {
     .refuse("data must be a study: dp_study(private = , public = , schema = , budget = )", call)
   }
 }

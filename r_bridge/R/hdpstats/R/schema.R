@@ -4,10 +4,10 @@ dp_schema <- function(...) .py("schema", list(columns = list(...)))
 
 dp_schema_from_public <- function(frame, ...) .py("schema_from_public", list(frame = frame, columns = .declared(...)))
 
-dp_read_schema <- function(path) .py("schema_from_yaml", list(path = path.expand(path)))
+dp_read_schema <- function(path) .py("schema_from_yaml", list(path = .path(path)))
 
 dp_write_schema <- function(schema, path) {
-  .py("schema_to_yaml", list(schema = schema, path = path.expand(path)))
+  .py("schema_to_yaml", list(schema = schema, path = .path(path)))
   invisible(schema)
 }
 

@@ -9,8 +9,8 @@ dp_study <- function(private = NULL, public = NULL, schema = NULL, ledger = NULL
     .refuse("public must be other records than private, not the same object", sys.call())
   }
   .py("study", list(
-    private = if (is.character(private)) path.expand(private) else private,
-    public = public, schema = schema, ledger = ledger, budget = budget, relation = relation[[1L]],
+    private = .path(private),
+    public = public, schema = schema, ledger = ledger, budget = budget, relation = .first(relation, c("replace_one", "add_or_remove_one")),
     unit = unit, max_rows_per_unit = max_rows_per_unit, n_max = n_max, ...
   ))
 }
