@@ -1,6 +1,5 @@
 """The schema: which columns there are and what each may hold, never learned from private rows."""
 
-import html
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import final
@@ -13,6 +12,7 @@ from hdpstats._base.errors import HdpError, SchemaError
 from hdpstats._base.validation import text
 from hdpstats.data import derive, dictionary
 from hdpstats.data.columns import Categorical, Column, Duration, NumericColumn
+from hdpstats.display import grid, page
 
 LONGEST_NAME = 100
 _SHOWN_LEVELS = 8
@@ -183,9 +183,8 @@ class Schema(Mapping[str, Column]):
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        def line(cells: tuple[str, ...], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return page("Schema", self.as_html(), badges=[f"{len(self)} declared columns"])
 
-        head = line(("column", "kind", "range or levels", "missing"), "th")
-        body = "".join(line(row, "td") for row in self._rows())
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    def as_html(self) -> str:
+        """Return the table of columns as HTML."""
+        return grid(("column", "kind", "range or levels", "missing becomes"), self._rows())

@@ -1,4 +1,4 @@
-"""Small pieces of HTML with every text escaped. No colours, so that they are legible on any background."""
+"""Small pieces of HTML with every text escaped; `hdpstats.display.page` gives them their looks."""
 
 import html
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ def key_values(rows: Iterable[tuple[str, str]], *, caption: str = "") -> str:
     """Return a table of names and values, left-aligned.
 
     >>> print(key_values([("epsilon", "1")]))
-    <table class="simpletable">
+    <table class="simpletable hdp-pairs">
     <tr><th style="text-align: left">epsilon</th><td style="text-align: left">1</td></tr>
     </table>
     """
     left = {"style": "text-align: left"}
     lines = [f"<tr>{element('th', name, **left)}{element('td', value, **left)}</tr>" for name, value in rows]
     above = [element("caption", caption)] if caption else []
-    return "\n".join(['<table class="simpletable">', *above, *lines, "</table>"])
+    return "\n".join(['<table class="simpletable hdp-pairs">', *above, *lines, "</table>"])
 
 
 def details(title: str, content: str) -> str:

@@ -1,17 +1,17 @@
 """The ledger of a dataset: charge, compute, record the release, hand it out."""
 
-import html
 import os
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import choice, exact, integer, text
+from hdpstats.display import details, notes, page
 from hdpstats.ledger.bookkeeping import (
     add_charge,
     add_release,
@@ -23,6 +23,7 @@ from hdpstats.ledger.bookkeeping import (
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.export import account_table, history_frame, write_export
 from hdpstats.ledger.location import locate
+from hdpstats.ledger.page import account_html, charges_html
 from hdpstats.ledger.records import (
     LARGEST_VERSION,
     Account,
@@ -372,5 +373,20 @@ class Ledger:
         unit = "" if account.unit is None else f", unit {account.unit!r}"
         return f"{title}\n{account_table(account.balance)}\n{charges} {noun}, relation {account.relation}{unit}"
 
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(str(self))
+
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        terms = [
+            f"version {self._version}",
+            f"relation {self.relation}",
+            *([f"unit {self.unit!r}"] if self.unit else []),
+        ]
+        charges = len(self.history())
+        history = details(f"{charges} charge{'' if charges == 1 else 's'}", charges_html(self.history()))
+        place = notes([f"kept in {self._store.place}"])
+        return page(f"Ledger of dataset {self._dataset!r}", self.as_html(), history, place, badges=terms)
+
+    def as_html(self) -> str:
+        """Return bars of what is spent as HTML."""
+        return account_html(self.balance)

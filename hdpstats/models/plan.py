@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import pandas as pd
 
-from hdpstats.display import element
+from hdpstats.display import element, grid, notes, number, page
 from hdpstats.inference.information import is_clear
 from hdpstats.inference.planning import predicted_errors
 from hdpstats.mechanisms import objective
@@ -92,14 +92,14 @@ class Plan:
         return str(self)
 
     def _repr_html_(self) -> str:
-        verdicts = "".join(
-            element("li", f"epsilon = {epsilon:.3g}: {verdict}") for epsilon, verdict in self.verdicts.items()
-        )
-        return (
-            f"{element('p', self.title)}"
-            f"{self.table.to_html(float_format=lambda value: f'{value:.4f}')}<ul>{verdicts}</ul>"
-            f"{element('p', self.assumption)}"
-        )
+        table = self.table
+        headers = ["", *(str(name).replace("=", " = ") for name in table.columns)]
+        rows = [[str(term), *(number(float(value)) for value in line)] for term, *line in table.itertuples()]
+        verdicts = (element("li", f"epsilon = {epsilon:.3g}: {verdict}") for epsilon, verdict in self.verdicts.items())
+        hidden = [f"{self.title}."] if self.declared else []
+        words = (f"<ul>{''.join(verdicts)}</ul>", notes([*hidden, self.assumption]))
+        badges = ["nothing is spent", f"{self.records} private records{', as declared' if self.declared else ''}"]
+        return page("Predicted standard errors", grid(headers, rows, aligns="lr"), *words, badges=badges)
 
 
 def plan(spec: Specification, *, epsilons: Sequence[Fraction], n: object, share: Fraction) -> Plan:

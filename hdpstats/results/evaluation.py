@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.validation import real
-from hdpstats.display import EscapedSummary, details, element, number, pairs, summary, table
+from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, section, summary, table
 from hdpstats.inference.discrimination import integrated_brier
 from hdpstats.inference.noisy_table import limits
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import EvaluationQuery, EvaluationRelease, LedgerEntry
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.page import plain, promise, signs
 from hdpstats.results.summary import promise_rows
 from hdpstats.results.survival_plots import draw_calibration
 
@@ -84,15 +85,21 @@ class Evaluation:
 
     def summary(self, alpha: float = 0.05) -> EscapedSummary:
         """Return the results, the calibration at the last time, and the privacy block, as statsmodels' `Summary`."""
+        headers, stubs, rows = self._last_calibration(alpha)
         tables = [
-            pairs([("Model:", self.facts.model), ("Formula:", self.facts.formula), ("Outcome:", self.cause)]),
+            pairs(self._evaluated()),
             pairs(self._findings()),
-            self._last_calibration(alpha),
+            table(rows, headers=headers, stubs=stubs),
             pairs(promise_rows(self.guarantee, [self.release])),
         ]
-        notes = [OPTIMISM] if self.in_sample else []
         title = f"{self.facts.model} evaluated on private records, differentially private"
-        return summary(title, tables, [*notes, REPRESENTATIVE, NEGATIVE])
+        return summary(title, tables, self._notes())
+
+    def _evaluated(self) -> list[tuple[str, str]]:
+        return [("Model:", self.facts.model), ("Formula:", self.facts.formula), ("Outcome:", self.cause)]
+
+    def _notes(self) -> list[str]:
+        return [*([OPTIMISM] if self.in_sample else []), REPRESENTATIVE, NEGATIVE]
 
     def _findings(self) -> list[tuple[str, str]]:
         groups = self.query.groups
@@ -116,7 +123,8 @@ class Evaluation:
         when = f" by {self._at(float(last['time']))}" if "time" in known else ""
         return [*rows, ("Observed / expected:", f"{_with_error(last['ratio'], last['ratio_error'])}{when}")]
 
-    def _last_calibration(self, alpha: float) -> object:
+    def _last_calibration(self, alpha: float) -> tuple[list[str], list[str], list[list[str]]]:
+        """Return the headers, the names of the rows and the cells of the calibration at the last time."""
         shown = self.calibration(alpha)
         if "time" in shown:
             shown = shown[shown["time"] == shown["time"].max()]
@@ -125,7 +133,7 @@ class Evaluation:
             [str(row["rows"]), *(number(float(row[name]), 3) for name in names)] for row in shown.to_dict("records")
         ]
         headers = ["people", "predicted", "observed", "std err", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
-        return table(rows, headers=headers, stubs=[f"risk group {group}" for group in shown["group"]])
+        return headers, [f"risk group {group}" for group in shown["group"]], rows
 
     def _at(self, time: float) -> str:
         unit = self.facts.hazard.unit_of_time if self.facts.hazard is not None else None
@@ -138,8 +146,17 @@ class Evaluation:
         return f"<evaluation of {self.facts.model}: concordance {self.concordance:.3f}, {self.guarantee}>"
 
     def _repr_html_(self) -> str:
-        promise = details("What this promises", element("p", self.guarantee.statement()))
-        return f"<div>{self.summary().as_html()}\n{promise}</div>"
+        headers, stubs, rows = self._last_calibration(0.05)
+        cells = [[stub, *row] for stub, row in zip(stubs, rows, strict=True)]
+        return page(
+            f"{self.facts.model} evaluated on private records",
+            plain([*self._evaluated(), *self._findings()]),
+            section("Calibration", grid(["", *headers], cells, aligns="lr")),
+            section("Privacy", plain(promise_rows(self.guarantee, [self.release]))),
+            notes(self._notes()),
+            promise(self.guarantee),
+            badges=signs(self.guarantee),
+        )
 
 
 def _with_error(value: float, error: float) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.data.schema import Schema
-from hdpstats.display import EscapedSummary, details, element
+from hdpstats.display import EscapedSummary
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
@@ -28,7 +28,8 @@ from hdpstats.results import (
     tables,
 )
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.summary import NO_PRIVATE_RECORD, summarise
+from hdpstats.results.page import result_page
+from hdpstats.results.summary import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -455,8 +456,18 @@ class Result:
         return f"<{self.facts.model} result: {len(self.estimate.terms)} coefficients, {promise}>"
 
     def _repr_html_(self) -> str:
-        statement = f"{NO_PRIVATE_RECORD}." if self.guarantee is None else self.guarantee.statement()
-        return f"<div>{self.summary().as_html()}\n{details('What this promises', element('p', statement))}</div>"
+        return result_page(
+            facts=self.facts,
+            estimate=self.estimate,
+            parts=self._parts(),
+            release=self.release,
+            guarantee=self.guarantee,
+            count=self.count,
+            check=self.public_check,
+        )
+
+    def _repr_latex_(self) -> str:
+        return self.summary().as_latex()
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:

@@ -45,15 +45,17 @@ def summarise(
     alpha : float
         One minus the level of the intervals, in [0.001, 0.999].
     """
-    places = _places(facts, estimate)
-    tables = [_top(facts, estimate, count), pairs(_words(facts)), _coefficients(estimate, places, alpha)]
+    places = shown_places(facts, estimate)
+    stubs = [estimate.terms[place] for place in places]
+    coefficients = table(coefficient_cells(estimate, places, alpha), headers=coefficient_headers(alpha), stubs=stubs)
+    tables = [_top(facts, estimate, count), pairs(words_of(facts)), coefficients]
     if len(parts) > 1:
-        tables.append(_side_by_side(parts, places))
+        tables.append(table(side_by_side(parts, places), headers=[part.label for part in parts], stubs=stubs))
     tables.append(pairs(privacy_rows(estimate, release, guarantee, count)))
     if check is not None:
         tables.append(pairs(check_rows(facts, check)))
     kind = "fitted to public rows" if guarantee is None else "differentially private"
-    return summary(f"{facts.model} results, {kind}", tables, _notes(estimate, parts, count, len(places)))
+    return summary(f"{facts.model} results, {kind}", tables, notes_of(estimate, parts, count, len(places)))
 
 
 def privacy_rows(
@@ -114,13 +116,10 @@ def _noise_share(estimate: Estimate) -> str:
 
 
 def _top(facts: ModelFacts, estimate: Estimate, count: CountRelease | None) -> SimpleTable:
-    def shown(value: int | None) -> str:
-        return "none" if value is None else str(value)
-
-    noisy = "" if count is None else f" +/- {number(count.noise_sd, 2)} (noisy)"
+    private, public = records_of(facts, count)
     rows = [
-        [facts.response, "No. private records:", shown(facts.records) + noisy],
-        [facts.model, "No. public rows:", shown(facts.public_rows)],
+        [facts.response, "No. private records:", private],
+        [facts.model, "No. public rows:", public],
     ]
     if facts.weights is not None or facts.offset is not None:
         rows.append([facts.weights or "none", "Offset:", facts.offset or "none"])
@@ -129,7 +128,15 @@ def _top(facts: ModelFacts, estimate: Estimate, count: CountRelease | None) -> S
     return table(rows, stubs=[*stubs, "Estimate:"], aligns="llr")
 
 
-def _words(facts: ModelFacts) -> list[tuple[str, str]]:
+def records_of(facts: ModelFacts, count: CountRelease | None) -> tuple[str, str]:
+    """Return the numbers of private and of public records, as texts."""
+    private, public = ("none" if value is None else str(value) for value in (facts.records, facts.public_rows))
+    noisy = "" if count is None else f" +/- {number(count.noise_sd, 2)} (noisy)"
+    return private + noisy, public
+
+
+def words_of(facts: ModelFacts) -> list[tuple[str, str]]:
+    """Return what was fitted how, as names and values."""
     return [("Method:", facts.method), ("Formula:", facts.formula), *_time_axis(facts)]
 
 
@@ -154,37 +161,41 @@ def _first_and_last(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _places(facts: ModelFacts, estimate: Estimate) -> list[int]:
+def shown_places(facts: ModelFacts, estimate: Estimate) -> list[int]:
     """Return the terms to show, covariates first, without a baseline that would fill pages."""
     hazard = facts.hazard
     many = hazard is not None and len(hazard.baseline_names) > _BASELINE_SHOWN
     return (covariates(facts, estimate) if many else []) or readable_order(facts, estimate)
 
 
-def _coefficients(estimate: Estimate, places: Sequence[int], alpha: float) -> SimpleTable:
+def coefficient_headers(alpha: float) -> list[str]:
+    """Return the headers of `coefficient_cells`, in statsmodels' words."""
+    return ["coef", "std err", "z", "P>|z|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
+
+
+def coefficient_cells(estimate: Estimate, places: Sequence[int], alpha: float) -> list[list[str]]:
+    """Return a row of cells per coefficient."""
     limits = estimate.conf_int(alpha).to_numpy()
     columns = list(zip(estimate.values, estimate.bse, estimate.zvalues, estimate.pvalues, limits, strict=True))
-    rows = [
+    return [
         [number(b), number(se, 3), number(z, 3), p_value(p), number(low, 3), number(high, 3)]
         for b, se, z, p, (low, high) in (columns[place] for place in places)
     ]
-    headers = ["coef", "std err", "z", "P>|z|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
-    return table(rows, headers=headers, stubs=[estimate.terms[place] for place in places])
 
 
-def _side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> SimpleTable:
-    """Return coefficients with standard errors, one column per estimate."""
-    rows = [
+def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[str]]:
+    """Return a row per coefficient: it and its standard error, a cell per estimate."""
+    return [
         [
             f"{number(float(part.values[place]))} ({number(float(error), 3)})"
             for part, error in ((part, part.bse.iloc[place]) for part in parts)
         ]
         for place in places
     ]
-    return table(rows, headers=[part.label for part in parts], stubs=[parts[0].terms[place] for place in places])
 
 
-def _notes(estimate: Estimate, parts: Sequence[Estimate], count: CountRelease | None, shown: int) -> list[str]:
+def notes_of(estimate: Estimate, parts: Sequence[Estimate], count: CountRelease | None, shown: int) -> list[str]:
+    """Return what a reader of the coefficients must know, ``shown`` of which are shown."""
     notes: list[str] = []
     if count is not None and count.count < _WELL_KNOWN * count.noise_sd:
         notes.append("The number of private records drowns in its noise; standard errors, which rest on it, are rough.")

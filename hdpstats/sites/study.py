@@ -1,6 +1,5 @@
 """A study: private records at a site, public records at hand, and the schema that both obey."""
 
-import html
 from os import PathLike
 from pathlib import Path
 from typing import final
@@ -11,6 +10,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
+from hdpstats.display import details, key_values, page, section
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
@@ -140,7 +140,12 @@ class Study:
         return f"<study: {private}, {public}, {len(self._schema)} declared columns; {self._terms}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self)[1:-1])}</p>{self._schema._repr_html_()}"
+        private = "none" if self._site is None else "at 1 site, which answers queries and shows no row"
+        public = "none" if self._public is None else f"{self._public.rows} rows"
+        account = "" if not isinstance(self._site, LocalSite) else section("Privacy spent", self._site.ledger.as_html())
+        columns = details(f"Schema, {len(self._schema)} declared columns", self._schema.as_html())
+        records = key_values([("Private records", private), ("Public records", public)])
+        return page("Study", records, account, columns, badges=str(self._terms).split(", "))
 
 
 def _terms(private: Private, *, relation: object, unit: object, max_rows_per_unit: object, n_max: object) -> Terms:

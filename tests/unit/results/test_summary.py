@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.iolib.summary import Summary
 
+from hdpstats.display.page import STYLE
 from hdpstats.inference.estimate import Estimate
 
 KINDS = ["result", "public_result", "silent_result"]
@@ -18,7 +19,7 @@ def test_text(kind, request, snapshot):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_html(kind, request, snapshot):
-    assert request.getfixturevalue(kind)._repr_html_() == snapshot
+    assert request.getfixturevalue(kind)._repr_html_().replace(STYLE, "") == snapshot
 
 
 def test_latex(result, snapshot):

@@ -15,7 +15,7 @@ def test_a_study_shows_public_facts_only():
     study = study_of(PRIVATE, PUBLIC)
     shown = f"private records at 1 site, {PUBLIC_ROWS} public rows, 6 declared columns; replace_one, one row per person"
     assert repr(study) == f"<study: {shown}>"
-    assert "private records at 1 site" in study._repr_html_()
+    assert "at 1 site, which answers queries and shows no row" in study._repr_html_()
     assert str(RECORDS) not in study._repr_html_()
     assert study.relation.value == "replace_one"
     assert study.schema is SCHEMA
