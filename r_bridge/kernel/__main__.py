@@ -6,12 +6,10 @@ import sys
 def main() -> None:
     """Run the kernel until it is shut down."""
     try:
-        from ipykernel.kernelapp import IPKernelApp
+        from r_bridge.kernel.app import RKernelApp
     except ImportError as error:
         sys.exit(f"the kernel needs ipykernel: pip install 'hdpstats[jupyter,r]' ({error})")
-    from r_bridge.kernel.kernel import RKernel
-
-    IPKernelApp.launch_instance(kernel_class=RKernel)
+    RKernelApp.launch_instance()
 
 
 if __name__ == "__main__":

@@ -58,11 +58,6 @@ class RKernel(Kernel):
         """What `ipykernel` says of itself, but without its debugger, which is for Python."""
         return {**super().kernel_info, "supported_features": []}
 
-    @property
-    def _supports_kernel_subshells(self) -> bool:
-        """Subshells are threads, and R keeps to one."""
-        return False
-
     def set_parent(self, ident: Any, parent: Any, channel: str = "shell") -> None:
         """Let streams belong to the request that is answered."""
         super().set_parent(ident, parent, channel)  # type: ignore[no-untyped-call]

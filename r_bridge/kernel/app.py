@@ -1,0 +1,20 @@
+"""The program around the kernel: sockets, streams and threads of `ipykernel`."""
+
+from typing import Any, final
+
+from ipykernel.kernelapp import IPKernelApp
+
+from r_bridge.kernel.kernel import RKernel
+
+
+@final
+class RKernelApp(IPKernelApp):
+    """`ipykernel`'s program with an R kernel, and without subshells: they are threads, and R keeps to one."""
+
+    name = "hdpstats-r"
+    kernel_class = RKernel
+
+    def init_control(self, context: Any) -> None:
+        """Make the control channel; with no thread for the shell channel, its messages arrive on the main thread."""
+        super().init_control(context)  # type: ignore[no-untyped-call]
+        self.shell_channel_thread = None
