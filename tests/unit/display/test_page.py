@@ -12,8 +12,6 @@ COLOUR = re.compile(
     r"#[0-9a-fA-F]{3,8}\b|\b(?:rgba?|hsla?|hwb|lab|lch|oklab|oklch|color)\("
     r"|:\s*(?:white|black|gr[ae]y|red|blue)\b"
 )
-    r"#[0-9a-fA-F]{3,8}\b|\b(?:rgba?|hsla?|hwb|lab|lch|oklab|oklch|color)\(|:\s*(?:white|black|gr[ae]y|red|blue)\b"
-)
 
 
 def outside_fallbacks(style):
