@@ -7,7 +7,8 @@ test_that("what is wrong is a classed condition with Python's message", {
   expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1, nonsense = 2), "nonsense", class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = study), "dp_fit_public", class = "dp_argument_error")
   expect_error(dp_hazard(Surv(time, event) ~ age, data = study, epsilon = NULL), "epsilon", class = "dp_argument_error")
-  expect_error(dp_logit(event3 ~ age, data = NULL, epsilon = 1), "study", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = NULL, epsilon = 1), "needs data", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, epsilon = 1), "study", class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = dp_load_gbsg(), epsilon = 1), "study", class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = study, epsilon = -1), class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1, mechanism = "magic"), class = "dp_mechanism_error")
@@ -48,6 +49,37 @@ test_that("neither a condition nor a saved result holds data", {
   fit <- do.call(dp_logit, list(hidden, study, epsilon = 1))
   expect_false(grepl("4141.4142135", rawToChar(serialize(fit, NULL, ascii = TRUE)), fixed = TRUE))
   expect_false(grepl("rownames|data.frame", rawToChar(serialize(study, NULL, ascii = TRUE))))
+})
+
+test_that("what was given in the wrong place is not quoted", {
+  need_python()
+  rows <- data.frame(age = c(41.4142135, 33), event3 = c(1, 0))
+  study <- breast_cancer()
+  fit <- function(...) caught(dp_logit(event3 ~ age, study, 1, ...))
+  mistakes <- list(
+    fit(weights = rows$age), fit(offset = rows), fit(mechanism = rows$age), fit(row_norm = rows$age),
+    fit(mechanism = list(name = "gradient", rounds = rows$age)),
+    caught(dp_logit(event3 ~ age, study, rows$age)), caught(dp_logit(rows, study, 1)), caught(dp_budget(rows)),
+    caught(dp_logit(bquote(event3 ~ age + .(rows$age)), study, 1)), caught(dp_continuous(rows$age, 90)),
+    caught(dp_hazard(Surv(time, event) ~ age, study, 1, baseline = rows$age)), caught(dp_ledger(rows)), caught(dp_tidy(rows))
+  )
+  for (mistake in mistakes) {
+    expect_s3_class(mistake, "dp_argument_error")
+    expect_no_match(conditionMessage(mistake), "41")
+    expect_match(deparse(conditionCall(mistake))[[1L]], "^dp_")
+  }
+  expect_equal(unclass(dp_continuous(stats::quantile(1:5, 0.5), 90))$lower, 3)
+})
+
+test_that("a dump of frames holds no row", {
+  need_python()
+  rows <- data.frame(age = c(41.4142135, 33), event3 = c(1, 0))
+  frames <- NULL
+  look <- function(e) frames <<- lapply(sys.frames(), function(frame) if (!identical(frame, here)) as.list(frame))
+  here <- environment()
+  expect_error(withCallingHandlers(dp_study(private = rows, schema = dp_budget(1), budget = dp_budget(1)), dp_error = look))
+  ours <- Filter(function(frame) any(c("private", "args", "parts") %in% names(frame)), frames)
+  expect_length(ours, 0L)
 })
 
 test_that("a formula in a file is read, not run", {
