@@ -58,7 +58,7 @@ def cox(
     weights, offset
         Columns of the frame.
     robust
-        Whether standard errors are robust; by default as R decides, which is where there are weights or clusters.
+        Whether standard errors are robust; by default as R decides: with clusters, and with weights that are no counts.
     conf_level
         Of the limits, which are those of the normal law.
 

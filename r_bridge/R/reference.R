@@ -72,7 +72,7 @@ local({
     if (is.null(fit$coefficients)) refuse("formula has no covariate to fit", "formula")
     likelihood <- fit$loglik
     list(table = tidy(fit$coefficients, errors_of(fit$coefficients, stats::vcov(fit)), level), facts = list(
-      nobs = fit$n, events = fit$nevent, log_likelihood = likelihood[[length(likelihood)]],
+      nobs = fit$n, events = as.integer(fit$nevent), log_likelihood = likelihood[[length(likelihood)]],
       log_likelihood_null = likelihood[[1L]], robust = !is.null(fit$naive.var), ties = ties
     ))
   })
@@ -103,14 +103,17 @@ local({
     )
     fit <- do.call(survival::survfit, Filter(Negate(is.null), arguments))
     if (inherits(fit, "survfitms")) refuse("the event has several kinds: name one, as in Surv(time, kind == 'relapse')", "formula")
-    found <- if (is.null(times)) summary(fit, censored = TRUE) else summary(fit, times = times)
-    strata <- if (is.null(found$strata)) "all" else trimws(as.character(found$strata))
-    count <- function(x) as.numeric(x)
-    list(table = data.frame(
-      time = count(found$time), n_risk = count(found$n.risk), n_event = count(found$n.event),
-      survival = count(found$surv), std_error = count(found$std.err), conf_low = count(found$lower),
-      conf_high = count(found$upper), strata = rep_len(strata, length(found$time))
-    ), facts = list(nobs = sum(fit$n), conf_type = conf_type))
+    found <- if (is.null(times)) summary(fit, censored = TRUE) else summary(fit, times = times, extend = TRUE)
+    single <- is.null(fit$strata)
+    strata <- if (single) rep("all", length(found$time)) else as.character(found$strata)
+    ends <- vapply(split(fit$time, if (single) rep("all", length(fit$time)) else rep(names(fit$strata), fit$strata)), max, 0)
+    table <- data.frame(
+      time = found$time, n_risk = found$n.risk, n_event = found$n.event, survival = found$surv,
+      std_error = found$std.err, conf_low = found$lower, conf_high = found$upper, strata = trimws(strata)
+    )
+    table <- table[found$time <= ends[strata], ]
+    rownames(table) <- NULL
+    list(table = table, facts = list(nobs = sum(fit$n), conf_type = conf_type))
   })
 
   # ---- Discrete-time hazards ------------------------------------------------------------------------------------------
@@ -235,7 +238,11 @@ local({
       converged <- sum(step * system$score) < 1e-18
       if (converged) break
     }
-    if (!converged) warning("the fit did not converge: the rows are separated, and some coefficients and errors mean little", call. = FALSE)
+    surely <- pmin(link$log_one(eta), link$log_zero(eta)) < log(10 * .Machine$double.eps)
+    if (!converged || any(surely)) {
+      warning(if (!converged) "the fit did not converge; ", "fitted hazards numerically 0 or 1 occurred: some coefficients ",
+              "and standard errors mean little", call. = FALSE)
+    }
     variance <- inverse(equations(eta)$information)
     list(theta = theta, errors = sqrt(diag(variance)), deviance = now, iterations = iteration, converged = converged)
   }
