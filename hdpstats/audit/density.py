@@ -22,7 +22,7 @@ from hdpstats.losses import Loss
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm
 from hdpstats.queries import ObjectiveQuery, RegressionModel
 
 
@@ -125,6 +125,8 @@ def perturbed_objective(
 
 def k_norm(vectors: FloatArray, norm: Norm) -> FloatArray:
     """Return ``K`` of vectors (..., D), shape (...)."""
+    if isinstance(norm, BoxNorm):
+        return np.asarray(np.max(np.abs(vectors) / np.array([float(radius) for radius in norm.radii]), axis=-1))
     radius = float(norm.radius)
     if isinstance(norm, BallNorm):
         return np.asarray(np.linalg.norm(vectors, axis=-1) / radius)

@@ -10,7 +10,7 @@ from numpy.random import PCG64, Generator
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
-from hdpstats.privacy.sensitivity import CylinderNorm
+from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 
 __all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
 
@@ -49,8 +49,11 @@ def perturbation(rng: Generator, law: NoiseLaw | NormalLaw, *, count: int) -> Fl
     if isinstance(law, NormalLaw):
         return np.asarray(law.sd * rng.standard_normal((count, law.dimension)))
     D, axis = law.dimension, isinstance(law.norm, CylinderNorm)
-    d = D - int(axis)
     length = rng.gamma(D + 1.0, 1.0 / law.rate, count)
+    if isinstance(law.norm, BoxNorm):
+        radii = np.array([float(radius) for radius in law.norm.radii])
+        return np.asarray(length[:, None] * radii * rng.uniform(-1.0, 1.0, (count, D)))
+    d = D - int(axis)
     direction = rng.standard_normal((count, d))
     if d:
         size = float(law.norm.radius) * rng.uniform(size=count) ** (1.0 / d)

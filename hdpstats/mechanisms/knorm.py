@@ -8,10 +8,13 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.box import BoxNoise
 from hdpstats.noise.cylinder import CylinderNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
-from hdpstats.noise.moments import ball_variance, cylinder_variance
-from hdpstats.privacy.sensitivity import CylinderNorm, Norm
+from hdpstats.noise.moments import ball_variance, box_variance, cylinder_variance
+from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm, Norm
+
+LatticeNoise = BallNoise | CylinderNoise | BoxNoise
 
 FINENESS = Fraction(1, 2**36)
 """Grid of the noise relative to its scale."""
@@ -21,9 +24,12 @@ def lattice(norm: Norm, dimension: int, *, scale: Fraction) -> tuple[tuple[Fract
     """Return the lattice steps of the noise (D,) and the widening ``cell`` of the K-norm by rounding to them.
 
     Two points of one cell differ by less than a step in each coordinate, hence by ``max(g_t, g_v sqrt(d) / R)`` in the
-    cylinder norm; the steps are chosen so that the second is at most the first. ``scale`` is the noise's in ``K``.
+    cylinder norm; the steps are chosen so that the second is at most the first. In the box norm a step is that share of
+    each radius which makes cells cubes in ``K``. ``scale`` is the noise's in ``K``.
     """
     step = power_of_two_below(scale) * FINENESS
+    if isinstance(norm, BoxNorm):
+        return tuple(step * radius for radius in norm.radii), step
     if isinstance(norm, CylinderNorm) and dimension == 1:
         return (step,), step
     d = dimension - 1 if isinstance(norm, CylinderNorm) else dimension
@@ -33,8 +39,10 @@ def lattice(norm: Norm, dimension: int, *, scale: Fraction) -> tuple[tuple[Fract
     return (ball,) * d, ball * sqrt_up(Fraction(d)) / norm.radius
 
 
-def lattice_noise(norm: Norm, *, rate: Fraction, grids: tuple[Fraction, ...]) -> CylinderNoise | BallNoise:
+def lattice_noise(norm: Norm, *, rate: Fraction, grids: tuple[Fraction, ...]) -> LatticeNoise:
     """Return the lattice law with probability proportional to ``exp(-rate K(b))``."""
+    if isinstance(norm, BoxNorm):
+        return BoxNoise(dimension=len(grids), rate=round_down(rate * grids[0] / norm.radii[0], 90))
     if isinstance(norm, CylinderNorm):
         return CylinderNoise(
             dimension=len(grids), rate=rate, radius=norm.radius, grid_axis=grids[0], grid_ball=grids[-1]
@@ -54,6 +62,9 @@ class NoiseLaw:
     @property
     def variance(self) -> FloatArray:
         """The variance of each coordinate (D,)."""
+        if isinstance(self.norm, BoxNorm):
+            radii = np.array([float(radius) for radius in self.norm.radii])
+            return np.asarray(box_variance(self.dimension, self.rate) * radii**2)
         radius = float(self.norm.radius)
         if isinstance(self.norm, CylinderNorm):
             return cylinder_variance(self.dimension, self.rate, radius)

@@ -38,16 +38,15 @@ from hdpstats.data.table import AdmittedTable
 from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast, People, sensitivity_factor
-from hdpstats.mechanisms.knorm import FINENESS, lattice, lattice_noise
+from hdpstats.mechanisms.knorm import FINENESS, LatticeNoise, lattice, lattice_noise
 from hdpstats.mechanisms.minimiser import accuracy, certified, on_lattice
 from hdpstats.noise.ball import BallNoise
-from hdpstats.noise.cylinder import CylinderNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
+from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 
 SMOOTHING_SHARE = Fraction(1, 1000)
@@ -63,7 +62,7 @@ class Perturbation:
     ----------
     sensitivity : Sensitivity
         Of the gradient sum, in the norm of the noise.
-    noise : CylinderNoise, BallNoise or RoundedNormal
+    noise : LatticeNoise or RoundedNormal
         The lattice law of ``b``.
     grids : tuple of Fraction
         The lattice step of each coordinate of ``b`` (D,).
@@ -77,7 +76,7 @@ class Perturbation:
     """
 
     sensitivity: Sensitivity
-    noise: CylinderNoise | BallNoise | RoundedNormal
+    noise: LatticeNoise | RoundedNormal
     grids: tuple[Fraction, ...]
     rate: Fraction
     sd: Fraction
@@ -215,15 +214,13 @@ def _knorm(query: ObjectiveQuery, contrast: Contrast, *, epsilon: Fraction, rela
     D, value = contrast.dimension, sensitivity_factor(relation) * contrast.reach
     grids, cell = lattice(contrast.norm, D, scale=value / epsilon)
     rate = contrast.noise_rate(epsilon, ridge=query.ridge, cell=cell, relation=relation)
-    radius = float(contrast.norm.radius)
-    longest = math.hypot(1.0, radius) if isinstance(contrast.norm, CylinderNorm) else radius
     return Perturbation(
         sensitivity=Sensitivity(value=value, norm=contrast.norm, relation=relation),
         noise=lattice_noise(contrast.norm, rate=rate, grids=grids),
         grids=grids,
         rate=rate,
         sd=Fraction(0),
-        size=(D + 64.0) / float(rate) * longest,
+        size=(D + 64.0) / float(rate) * contrast.norm.longest,
         event=PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=epsilon),
     )
 

@@ -6,8 +6,9 @@ seed, and nothing here sees a record: the laws depend on declared numbers only.
 """
 
 from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.box import BoxNoise
 from hdpstats.noise.cylinder import CylinderNoise
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.normal import RoundedNormal
 
-__all__ = ["BallNoise", "CylinderNoise", "RoundedNormal", "TwoSidedGeometric"]
+__all__ = ["BallNoise", "BoxNoise", "CylinderNoise", "RoundedNormal", "TwoSidedGeometric"]

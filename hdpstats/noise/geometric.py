@@ -21,22 +21,30 @@ from hdpstats.noise.entropy import below, bits
 from hdpstats.noise.lattice import positive_rational
 
 
-def discrete_laplace(numerator: int, denominator: int) -> int:
-    """Draw z with P[z] ∝ exp(-|z| numerator/denominator), both at least 1. Integer arithmetic only.
+def geometric(numerator: int, denominator: int) -> int:
+    """Draw y >= 0 with P[y] ∝ exp(-y numerator/denominator), both at least 1. Integer arithmetic only.
 
-    With t the denominator, u uniform below t is kept with probability exp(-u/t) and v counts heads of coins
-    for exp(-1) until tails, so u + t v is geometric: P[x] ∝ exp(-x/t). Its quotient by the numerator s is
-    geometric with P[y] ∝ exp(-y s/t). A random sign, with the second zero rejected, gives the two-sided law.
-    An attempt is kept with probability at least (1 - exp(-1)) / 2.
+    With t the denominator, u uniform below t is kept with probability exp(-u/t) and v counts heads of coins for exp(-1)
+    until tails, so u + t v is geometric: P[x] ∝ exp(-x/t). Its quotient by the numerator s has P[y] ∝ exp(-y s/t). A
+    u is kept with probability at least 1 - exp(-1).
     """
     while True:
         offset = below(denominator)
-        if not bernoulli_exp(offset, denominator):
-            continue
-        units = 0
-        while bernoulli_exp_one():
-            units += 1
-        magnitude = (offset + denominator * units) // numerator
+        if bernoulli_exp(offset, denominator):
+            break
+    units = 0
+    while bernoulli_exp_one():
+        units += 1
+    return (offset + denominator * units) // numerator
+
+
+def discrete_laplace(numerator: int, denominator: int) -> int:
+    """Draw z with P[z] ∝ exp(-|z| numerator/denominator), both at least 1. Integer arithmetic only.
+
+    A geometric number with a random sign, the second zero rejected. A pair is kept with probability at least 1/2.
+    """
+    while True:
+        magnitude = geometric(numerator, denominator)
         negative = bits(1)
         if magnitude or not negative:
             return -magnitude if negative else magnitude

@@ -27,6 +27,21 @@ def ball_variance(dimension: int, rate: float) -> float:
     return (dimension + 1) / rate**2
 
 
+def box_variance(dimension: int, rate: float) -> float:
+    """Return the variance of each coordinate under the density ∝ exp(-rate max_j |b_j|): (d + 1)(d + 2) / (3 rate²).
+
+    Uniform in the box, a coordinate has variance 1/3.
+
+    Examples
+    --------
+    >>> box_variance(3, 2.0)
+    1.6666666666666667
+    """
+    dimension = integer(dimension, name="dimension", lower=1, upper=2**31)
+    rate = real(rate, name="rate", lower=0.0, open_lower=True)
+    return (dimension + 1) * (dimension + 2) / (3.0 * rate**2)
+
+
 def cylinder_variance(dimension: int, rate: float, radius: float) -> FloatArray:
     """Return the variances, shape (D,), under the density ∝ exp(-rate max(|t|, ||v||_2 / radius)), t first.
 

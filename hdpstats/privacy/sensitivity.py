@@ -1,5 +1,6 @@
 """How far one person can move a query: a number that never travels without its norm and its relation."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -15,6 +16,11 @@ class BallNorm:
 
     radius: Fraction = Fraction(1)
 
+    @property
+    def longest(self) -> float:
+        """The Euclidean length of the longest vector of the unit ball."""
+        return float(self.radius)
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,8 +34,30 @@ class CylinderNorm:
 
     radius: Fraction
 
+    @property
+    def longest(self) -> float:
+        """The Euclidean length of the longest vector of the unit ball."""
+        return math.hypot(1.0, float(self.radius))
 
-Norm = BallNorm | CylinderNorm
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoxNorm:
+    """``K(b) = max_j |b_j| / radii_j``: its unit ball is a box.
+
+    For vectors whose coordinates are bounded one by one and may take all combinations of their bounds, such as
+    differences between rows of many zeros and ones.
+    """
+
+    radii: tuple[Fraction, ...]
+
+    @property
+    def longest(self) -> float:
+        """The Euclidean length of the longest vector of the unit ball."""
+        return math.hypot(*(float(radius) for radius in self.radii))
+
+
+Norm = BallNorm | CylinderNorm | BoxNorm
 
 
 @final

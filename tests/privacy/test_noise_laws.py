@@ -4,6 +4,7 @@ Every check has a level of 1e-9 with a fixed number of draws, and the same check
 wrong by a factor 1.5 and samplers with a step left out.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from hdpstats.noise import BallNoise, CylinderNoise, TwoSidedGeometric, ball, bernoulli, cylinder
+from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, TwoSidedGeometric, ball, bernoulli, box, cylinder
 
 ALPHA = 1e-9
 SMALLEST_CELL = 30.0
@@ -30,6 +31,10 @@ def cylinder_norm(noise: CylinderNoise, wrong: float = 1.0) -> Norm:
     axis, side = float(noise.grid_axis), float(noise.grid_ball / noise.radius)
     rate = wrong * float(noise.rate)
     return lambda z: rate * np.maximum(axis * np.abs(z[:, 0]), side * np.linalg.norm(z[:, 1:], axis=1))
+
+
+def box_norm(rate: Fraction, wrong: float = 1.0) -> Norm:
+    return lambda z: wrong * float(rate) * np.max(np.abs(z), axis=1)
 
 
 def fits(draws: Sequence[tuple[int, ...]], norm: Norm) -> bool:
@@ -92,6 +97,34 @@ def test_cylinder(noise: CylinderNoise) -> None:
     assert fits(draws, cylinder_norm(noise))
     assert not fits(draws, cylinder_norm(noise, wrong=1.5))
     assert not fits(draws, cylinder_norm(noise, wrong=1 / 1.5))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "rate"),
+    [(1, Fraction(1, 4)), (2, Fraction(1, 3)), (2, Fraction(2)), (3, Fraction(1)), (3, Fraction(3, 2))],
+)
+def test_box(dimension: int, rate: Fraction) -> None:
+    noise = BoxNoise(dimension=dimension, rate=rate)
+    draws = [noise.draw() for _ in range(DRAWS)]
+    assert fits(draws, box_norm(rate))
+    assert not fits(draws, box_norm(rate, wrong=1.5))
+    assert not fits(draws, box_norm(rate, wrong=1 / 1.5))
+
+
+def test_a_box_is_neither_a_ball_nor_independent_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = BoxNoise(dimension=2, rate=Fraction(1))
+    draws = [noise.draw() for _ in range(DRAWS)]
+    assert not fits(draws, ball_norm(Fraction(1)))
+    assert not fits(draws, lambda z: np.abs(z).sum(axis=1))
+    monkeypatch.setattr(box, "bernoulli", lambda *_: True)
+    assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1)))
+
+
+def test_a_box_without_the_last_geometric_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # d instead of d + 1 numbers: the law of a shell's radius, not of the cube around it.
+    noise, original, steps = BoxNoise(dimension=2, rate=Fraction(1, 2)), box.geometric, itertools.count()
+    monkeypatch.setattr(box, "geometric", lambda *rate: 0 if next(steps) % 3 == 0 else original(*rate))
+    assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1, 2)))
 
 
 def test_laws_hold_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,17 @@
 """Where noise entered: its worth in the score, by draws and in closed form; estimates from noisy minimisers."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from hdpstats.inference import draws
 from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
-from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.privacy.sensitivity import BallNorm, BoxNorm
 
 LAWS = [NormalLaw(dimension=3, sd=0.7), NoiseLaw(norm=BallNorm(), dimension=3, rate=2.0)]
+BOX = NoiseLaw(norm=BoxNorm(radii=(Fraction(1), Fraction(1, 2), Fraction(3))), dimension=3, rate=2.0)
 COUNT = 100_000
 
 
@@ -17,7 +20,7 @@ def hessian():
     return root @ root.T + np.eye(3)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=["normal", "K-norm"])
+@pytest.mark.parametrize("law", [*LAWS, BOX], ids=["normal", "K-norm", "box"])
 def test_draws_have_the_covariance(law):
     H = hessian()
     for noise in (InObjective(law=law), OnMinimiser(law=law, ridge=2.5), Tempered(temperature=0.3, ridge=2.5)):

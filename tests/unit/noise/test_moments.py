@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise.moments import ball_variance, cylinder_variance
+from hdpstats.noise.moments import ball_variance, box_variance, cylinder_variance
 
 
 def summed_variances(dimension: int, rate: float, radius: float | None) -> list[float]:
@@ -38,8 +38,19 @@ def test_cylinder(dimension: int, radius: float) -> None:
     assert summed_variances(dimension, 0.77, radius) != pytest.approx(expected, rel=0.02)
 
 
-def test_one_dimension_is_laplace_in_both() -> None:
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_box(dimension: int) -> None:
+    axis = np.linspace(-40.0, 40.0, {1: 20001, 2: 1201, 3: 121}[dimension])
+    grids = np.meshgrid(*[axis] * dimension, indexing="ij")
+    weights = np.exp(-0.7 * np.max(np.abs(grids), axis=0))
+    expected = float((grids[0] ** 2 * weights).sum() / weights.sum())
+    assert box_variance(dimension, 0.7) == pytest.approx(expected, rel=0.02)
+    assert box_variance(dimension, 0.77) != pytest.approx(expected, rel=0.02)
+
+
+def test_one_dimension_is_laplace_in_all() -> None:
     assert ball_variance(1, 0.5) == 8.0
+    assert box_variance(1, 0.5) == 8.0
     assert cylinder_variance(1, 0.5, 3.0).tolist() == [8.0]
 
 
