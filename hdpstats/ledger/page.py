@@ -10,6 +10,7 @@ from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import decimal
 
 _SHOWN = 20
+_STAY = "\N{NO-BREAK SPACE}"
 
 
 def account_html(balance: Balance) -> str:
@@ -42,9 +43,9 @@ def charges_html(history: pd.DataFrame) -> str:
     rows = []
     for charge in history.iloc[::-1].head(_SHOWN).to_dict("records"):
         amounts = {"epsilon": charge["epsilon"], "delta": charge["delta"], "mu": charge["mu"]}
-        cost = ", ".join(f"{name} = {value:.6g}" for name, value in amounts.items() if value)
+        cost = ", ".join(f"{name}{_STAY}={_STAY}{value:.6g}" for name, value in amounts.items() if value)
         words = [charge[name] if isinstance(charge[name], str) else "" for name in ("mechanism", "model")]
-        when = charge["at"].strftime("%Y-%m-%d %H:%M")
+        when = charge["at"].strftime(f"%Y-%m-%d{_STAY}%H:%M")
         released = "yes" if charge["released"] else "no"
         rows.append([str(charge["entry"]), when, *words, cost, released])
     table = grid(("entry", "charged (UTC)", "mechanism", "model", "cost", "released"), rows)
