@@ -128,11 +128,15 @@ stopifnot(gap < 0.03)
 # make sense of them.)
 
 # %%
-plan <- dp_plan(formula, data = study, epsilon = c(0.1, 0.5, 1, 2, 10), intervals = 20, df = 4, link = "cloglog")
+plan <- dp_plan(
+  formula, data = study, epsilon = c(0.1, 0.5, 1, 2, 10),
+  intervals = 20, df = 4, link = "cloglog"
+)
 round(plan$table[covariates, ], 3)
 
 # %%
-writeLines(paste0("epsilon = ", names(plan$verdicts), ": ", plan$verdicts))
+verdicts <- paste0("epsilon = ", names(plan$verdicts), ": ", plan$verdicts)
+writeLines(strwrap(verdicts, 80, exdent = 4))
 
 # %% [markdown]
 # At 0.1 the noise drowns what Rotterdam has to say. At 10 hardly any noise is left to buy off, and little is promised.
@@ -161,9 +165,11 @@ summary(fit)
 # %%
 ratios <- dp_tidy(fit, conf.int = TRUE, exponentiate = TRUE)
 ratios <- ratios[ratios$term %in% covariates, c("term", "estimate", "conf.low", "conf.high")]
-data.frame(term = ratios$term, round(ratios[-1], 2), GBSG_alone = round(exp(coef(cox)), 2), row.names = NULL)
+ratios$GBSG_alone <- exp(coef(cox))
+data.frame(term = ratios$term, round(ratios[-1], 2), row.names = NULL)
 
 # %%
+par(mar = c(4.5, 4.5, 2, 1))
 plot(fit, exponentiate = TRUE, xlab = "hazard ratio (95% interval)")
 
 # %% [markdown]
@@ -183,6 +189,7 @@ women <- data.frame(
 dp_predict_survival(fit, women, times = c(1, 3, 5))
 
 # %%
+par(mar = c(4.5, 4.5, 1, 1))
 plot(fit, newdata = women, xlab = "years since surgery", ylab = "alive without relapse")
 
 # %% [markdown]
@@ -191,12 +198,14 @@ plot(fit, newdata = women, xlab = "years since surgery", ylab = "alive without r
 # Dots: the model, averaged over the same women.
 
 # %%
-groups <- cut(gbsg$nodes, c(0, 3, 9, 60), labels = c("1-3 nodes", "4-9 nodes", "10 nodes or more"))
+groups <- cut(gbsg$nodes, c(0, 3, 9, 60), c("1-3 nodes", "4-9 nodes", "10 nodes or more"))
 colours <- c("#0072B2", "#E69F00", "#D55E00")
 observed <- survfit(Surv(time, event) ~ groups, data = five_years)
+par(mar = c(4.5, 4.5, 1, 1))
 plot(observed, col = colours, lwd = 2, las = 1, xlab = "years", ylab = "alive without relapse")
 curves <- dp_predict_survival(fit, gbsg, times = 0:5, conf.int = FALSE)
-matpoints(0:5, tapply(curves$survival, list(curves$time, groups[as.integer(curves$row)]), mean), pch = 19, col = colours)
+means <- tapply(curves$survival, list(curves$time, groups[as.integer(curves$row)]), mean)
+matpoints(0:5, means, pch = 19, col = colours)
 legend("bottomleft", levels(groups), col = colours, lwd = 2, bty = "n")
 
 # %% [markdown]
@@ -218,7 +227,7 @@ again <- dp_hazard(formula, data = study, epsilon = 1, intervals = 20, df = 4, l
 cat("same numbers:", identical(coef(again), coef(fit)), "\n")
 tryCatch(
   dp_hazard(formula, data = study, epsilon = 1.5, intervals = 20, df = 4, link = "cloglog"),
-  dp_insufficient_budget = function(refusal) cat(strwrap(conditionMessage(refusal), 100), sep = "\n")
+  dp_insufficient_budget = function(e) writeLines(strwrap(conditionMessage(e), 80))
 )
 
 # %% [markdown]
@@ -251,4 +260,4 @@ data.frame(
 #   checks outputs; `dp_write_result` keeps the whole result, for R and Python alike.
 
 # %%
-writeLines(strwrap(fit$statement, 100))
+writeLines(strwrap(fit$statement, 80))
