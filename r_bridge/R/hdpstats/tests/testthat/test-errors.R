@@ -74,12 +74,15 @@ test_that("what was given in the wrong place is not quoted", {
 test_that("a dump of frames holds no row", {
   need_python()
   rows <- data.frame(age = c(41.4142135, 33), event3 = c(1, 0))
-  frames <- NULL
-  look <- function(e) frames <<- lapply(sys.frames(), function(frame) if (!identical(frame, here)) as.list(frame))
-  here <- environment()
-  expect_error(withCallingHandlers(dp_study(private = rows, schema = dp_budget(1), budget = dp_budget(1)), dp_error = look))
-  ours <- Filter(function(frame) any(c("private", "args", "parts") %in% names(frame)), frames)
-  expect_length(ours, 0L)
+  seen <- NULL
+  look <- function(e) {
+    ours <- Filter(function(k) identical(topenv(environment(sys.function(k))), asNamespace("hdpstats")), seq_len(sys.nframe()))
+    seen <<- unlist(lapply(ours, function(k) ls(sys.frame(k), all.names = TRUE)))
+  }
+  study <- function() dp_study(private = rows, schema = dp_budget(1), budget = dp_budget(1))
+  expect_error(withCallingHandlers(study(), dp_error = look), "schema must be", class = "dp_argument_error")
+  expect_true("condition" %in% seen) # the frame that raises it
+  expect_false(any(c("private", "args") %in% seen))
 })
 
 test_that("a formula in a file is read, not run", {
