@@ -24,6 +24,8 @@ class Console:
     ask
         Puts a question to the user of the front end and returns the answer; raises NotImplementedError where the
         front end takes no questions.
+    clear
+        Clears what a cell has shown: what R's ``cat("\\f")``, a form feed, does to a console.
 
     Attributes
     ----------
@@ -31,9 +33,9 @@ class Console:
         Whether nothing is written at present.
     """
 
-    def __init__(self, ask: Callable[[str], str]) -> None:
+    def __init__(self, ask: Callable[[str], str], clear: Callable[[], None]) -> None:
         self.silent = False
-        self._ask = ask
+        self._ask, self._clear = ask, clear
         self._last = "stdout"
 
     def connect(self) -> None:
@@ -45,7 +47,13 @@ class Console:
 
     def write(self, stream: str, text: str) -> None:
         """Write to "stdout" or "stderr", after what was written to the other."""
-        if not self.silent:
+        if self.silent:
+            return
+        *before, text = text.split("\f")
+        if before:
+            self.flush()
+            self._clear()
+        if text:
             if stream != self._last:
                 getattr(sys, self._last).flush()
                 self._last = stream

@@ -34,11 +34,11 @@ class RKernel(Kernel):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)  # type: ignore[no-untyped-call]
-        self._console = Console(self.raw_input)
-        self._console.connect()
+        self._console = Console(self.raw_input, self._clear)
         self._history = History()
         self._pages: list[Reply] = []
         attach_functions()
+        self._console.connect()
         self._ask, self._page = ri.rternalize(self._console.answer_for_r), ri.rternalize(self._show_page)
         guarded(tool("prepare"), self._ask, self._page)
         version = text(helper("function() paste(R.version$major, R.version$minor, sep = '.')")())
@@ -118,6 +118,9 @@ class RKernel(Kernel):
             content["execution_count"] = count
         self._console.flush()
         self.send_response(self.iopub_socket, kind, content)  # type: ignore[no-untyped-call]
+
+    def _clear(self) -> None:
+        self.send_response(self.iopub_socket, "clear_output", {"wait": False})  # type: ignore[no-untyped-call]
 
     def _show_page(self, page: Any) -> object:
         self._pages.append({"source": "page", "data": {"text/plain": text(page)}, "start": 0})

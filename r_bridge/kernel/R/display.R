@@ -3,7 +3,8 @@
 describe <- function(value) attempt(list(value = bundle(value)))
 
 bundle <- function(value) {
-  if (inherits(value, "help_files_with_topic")) return(help_bundle(value))
+  page <- if (inherits(value, "help_files_with_topic")) help_bundle(value)
+  if (!is.null(page)) return(page)
   text <- with_limits(utils::capture.output(if (isS4(value)) methods::show(value) else print(value)), value)
   html <- tryCatch(as_html(value), error = function(e) NULL)
   if (length(text) == 0L && is.null(html)) return(list())

@@ -1,9 +1,8 @@
 # Help pages as text and as HTML: those of installed packages, and of this one, which is attached from its source.
-
+# NULL where there is no page.
 help_bundle <- function(value) {
   page <- if (length(value)) utils:::.getHelpFile(value[[1L]]) else own_page(attr(value, "topic"))
-  if (is.null(page)) return(list(`text/plain` = paste0("No documentation for '", attr(value, "topic"), "'")))
-  list(`text/plain` = page_text(page), `text/html` = page_html(page), page = "")
+  if (!is.null(page)) list(`text/plain` = page_text(page), `text/html` = page_html(page), page = "")
 }
 
 help_text <- function(topic) {

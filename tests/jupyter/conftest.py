@@ -1,0 +1,117 @@
+"""The R kernel for tests: its kernelspec under a temporary path, and a notebook on it."""
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+from r_bridge.kernel.install import install
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What came back for a cell: the reply's content, and the messages beside it but states and the input."""
+
+    reply: dict
+    messages: list[tuple[str, dict]]
+    seconds: float
+
+    def contents(self, kind):
+        return [content for each, content in self.messages if each == kind]
+
+    def stream(self, name):
+        return "".join(content["text"] for content in self.contents("stream") if content["name"] == name)
+
+    @property
+    def shown(self):
+        """The data of results and displays, in order."""
+        return [c["data"] for kind, c in self.messages if kind in ("execute_result", "display_data")]
+
+    @property
+    def text(self):
+        """Everything that somebody could read, as one text."""
+        return repr(self.reply) + repr(self.messages)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notebook:
+    """A kernel and a client of it."""
+
+    manager: KernelManager
+    client: object
+    folder: object
+    answers: list[str] = field(default_factory=list)
+
+    def run(self, code, *, interrupt_after=None, **options):
+        messages = []
+
+        def note(message):
+            if message["msg_type"] not in ("status", "execute_input"):
+                messages.append((message["msg_type"], message["content"]))
+
+        struck = []
+
+        def strike():
+            struck.append(time.monotonic())
+            self.manager.interrupt_kernel()
+
+        if interrupt_after is not None:
+            threading.Timer(interrupt_after, strike).start()
+        options = {"allow_stdin": False, "timeout": 60} | options
+        reply = self.client.execute_interactive(code, output_hook=note, stdin_hook=self._answer, **options)
+        seconds = time.monotonic() - struck[0] if struck else 0.0
+        return Run(reply=reply["content"], messages=messages, seconds=seconds)
+
+    def ask(self, name, *arguments, **named):
+        return getattr(self.client, name)(*arguments, **named, reply=True, timeout=30)["content"]
+
+    def _answer(self, message):
+        self.client.input(self.answers.pop(0))
+
+
+@pytest.fixture(scope="session")
+def kernelspec(tmp_path_factory):
+    """The kernelspec where Jupyter looks."""
+    prefix = tmp_path_factory.mktemp("jupyter")
+    place = install(prefix=str(prefix))
+    before = os.environ.get("JUPYTER_PATH")
+    os.environ["JUPYTER_PATH"] = str(prefix / "share" / "jupyter")
+    yield place
+    if before is None:
+        del os.environ["JUPYTER_PATH"]
+    else:
+        os.environ["JUPYTER_PATH"] = before
+
+
+def _notebook(folder):
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
+    manager = KernelManager(kernel_name="hdpstats-r")
+    manager.start_kernel(cwd=str(folder), env=environment | {"OMP_NUM_THREADS": "1"})
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    return Notebook(manager=manager, client=client, folder=folder)
+
+
+def _close(notebook):
+    notebook.client.stop_channels()
+    notebook.manager.shutdown_kernel()
+
+
+@pytest.fixture(scope="module")
+def notebook(kernelspec, tmp_path_factory):
+    """A notebook for the tests of a module."""
+    made = _notebook(tmp_path_factory.mktemp("notebook"))
+    yield made
+    _close(made)
+
+
+@pytest.fixture
+def fresh(kernelspec, tmp_path):
+    """A notebook for one test."""
+    made = _notebook(tmp_path)
+    yield made
+    _close(made)

@@ -1,0 +1,191 @@
+"""What a cell of the R kernel shows: streams, values, tables, plots, pages."""
+
+import base64
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import hdpstats.api as hdp
+
+STUDY = """
+study <- dp_study(
+  private = dp_load_rotterdam(), public = dp_load_gbsg(), budget = dp_budget(epsilon = 5),
+  schema = dp_schema(age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), event3 = dp_binary())
+)
+fit <- dp_logit(event3 ~ age + size, data = study, epsilon = 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def study(notebook):
+    assert notebook.run(STUDY).reply["status"] == "ok"
+    return notebook
+
+
+def cells(html):
+    """Return the rows of the only table as texts."""
+    table = re.search(r"<table.*?</table>", html, re.S)[0].replace("&lt;", "<").replace("&gt;", ">")
+    rows = re.findall(r"<tr.*?</tr>", table, re.S)
+    return [[text.strip() for text in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)] for row in rows]
+
+
+def png_size(bundle):
+    return struct.unpack(">II", base64.b64decode(bundle["image/png"])[16:24])
+
+
+def test_output_is_gathered_and_keeps_its_order(notebook):
+    done = notebook.run("for (i in 1:200) cat('line', i, '\\n'); message('aside'); print(1:3); 'value'; cat('last')")
+    kinds = [(kind, content.get("name")) for kind, content in done.messages]
+    assert kinds == [
+        ("stream", "stdout"),
+        ("stream", "stderr"),
+        ("stream", "stdout"),
+        ("display_data", None),
+        ("stream", "stdout"),
+    ]
+    assert done.stream("stdout") == "".join(f"line {i} \n" for i in range(1, 201)) + "[1] 1 2 3\nlast"
+    assert done.shown == [{"text/plain": '[1] "value"'}]
+
+
+def test_a_long_cell_shows_its_progress_while_it_runs(notebook):
+    done = notebook.run("for (i in 1:3) { cat(i, '\\n'); Sys.sleep(0.5) }")
+    assert len(done.contents("stream")) == 3
+
+
+def test_programs_that_r_starts_write_to_the_notebook(notebook):
+    assert "from a program" in notebook.run("system('echo from a program'); Sys.sleep(0.3)").stream("stdout")
+
+
+def test_a_form_feed_clears_the_cell(notebook):
+    done = notebook.run("cat('old\\fnew')")
+    assert [kind for kind, _ in done.messages] == ["clear_output", "stream"]
+    assert done.stream("stdout") == "new"
+
+
+def test_values_are_printed_as_r_prints_them_and_only_visible_ones(notebook):
+    done = notebook.run("x <- c(a = 1, b = NA)\nx\ninvisible(x)\nNULL\nfunction(x) { x # as typed\n}")
+    assert [each["text/plain"] for each in done.shown] == [" a  b \n 1 NA ", "NULL", "function(x) { x # as typed\n}"]
+    assert [kind for kind, _ in done.messages] == ["display_data", "display_data", "execute_result"]
+    assert notebook.run("7; invisible(8)").messages[0][0] == "display_data"
+    done = notebook.run("setClass('P', representation(x = 'numeric')); new('P', x = 1)")
+    assert done.shown[0]["text/plain"] == 'An object of class "P"\nSlot "x":\n[1] 1\n'
+
+
+TABLES = {
+    "data.frame(n = c(1.5, NA), s = c('<b>', NA), row.names = c('r&1', 'r2'))": [
+        ["", "n", "s"],
+        ["r&amp;1", "1.5", "<b>"],
+        ["r2", "NA", "NA"],
+    ],
+    "tibble::tibble(f = factor('a'), d = as.Date('2020-01-02'), l = list(1:3))": [
+        ["f", "d", "l"],
+        ["a", "2020-01-02", "1, 2, 3"],
+    ],
+    "local({ d <- data.frame(i = 1:2); d$m <- matrix(1:4, 2, dimnames = list(NULL, c('p', 'q'))); d })": [
+        ["i", "m.p", "m.q"],
+        ["1", "1", "3"],
+        ["2", "2", "4"],
+    ],
+    "data.frame(s = survival::Surv(c(1, 2), c(1, 0)))": [["s"], ["1"], ["2+"]],
+    "matrix(c(TRUE, NA), 1, dimnames = list('row', c('u', 'v')))": [["", "u", "v"], ["row", "TRUE", "NA"]],
+    "table(g = c('a', 'b'), h = c('x', 'x'))": [["", "x"], ["a", "1"], ["b", "1"]],
+    "data.frame(a = character())": [["a"]],
+    "matrix(1:2, 1)": [["[,1]", "[,2]"], ["1", "2"]],
+}
+
+
+@pytest.mark.parametrize("code", TABLES)
+def test_tables_are_html_and_text(notebook, code):
+    (shown,) = notebook.run(code).shown
+    assert cells(shown["text/html"]) == TABLES[code]
+    assert notebook.run(f"print({code})").stream("stdout") == shown["text/plain"] + "\n"
+
+
+def test_long_tables_are_cut_and_say_so(notebook):
+    (shown,) = notebook.run("as.data.frame(matrix(1:30000, 1000))").shown
+    assert (len(cells(shown["text/html"])), len(cells(shown["text/html"])[0])) == (61, 20)
+    assert "<p>60 of 1,000 rows, 20 of 30 columns</p>" in shown["text/html"]
+    assert "omitted 940 rows" in shown["text/plain"]
+
+
+def test_a_result_is_a_table_and_the_same_as_in_python(study):
+    (shown,) = study.run("fit").shown
+    assert shown["text/plain"].startswith("Logit, 1-differential privacy (pure)\n\nCall:\n")
+    written = study.run("cat(fit$json)").stream("stdout")
+    assert hdp.Result.from_json(written)._repr_html_() == shown["text/html"]
+
+
+@pytest.mark.parametrize("code", ["study", "dp_ledger(study)", "dp_plan(event3 ~ age, study)", "dp_tidy(fit)"])
+def test_what_belongs_to_a_study_is_html_and_text(study, code):
+    (shown,) = study.run(code).shown
+    assert set(shown) == {"text/plain", "text/html"}
+    assert "<table" in shown["text/html"]
+
+
+def test_a_plot_is_png_and_svg_of_the_size_that_options_ask_for(notebook):
+    done = notebook.run("options(repr.plot.width = 4, repr.plot.height = 3, repr.plot.res = 100); plot(1:3)")
+    (shown,) = done.shown
+    assert png_size(shown) == (400, 300)
+    assert (done.messages[0][1]["metadata"]["image/png"]) == {"width": 384, "height": 288}
+    drawing = ElementTree.fromstring(shown["image/svg+xml"])
+    assert (drawing.get("width"), drawing.get("height")) == ("288pt", "216pt")
+    notebook.run("options(repr.plot.width = NULL, repr.plot.height = NULL, repr.plot.res = NULL)")
+
+
+def test_media_types_can_be_chosen(notebook):
+    (shown,) = notebook.run("options(jupyter.plot_mimetypes = 'image/png'); plot(1:3)").shown
+    assert set(shown) == {"text/plain", "image/png"}
+    notebook.run("options(jupyter.plot_mimetypes = NULL)")
+
+
+def test_each_page_is_shown_once_when_it_is_complete(notebook):
+    pages = notebook.run("plot(1:3)\nlines(3:1)\nfor (i in 1:2) hist(c(1, 2, i))\n'between'\nbarplot(1:3)").shown
+    assert [("image/png" in each) for each in pages] == [True, True, False, True, True]
+    assert len({each["image/png"] for each in pages if "image/png" in each}) == 4
+    assert len(notebook.run("par(mfrow = c(1, 2)); plot(1); plot(2)").shown) == 1
+    assert len(notebook.run("plot(1)").shown) == 1
+    assert notebook.run("old <- par(mar = c(1, 1, 1, 1)); n <- layout(matrix(1:2, 1))").shown == []
+
+
+def test_a_page_of_grid_graphics_is_shown(notebook):
+    (shown,) = notebook.run("grid::grid.newpage(); grid::grid.text('π')").shown
+    assert "image/svg+xml" in shown
+    (shown,) = notebook.run("lattice::xyplot(1:3 ~ 1:3)").shown
+    assert "image/png" in shown
+
+
+def test_a_plot_is_shown_even_when_the_cell_fails_and_not_again_later(notebook):
+    done = notebook.run("plot(1:3); stop('after it')")
+    assert [kind for kind, _ in done.messages] == ["display_data", "error"]
+    assert notebook.run("1").shown == [{"text/plain": "[1] 1"}]
+
+
+def test_devices_of_the_user_are_left_alone(notebook):
+    done = notebook.run("png('own.png'); plot(1:3); invisible(dev.off()); plot(1:2)")
+    assert len(done.shown) == 1
+    assert (notebook.folder / "own.png").stat().st_size > 1000
+    (notebook.folder / "own.png").unlink()
+
+
+def test_help_is_a_page_also_for_the_functions_of_the_package(notebook):
+    for code, title in {"?mean": "Arithmetic Mean", "help(dp_hazard)": "private"}.items():
+        done = notebook.run(code)
+        (page,) = done.reply["payload"]
+        assert page["source"] == "page"
+        assert title in page["data"]["text/plain"]
+        assert done.shown == []
+    assert "No documentation for ‘no_such_topic’" in notebook.run("?no_such_topic").shown[0]["text/plain"]
+
+
+def test_warnings_come_after_the_cell_as_r_writes_them(notebook):
+    done = notebook.run("f <- function() warning('first'); f(); x <- as.integer('a'); print('then')")
+    assert done.stream("stderr") == "Warning messages:\n1: In f(): first\n2: NAs introduced by coercion\n"
+    assert done.messages[-1][1]["name"] == "stderr"
+    assert "first" in notebook.run("warnings()").shown[0]["text/plain"]
+    assert notebook.run("suppressWarnings(as.integer('a'))").stream("stderr") == ""
+    done = notebook.run("options(warn = 2); as.integer('a')")
+    assert done.reply["evalue"] == "(converted from warning) NAs introduced by coercion"
+    assert notebook.run("options(warn = 1); warning('now'); 1").messages[0][1]["text"] == "Warning: now\n"
+    assert notebook.run("options(warn = -1); warning('never'); options(warn = 0)").messages == []
