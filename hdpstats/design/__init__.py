@@ -7,9 +7,17 @@ the event of a survival formula, ``baseline`` the intervals of follow-up and the
 weights the rows of a matrix; ``reference`` makes rows from the schema alone, for plans without public rows.
 """
 
-from hdpstats.design.compiler import compile_design
+from hdpstats.design.compiler import compile_design, compile_one_sided
 from hdpstats.design.design import Design
 from hdpstats.design.parser import ParsedFormula, parse
 from hdpstats.design.survival import SurvivalDesign, compile_survival
 
-__all__ = ["Design", "ParsedFormula", "SurvivalDesign", "compile_design", "compile_survival", "parse"]
+__all__ = [
+    "Design",
+    "ParsedFormula",
+    "SurvivalDesign",
+    "compile_design",
+    "compile_one_sided",
+    "compile_survival",
+    "parse",
+]

@@ -29,7 +29,7 @@ from hdpstats.design.expressions import (
     columns_of,
 )
 from hdpstats.design.intervals import LARGEST, Interval, multiply
-from hdpstats.design.parser import ParsedFormula, parse, plain_outcome
+from hdpstats.design.parser import ParsedFormula, no_outcome, parse, parse_one_sided, plain_outcome
 from hdpstats.design.refusals import refusal
 
 MOST_COLUMNS = 500
@@ -75,6 +75,28 @@ def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
     return compile_terms(parsed, schema)
 
 
+def compile_one_sided(formula: ParsedFormula | str, schema: Schema) -> Design:
+    """Return the design of a formula without an outcome; `Design.response` is empty.
+
+    Raises
+    ------
+    FormulaError
+        For the reasons of `compile_design`, or if there is an outcome.
+
+    Examples
+    --------
+    >>> from hdpstats.data.columns import Categorical, Continuous
+    >>> schema = Schema(age=Continuous(20, 90), grade=Categorical(["1", "2", "3"]))
+    >>> design = compile_one_sided("~ age + C(grade)", schema)
+    >>> design.names, design.needs
+    (('Intercept', 'age', 'C(grade)[T.2]', 'C(grade)[T.3]'), ('age', 'grade'))
+    """
+    parsed = formula if isinstance(formula, ParsedFormula) else parse_one_sided(formula)
+    if parsed.left is not None:
+        raise no_outcome(parsed.left.source)
+    return compile_terms(parsed, schema)
+
+
 def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
     """Return the design of a formula's right side, whatever its outcome; errors are those of `compile_design`."""
     readings = {factor: _reading(factor, schema) for term in parsed.terms for factor in term.factors}
@@ -108,7 +130,7 @@ def _assemble(parsed: ParsedFormula, boxes: Mapping[str, Interval], columns: Seq
         response=parsed.response,
         columns=tuple(columns),
         intercept=parsed.intercept,
-        needs=tuple(dict.fromkeys((parsed.response, *read))),
+        needs=tuple(dict.fromkeys((*([parsed.response] if parsed.response else []), *read))),
         boxes=tuple(boxes.items()),
     )
 

@@ -70,13 +70,13 @@ class Design:
     canonical : str
         The formula with every term written out and canonical spacing; it has the same columns.
     response : str
-        The outcome's column.
+        The outcome's column; empty for a one-sided formula.
     columns : tuple of DesignColumn
         The columns; the intercept, with bounds 1 and 1, comes first if there is one.
     intercept : bool
         Whether there is an intercept.
     needs : tuple of str
-        The columns of the schema that the model reads, the outcome first.
+        The columns of the schema that the model reads, the outcome, if there is one, first.
     boxes : tuple of (str, Interval)
         The declared bounds of the numeric columns that the terms read.
     """

@@ -70,8 +70,8 @@ class ParsedFormula:
     ----------
     text : str
         The formula as given.
-    left : LeftSide
-        The outcome.
+    left : LeftSide or None
+        The outcome; None in a one-sided formula.
     terms : tuple of Term
         The terms without the intercept, sorted by degree as R sorts them.
     intercept : bool
@@ -79,20 +79,21 @@ class ParsedFormula:
     """
 
     text: str
-    left: LeftSide
+    left: LeftSide | None
     terms: tuple[Term, ...]
     intercept: bool
 
     @property
     def response(self) -> str:
-        """The outcome's column."""
-        return self.left.columns[-1]
+        """The outcome's column; empty in a one-sided formula."""
+        return "" if self.left is None else self.left.columns[-1]
 
     @property
     def canonical(self) -> str:
         """The formula with every term written out and canonical spacing: two spellings of one model agree."""
         terms = ["1" if self.intercept else "0", *(term.source for term in self.terms)]
-        return f"{self.left.source} ~ {' + '.join(terms)}"
+        outcome = "" if self.left is None else f"{self.left.source} "
+        return f"{outcome}~ {' + '.join(terms)}"
 
 
 def parse(text: object) -> ParsedFormula:
@@ -139,7 +140,23 @@ def parse_survival(text: object) -> ParsedFormula:
     return parsed
 
 
-def _parse(text: object, outcome: Callable[[LeftSide], LeftSide]) -> ParsedFormula:
+def parse_one_sided(text: object) -> ParsedFormula:
+    """Read a formula without an outcome, such as ``"~ age + C(grade) + size"``; the right side as `parse` does.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, or has an outcome.
+
+    Examples
+    --------
+    >>> parse_one_sided("~ age*grade").canonical
+    '~ 1 + age + grade + age:grade'
+    """
+    return _parse(text, None)
+
+
+def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None) -> ParsedFormula:
     if type(text) is not str:
         raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
     tokens = tokenize(text)
@@ -147,9 +164,14 @@ def _parse(text: object, outcome: Callable[[LeftSide], LeftSide]) -> ParsedFormu
     if len(tildes) != 1:
         reason = f"it must stand once in a formula, not {len(tildes)} times"
         raise refusal("~", reason, 'write it between outcome and terms: "y ~ x"')
-    left = outcome(read_left_side(tokens[: tildes[0]]))
+    left = None
+    if outcome is not None:
+        left = outcome(read_left_side(tokens[: tildes[0]]))
+    elif tildes[0] > 0:
+        raise no_outcome(spell(tokens[: tildes[0]]))
     terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
-    _check_outcome_is_apart(left, terms)
+    if left is not None:
+        _check_outcome_is_apart(left, terms)
     if not terms and not intercept:
         raise refusal(spell(tokens), "no term is left", "keep the intercept, as in y ~ 1")
     return ParsedFormula(text=text, left=left, terms=terms, intercept=intercept)
@@ -171,15 +193,24 @@ def read_left_side(tokens: Sequence[Token]) -> LeftSide:
     raise refusal(source, "the left side is neither a column nor a function of columns", remedy)
 
 
-def plain_outcome(left: LeftSide) -> LeftSide:
+def no_outcome(source: str) -> FormulaError:
+    """Return the error that a one-sided formula has a left side."""
+    return refusal(source, "this formula has no outcome", 'write nothing on the left: "~ age + C(grade)"')
+
+
+def plain_outcome(left: LeftSide | None) -> LeftSide:
     """Return the left side if it is a bare column."""
+    if left is None:
+        raise refusal("~", "the outcome is missing", 'write it on the left: "y ~ x"')
     if left.function:
         raise _no_plain_outcome(left.source)
     return left
 
 
-def survival_outcome(left: LeftSide) -> LeftSide:
+def survival_outcome(left: LeftSide | None) -> LeftSide:
     """Return the left side if it is ``Surv(time, event)`` or ``Surv(start, stop, event)`` with different columns."""
+    if left is None:
+        raise _no_survival_outcome("~")
     if left.function != "Surv" or len(left.columns) not in (2, 3):
         raise _no_survival_outcome(left.source)
     if len(set(left.columns)) < len(left.columns):

@@ -101,7 +101,7 @@ def test_cylinder(noise: CylinderNoise) -> None:
 
 @pytest.mark.parametrize(
     ("dimension", "rate"),
-    [(1, Fraction(1, 4)), (2, Fraction(1, 3)), (2, Fraction(2)), (3, Fraction(1)), (3, Fraction(3, 2))],
+    [(1, Fraction(1, 4)), (2, Fraction(1, 3)), (2, Fraction(2)), (3, Fraction(2)), (3, Fraction(5, 2))],
 )
 def test_box(dimension: int, rate: Fraction) -> None:
     noise = BoxNoise(dimension=dimension, rate=rate)

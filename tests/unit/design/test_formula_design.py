@@ -11,7 +11,7 @@ from hdpstats._base.errors import FormulaError, SchemaError
 from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
-from hdpstats.design import Design, compile_design, parse
+from hdpstats.design import Design, compile_design, compile_one_sided, parse
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference" / "model_matrix.json").read_text())
 
@@ -288,3 +288,16 @@ def test_a_design_is_a_value():
     assert hash(one) == hash(other)
     with pytest.raises(AttributeError):
         one.formula = "y ~ 1"
+
+
+def test_a_one_sided_formula_has_the_columns_of_the_right_side_and_needs_no_outcome():
+    terms = "age*size + log1p(nodes)"
+    one, two = compile_one_sided(f"~ {terms}", SCHEMA), compile_design(f"y ~ {terms}", SCHEMA)
+    assert one.columns == two.columns
+    assert one.needs == two.needs[1:]
+    rows = AdmittedTable(
+        numeric={name: TABLE.numeric[name] for name in ("age", "nodes")}, codes={"size": TABLE.codes["size"]}, rows=12
+    )
+    assert np.array_equal(one.matrix(rows), two.matrix(TABLE))
+    with pytest.raises(FormulaError, match="no outcome"):
+        compile_one_sided(parse("y ~ age"), SCHEMA)

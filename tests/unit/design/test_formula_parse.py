@@ -10,7 +10,7 @@ from formulaic import Formula
 from hdpstats._base.errors import FormulaError
 from hdpstats.design import ParsedFormula, parse
 from hdpstats.design.lexer import tokenize
-from hdpstats.design.parser import read_left_side
+from hdpstats.design.parser import parse_one_sided, parse_survival, read_left_side
 
 
 @pytest.mark.parametrize(
@@ -508,6 +508,27 @@ def test_the_offending_piece_and_the_remedy_are_named(text, piece, remedy):
         parse(text)
     assert error.value.term == piece
     assert remedy in error.value.remedy
+
+
+def test_a_formula_without_an_outcome_reads_its_right_side_as_any_other():
+    formula = parse_one_sided("~ age*C(grade) + I(x^2) - 1")
+    assert formula.canonical == "~ 0 + age + C(grade) + I(x^2) + age:C(grade)"
+    two_sided = parse("y ~ age*C(grade) + I(x^2) - 1")
+    assert [term.source for term in formula.terms] == [term.source for term in two_sided.terms]
+    assert (formula.left, formula.response) == (None, "")
+    assert parse_one_sided(formula.canonical).canonical == formula.canonical
+
+
+@pytest.mark.parametrize("text", ["y ~ x", "Surv(t, e) ~ x", "x", "~ x ~ z", "~ 0", 3])
+def test_an_outcome_where_none_belongs_is_refused(text):
+    with pytest.raises(FormulaError):
+        parse_one_sided(text)
+
+
+def test_models_with_an_outcome_refuse_a_formula_without():
+    for reads in (parse, parse_survival):
+        with pytest.raises(FormulaError, match="outcome"):
+            reads("~ x")
 
 
 def test_limits_are_the_stated_ones():
