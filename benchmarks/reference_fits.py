@@ -50,8 +50,8 @@ def report(records: list[dict[str, Any]]) -> str:
         "# R's discrete hazards on person-period rows",
         "",
         "flchain: 7871 people with follow-up, age, sex, kappa, lambda and flc.grp, one coefficient per interval.",
-        "Wall-clock seconds of one fit from the data frame in Python to the table in Python, one thread; peak memory of",
-        "the process, of which Python, pandas and R with its packages had the part in brackets before.",
+        "Wall-clock seconds of one fit from the data frame in Python to the table in Python, one thread; peak memory",
+        "of the process, of which Python, pandas and R with its packages had the part in brackets before.",
         "",
         "| fit | intervals | link | person-period rows | seconds | peak memory |",
         "|---|---|---|---|---|---|",
@@ -70,7 +70,7 @@ def report(records: list[dict[str, Any]]) -> str:
             values, errors = apart(each, other)
             lines.append(
                 f"{each['intervals']} intervals, {each['link']}: coefficients of the two differ by at most "
-                f"{values:.0e}, standard errors by a share of {errors:.0e}, but for the intervals without an event."
+                f"{values:.0e}, standard errors by a share of {errors:.0e} (`glm` has them from its last step but one)."
             )
     versions = ", ".join(f"{package} {number}" for package, number in sorted(records[0]["versions"].items()))
     return "\n".join([*lines, "", f"Machine: {machine()}.", "", f"Versions: {versions}."]) + "\n"
