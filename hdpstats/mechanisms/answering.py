@@ -1,23 +1,52 @@
 """Which mechanism answers which query, and which contrast belongs to which model."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from hdpstats._base.errors import SiteError
-from hdpstats.mechanisms import count, evaluation, gradient, histogram, objective, output, sampling
+from hdpstats.mechanisms import (
+    count,
+    distance,
+    evaluation,
+    gradient,
+    histogram,
+    neighbours,
+    objective,
+    output,
+    sampling,
+    selection,
+)
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import hazard_contrast
 from hdpstats.mechanisms.regression import regression_contrast
 from hdpstats.queries import (
     CountQuery,
+    DistanceQuery,
     EvaluationQuery,
     GradientQuery,
     HazardModel,
     HistogramQuery,
+    LossSelectionQuery,
+    NeighboursQuery,
     ObjectiveQuery,
     OutputQuery,
     Query,
     RegressionModel,
     SamplingQuery,
+    SelectionQuery,
 )
+
+WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] = {
+    CountQuery: count.prepare,
+    EvaluationQuery: evaluation.prepare,
+    HistogramQuery: histogram.prepare,
+    NeighboursQuery: neighbours.prepare,
+    SelectionQuery: selection.prepare,
+    LossSelectionQuery: selection.prepare_loss,
+    DistanceQuery: distance.prepare,
+}
+"""The mechanisms that are told everything by query and site."""
 
 
 def prepare(query: Query, custody: Custody) -> Prepared:
@@ -36,13 +65,10 @@ def prepare(query: Query, custody: Custody) -> Prepared:
         return sampling.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, GradientQuery):
         return gradient.prepare(query, contrast_of(query.model, custody), custody)
-    if isinstance(query, CountQuery):
-        return count.prepare(query, custody)
-    if isinstance(query, EvaluationQuery):
-        return evaluation.prepare(query, custody)
-    if isinstance(query, HistogramQuery):
-        return histogram.prepare(query, custody)
-    raise SiteError(f"this site does not answer {type(query).__name__}")
+    answer = WITHOUT_CONTRAST.get(type(query))
+    if answer is None:
+        raise SiteError(f"this site does not answer {type(query).__name__}")
+    return answer(query, custody)
 
 
 def contrast_of(model: RegressionModel | HazardModel, custody: Custody) -> Contrast:

@@ -1,9 +1,11 @@
 """What every mechanism offers a site: a check without rows, and a computation with them."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import final
 
+from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
 from hdpstats.privacy.budget import NOTHING, Spend
@@ -29,6 +31,8 @@ class Custody:
         The column that names a person with several rows; None where every row is a person.
     most_rows : int
         The largest number of rows of one person.
+    public : mapping of str to PublicTable
+        The public tables that the site keeps, by their SHA-256.
     """
 
     schema: Schema
@@ -36,6 +40,7 @@ class Custody:
     records: int
     unit: str | None = None
     most_rows: int = 1
+    public: Mapping[str, PublicTable] = field(default_factory=dict)
 
 
 class Prepared(ABC):

@@ -16,6 +16,7 @@ class Ran(StrEnum):
     """The mechanisms whose proofs the package holds, by name."""
 
     OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
+    OBJECTIVE_PAYING = "objective perturbation (K-norm noise, determinant paid for)"
     GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
     OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
     GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"
@@ -26,6 +27,8 @@ class Ran(StrEnum):
     SAMPLING = "exponential mechanism by rejection (certified acceptance)"
     COUNT = "two-sided geometric noise on the number of records"
     HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
+    SELECTION = "permute-and-flip choice among public candidates"
+    DISTANCE = "two-sided geometric noise on a sum of clipped distances"
 
 
 @final

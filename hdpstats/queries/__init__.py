@@ -2,21 +2,30 @@
 
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
+from hdpstats.queries.distance import DistanceQuery, DistanceRelease
 from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.histogram import HistogramQuery, HistogramRelease
+from hdpstats.queries.importance import Box, DensityRatioModel, ImportanceQuery
 from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
+from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.point import PointQuery, PointRelease
+from hdpstats.queries.points import PointColumn, PointSpace
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
+from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
 __all__ = [
+    "Box",
     "CountQuery",
     "CountRelease",
+    "DensityRatioModel",
+    "DistanceQuery",
+    "DistanceRelease",
     "EvaluationQuery",
     "EvaluationRelease",
     "Geometry",
@@ -26,13 +35,19 @@ __all__ = [
     "HazardModel",
     "HistogramQuery",
     "HistogramRelease",
+    "ImportanceQuery",
     "LedgerEntry",
+    "LossSelectionQuery",
+    "NeighboursQuery",
+    "NeighboursRelease",
     "ObjectiveQuery",
     "ObjectiveRelease",
     "OutputQuery",
     "OutputRelease",
+    "PointColumn",
     "PointQuery",
     "PointRelease",
+    "PointSpace",
     "Query",
     "RegressionModel",
     "Release",
@@ -40,6 +55,8 @@ __all__ = [
     "RoundsRelease",
     "SamplingQuery",
     "SamplingRelease",
+    "SelectionQuery",
+    "SelectionRelease",
     "TimeGrid",
     "query_from_json",
     "release_from_json",

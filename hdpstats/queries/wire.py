@@ -4,12 +4,16 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import SiteError
 from hdpstats.queries.base import Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
+from hdpstats.queries.distance import DistanceQuery, DistanceRelease
 from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.histogram import HistogramQuery, HistogramRelease
+from hdpstats.queries.importance import ImportanceQuery
+from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
+from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
 
 _QUERIES = {
     query.kind: query
@@ -22,6 +26,11 @@ _QUERIES = {
         CountQuery,
         EvaluationQuery,
         HistogramQuery,
+        ImportanceQuery,
+        NeighboursQuery,
+        SelectionQuery,
+        LossSelectionQuery,
+        DistanceQuery,
     )
 }
 _RELEASES = {
@@ -35,6 +44,9 @@ _RELEASES = {
         CountRelease,
         EvaluationRelease,
         HistogramRelease,
+        NeighboursRelease,
+        SelectionRelease,
+        DistanceRelease,
     )
 }
 

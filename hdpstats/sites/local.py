@@ -6,6 +6,7 @@ from typing import final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
+from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
 from hdpstats.ledger import Ledger, Request, StoredRelease
@@ -16,6 +17,9 @@ from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
 from hdpstats.sites.firewall import behind_the_wall
 from hdpstats.sites.site import Site
 from hdpstats.sites.terms import Terms
+
+MOST_PUBLIC = 8
+"""Public tables that a site keeps: the latest ones."""
 
 
 @final
@@ -68,6 +72,7 @@ class LocalSite(Site):
             )
         self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit)
         self._ledger = ledger
+        self._public: dict[str, PublicTable] = {}
 
     @property
     def schema(self) -> Schema:
@@ -88,6 +93,15 @@ class LocalSite(Site):
     def ledger(self) -> Ledger:
         """The account of this site."""
         return self._ledger
+
+    def put_public(self, table: PublicTable) -> None:
+        """Keep public rows for later queries; see `Site.put_public`."""
+        if not isinstance(table, PublicTable):
+            raise ArgumentError("table must be a public table, as study.public is", argument="table")
+        if table.schema.sha256 != self.schema.sha256:
+            raise SiteError("the public rows were checked against another schema than this site's")
+        kept = {sha256: own for sha256, own in self._public.items() if sha256 != table.sha256}
+        self._public = dict([*kept.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
     def answer(self, query: Query) -> Release:
         """Answer a query; see `Site.answer`."""
@@ -118,6 +132,7 @@ class LocalSite(Site):
             records=self.records,
             unit=self._terms.unit,
             most_rows=self._terms.most_rows,
+            public=self._public,
         )
         prepared = prepare(query, custody)
         spent = as_pair(total(prepared.events))

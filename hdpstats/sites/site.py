@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import final
 
+from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Query, Release
@@ -47,6 +48,18 @@ class Site(ABC):
     def most_rows(self) -> int:
         """The most rows of one person that a model uses; 1 without a unit."""
         return self.terms.most_rows
+
+    @abstractmethod
+    def put_public(self, table: PublicTable) -> None:
+        """Hand over public rows that later queries name by their SHA-256; the same ones again change nothing.
+
+        A site keeps the last few tables.
+
+        Raises
+        ------
+        SiteError
+            The rows were checked against another schema than the site's.
+        """
 
     @abstractmethod
     def answer(self, query: Query) -> Release:

@@ -1,0 +1,241 @@
+r"""Exact nearest neighbours among points of the unit cube, for all of a nest of sets in one pass.
+
+**Definition.** The squared distance of a row from a point is the sum over coordinates, first to last, of squared
+differences in doubles (`squared_distances`). The neighbour of a row is the point with the least such number, the first
+one of those that share it. It depends on that row alone, to the last bit, whatever is searched along with it.
+
+Searches only propose: a proposal is final where its lead exceeds anything that rounding can explain, and is compared by
+the definition otherwise. What decides is never an approximate distance.
+
+*Few dimensions*: scipy's k-d tree, nearest few at once. It bounds the squared distance of a box by adding and
+subtracting numbers of at most p along its path, at most :math:`\log_2 m + 2 p + 1` deep (half of a box's points are cut
+off at each step, except where they share a coordinate, twice for each), so every point that it does not return is at
+least as far as the last returned one, less :math:`2^{-40} (p + 1)` (`MARGIN`), which also covers the roundings of both
+squared distances. Rows whose first and last proposals are closer than that are asked again with more proposals.
+
+*Many dimensions*: products of matrices in single precision. With rows and points centred, :math:`|q| \le B_q`,
+:math:`|e| \le B`, the computed :math:`\tfrac12 |e|^2 - q \cdot e` is off by at most
+:math:`2^{-24} (p + 8) (B_q B + B^2)`, in whatever order a library adds (Higham 2002, chapter 3: p products of rounded
+factors, p sums, one subtraction); all points within twice that of the least are compared by the definition.
+
+*Nests*: for sets :math:`E_1 \subset E_2 \subset \ldots`, all of which begin one list of points, the neighbour in the
+smaller set is the first of the nearest few that belongs to it. Only rows none of whose proposals belongs to it are
+asked again, in a smaller tree; products run over the list once.
+
+References
+----------
+Higham (2002), *Accuracy and Stability of Numerical Algorithms*.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+
+BLOCK = 65_536
+"""Rows that are answered at a time."""
+
+MARGIN = 2.0**-40
+"""Of squared distances, times p + 1: larger than all roundings of a k-d tree."""
+
+TREE_DIMENSION = 7
+"""Up to here trees are faster than products for all but a few points."""
+
+FEWEST_IN_TREE = 64
+PROPOSALS = 8
+MOST_PROPOSALS = 128
+LEVEL = 0.6
+"""Trees are made for sets whose sizes differ by at least this factor."""
+
+ROWS_OF_PRODUCT, POINTS_OF_PRODUCT = 512, 2048
+PAIRS = 2**20
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Nearest:
+    """Neighbours of some rows in K nested sets: places in the list of points, and squared distances, both (K, rows)."""
+
+    place: IntArray
+    squared: FloatArray
+
+
+def squared_distances(rows: FloatArray, points: FloatArray) -> FloatArray:
+    """Return squared distances of rows (..., p) from points (..., p): the definition, coordinate after coordinate."""
+    total = np.zeros(np.broadcast_shapes(rows.shape[:-1], points.shape[:-1]))
+    for j in range(rows.shape[-1]):
+        gap = rows[..., j] - points[..., j]
+        total += gap * gap
+    return total
+
+
+def nearest(rows: FloatArray, points: FloatArray) -> IntArray:
+    """Return the place (n,) of the nearest of ``points`` (m, p) for each of ``rows`` (n, p), all in the unit cube."""
+    blocks = [block.place[0] for block in nested_nearest(rows, points, [len(points)])]
+    return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
+
+
+def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -> Iterator[Nearest]:
+    """Yield the neighbours of blocks of ``rows`` (n, p) among the first ``sizes`` of ``points`` (m, p), for all sizes.
+
+    Parameters
+    ----------
+    rows, points
+        In the unit cube; at least one point.
+    sizes
+        Increasing from 1 or more; the last one is m.
+    """
+    few = rows.shape[1] <= TREE_DIMENSION and len(points) >= FEWEST_IN_TREE
+    search = _Trees(points, sizes) if few else _Products(points, sizes)
+    for start in range(0, len(rows), BLOCK):
+        yield search.answer(rows[start : start + BLOCK])
+
+
+def _first(rows: FloatArray, points: FloatArray, places: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return proposals (b, k) in the order of the definition, and their squared distances."""
+    places = np.sort(places, axis=1)
+    squared = squared_distances(rows[:, None, :], points[places])
+    order = np.argsort(squared, axis=1, kind="stable")
+    return np.take_along_axis(places, order, 1), np.take_along_axis(squared, order, 1)
+
+
+@final
+class _Trees:
+    def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
+        self._points, self._sizes = points, np.array(sizes, dtype=np.int64)
+        self._margin = MARGIN * (points.shape[1] + 1)
+        self._trees: dict[int, cKDTree] = {}
+        self._level = _levels(self._sizes)
+
+    def answer(self, rows: FloatArray) -> Nearest:
+        """Return the neighbours of some rows, from the largest set down to the smallest."""
+        shape = (len(self._sizes), len(rows))
+        found = Nearest(place=np.zeros(shape, dtype=np.int64), squared=np.zeros(shape))
+        open_sizes = np.full(len(rows), len(self._sizes))
+        while np.any(open_sizes):
+            level = int(np.max(self._level[open_sizes - 1], where=open_sizes > 0, initial=0))
+            asked = np.flatnonzero((open_sizes > 0) & (self._level[open_sizes - 1] == level))
+            self._ask(rows, asked, level, open_sizes, found)
+        return found
+
+    def _ask(self, rows: FloatArray, asked: IntArray, level: int, open_sizes: IntArray, found: Nearest) -> None:
+        """Answer the largest open size of the asked rows, and smaller ones where the same proposals tell."""
+        size = int(self._sizes[level])
+        proposals = PROPOSALS if len(self._sizes) > 1 else 2
+        while asked.size and proposals < min(size, MOST_PROPOSALS):
+            before = open_sizes[asked]
+            places, squared, certain = self._propose(rows[asked], size, proposals)
+            for number in range(int(before.max()) - 1, -1, -1):
+                fits = certain & (places < self._sizes[number])
+                done = np.flatnonzero(fits.any(axis=1) & (open_sizes[asked] == number + 1))
+                if not done.size:
+                    break
+                column = fits[done].argmax(axis=1)
+                found.place[number, asked[done]] = places[done, column]
+                found.squared[number, asked[done]] = squared[done, column]
+                open_sizes[asked[done]] = number
+            asked = asked[open_sizes[asked] == before]
+            proposals *= 4
+        if asked.size:
+            self._compare_all(rows, asked, open_sizes, found)
+
+    def _propose(self, rows: FloatArray, size: int, proposals: int) -> tuple[IntArray, FloatArray, BoolArray]:
+        """Return proposals (b, k) in order, their squared distances, and which precede all that were not proposed."""
+        if size not in self._trees:
+            self._trees[size] = cKDTree(self._points[:size])
+        distances, places = self._trees[size].query(rows, k=proposals)
+        frontier = distances[:, -1:] ** 2 - self._margin
+        places, squared = _first(rows, self._points, places.astype(np.int64))
+        return places, squared, squared < frontier
+
+    def _compare_all(self, rows: FloatArray, asked: IntArray, open_sizes: IntArray, found: Nearest) -> None:
+        """Answer all open sizes by the definition alone: for few points, and for crowds at one distance."""
+        width = max(1, PAIRS // max(int(self._sizes[-1]), 1))
+        for start in range(0, len(asked), width):
+            some = asked[start : start + width]
+            top = int(open_sizes[some].max())
+            squared = squared_distances(rows[some][:, None, :], self._points[None, : self._sizes[top - 1]])
+            for number in range(top):
+                open_rows = some[open_sizes[some] > number]
+                part = squared[open_sizes[some] > number, : self._sizes[number]]
+                place = part.argmin(axis=1)
+                found.place[number, open_rows] = place
+                found.squared[number, open_rows] = part[np.arange(len(place)), place]
+        open_sizes[asked] = 0
+
+
+def _levels(sizes: IntArray) -> IntArray:
+    """Return for each size the size whose tree it is searched in: itself, or a larger one that is not much larger."""
+    level, top = np.empty(len(sizes), dtype=np.int64), len(sizes) - 1
+    for number in range(len(sizes) - 1, -1, -1):
+        top = number if sizes[number] < LEVEL * sizes[top] else top
+        level[number] = top
+    return level
+
+
+@final
+class _Products:
+    def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
+        self._points, self._sizes = points, sizes
+        self._centre = points.mean(axis=0)
+        centred = points - self._centre
+        halves = 0.5 * np.einsum("ij,ij->i", centred, centred)
+        self._factors = np.ascontiguousarray(np.vstack([-centred.T, halves]), dtype=np.float32)
+        self._reach = float(np.sqrt(2.0 * halves.max()))
+        self._scores = np.empty(ROWS_OF_PRODUCT * POINTS_OF_PRODUCT, dtype=np.float32)
+
+    def answer(self, rows: FloatArray) -> Nearest:
+        """Return the neighbours of some rows."""
+        parts = [self._answer(rows[start : start + ROWS_OF_PRODUCT]) for start in range(0, len(rows), ROWS_OF_PRODUCT)]
+        return Nearest(
+            place=np.concatenate([part.place for part in parts], axis=1),
+            squared=np.concatenate([part.squared for part in parts], axis=1),
+        )
+
+    def _answer(self, rows: FloatArray) -> Nearest:
+        """Go through the points once; the best so far is final for a size when all its points have been seen."""
+        centred = rows - self._centre
+        single, slack = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32), self._slack(centred)
+        single[:, :-1] = centred
+        least = np.full(len(rows), np.inf, dtype=np.float32)
+        best = Nearest(place=np.zeros((1, len(rows)), dtype=np.int64), squared=np.full((1, len(rows)), np.inf))
+        place = np.empty((len(self._sizes), len(rows)), dtype=np.int64)
+        squared = np.empty((len(self._sizes), len(rows)))
+        start = 0
+        for number, size in enumerate(self._sizes):
+            while start < size:
+                stop = min(start + POINTS_OF_PRODUCT, size)
+                scores = self._scores[: len(rows) * (stop - start)].reshape(len(rows), -1)
+                np.matmul(single, self._factors[:, start:stop], out=scores)
+                lowest = scores.min(axis=1)
+                near = np.flatnonzero(lowest <= least + slack)
+                np.minimum(least, lowest, out=least)
+                row, column = np.nonzero(scores[near] <= (least + slack)[near, None])
+                self._improve(rows, near[row], column + start, best)
+                start = stop
+            place[number], squared[number] = best.place[0], best.squared[0]
+        return Nearest(place=place, squared=squared)
+
+    def _slack(self, centred: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
+        """Return twice the error of a product, for each row, rounded upwards."""
+        p, reach = centred.shape[1], self._reach
+        length = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+        error = 2.0**-24 * (p + 8) * (length * reach + reach**2) + 2.0**-50 * (p + 8) * (length + reach) ** 2
+        slack = 2.0 * error + 2.0**-23 * (0.5 * reach**2 + length * reach) + 1e-30
+        return np.asarray(np.nextafter(slack.astype(np.float32), np.float32(np.inf)))
+
+    def _improve(self, rows: FloatArray, row: IntArray, point: IntArray, best: Nearest) -> None:
+        """Compare pairs of a row and a later point with the best so far, by the definition."""
+        for start in range(0, len(row), PAIRS):
+            r, e = row[start : start + PAIRS], point[start : start + PAIRS]
+            squared = squared_distances(rows[r], self._points[e])
+            order = np.lexsort((e, squared, r))
+            r, e, squared = r[order], e[order], squared[order]
+            leads = np.append(True, r[1:] != r[:-1]) if len(r) else np.zeros(0, dtype=np.bool_)
+            r, e, squared = r[leads], e[leads], squared[leads]
+            better = squared < best.squared[0, r]
+            best.place[0, r[better]], best.squared[0, r[better]] = e[better], squared[better]
