@@ -21,11 +21,12 @@ except Exception as error:  # no rpy2: ImportError; no R: ValueError; an R that 
         f"({type(error).__name__}: {error})"
     ) from None
 
+from r_bridge import reference
 from r_bridge.calling import call
 from r_bridge.from_r import from_r
-from r_bridge.guard import RError
+from r_bridge.guard import RError, RWarning
 from r_bridge.package import attach_functions
 from r_bridge.session import start
 from r_bridge.to_r import to_r
 
-__all__ = ["RError", "attach_functions", "call", "from_r", "start", "to_r"]
+__all__ = ["RError", "RWarning", "attach_functions", "call", "from_r", "reference", "start", "to_r"]

@@ -242,6 +242,24 @@ def test_fit_public_is_the_reference(link, baseline):
         np.testing.assert_allclose(found.frame["std_error"], found.frame["reference_std_error"], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "ns(age, knots=c(40, 60), Boundary.knots=c(20, 90)) + bs(nodes, knots=c(3, 10), Boundary.knots=c(0, 60))",
+        "size:hormon + I(age^2) + factor(grade3)",
+        "size + grade3:hormon",
+        "factor(hormon)*age",
+    ],
+)
+def test_terms_find_each_other_by_name(formula):
+    frame = breast_cancer("gbsg")
+    formula = f"Surv(time, event) ~ {formula}"
+    table = reference.hazard_glm(formula, frame, 10, horizon=2400)
+    found = hdpf.hazard(formula, study(frame), intervals=10).fit_public().compare(table)
+    assert found.result_only == found.reference_only == ()
+    assert found.relative_error < 1e-9
+
+
 def test_late_entry_weights_and_offsets_agree_with_fit_public():
     frame = breast_cancer("rotterdam")
     frame = frame[frame["time"] > frame["start"]]
