@@ -3,7 +3,17 @@
 For public or synthetic data only: numpy generators from a seed, exact fits, no ledger.
 """
 
+from hdpstats.simulate import ji_elkan as ji_elkan
 from hdpstats.simulate import nguyen_hui as nguyen_hui
+from hdpstats.simulate import wang as wang
 from hdpstats.simulate.trials import DiscreteTrial, discrete_trial, eight_interval_trial, unit_ball_trial
 
-__all__ = ["DiscreteTrial", "discrete_trial", "eight_interval_trial", "nguyen_hui", "unit_ball_trial"]
+__all__ = [
+    "DiscreteTrial",
+    "discrete_trial",
+    "eight_interval_trial",
+    "ji_elkan",
+    "nguyen_hui",
+    "unit_ball_trial",
+    "wang",
+]

@@ -10,6 +10,7 @@ NOT private: seeded noise in floating point, and an analysis that is wrong in th
 What replaces them is in `hdpstats.models.hybrid_weights`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -22,7 +23,7 @@ from hdpstats._base.validation import integer, real
 from hdpstats.inference.draws import generator
 from hdpstats.simulate.trials import LARGEST_SEED
 from hdpstats.simulate.wang.hospitals import Hospital, Pair, fit, prediction_error
-from hdpstats.solvers.nearest import nested_counts
+from hdpstats.solvers.nearest import nested_nearest
 
 SHARES: Final = (0.8, 0.2, 1.0)
 """The paper's epsilon_1, epsilon_2 and epsilon_3 in units of its epsilon; their sum is 2."""
@@ -80,7 +81,7 @@ def tradeoff(pair: Pair, sizes: IntArray, *, epsilon: float, seed: int) -> Trade
     if not sizes.size or np.any(np.diff(sizes) <= 0) or not 1 <= sizes[0] <= sizes[-1] <= len(points):
         raise ArgumentError(f"sizes must increase, from 1 to at most {len(points)}", argument="sizes")
     private, k = rescaled(pair, pair.private), len(sizes)
-    counts = nested_counts(private, points, (len(points),))[0]
+    counts = _counts(private, points, [len(points)])[0]
     order = np.argsort(-np.maximum(counts + rng.laplace(scale=2.0 / (SHARES[0] * scale), size=len(points)), 0.0))
     best = fit(pair.private)
 
@@ -88,7 +89,7 @@ def tradeoff(pair: Pair, sizes: IntArray, *, epsilon: float, seed: int) -> Trade
         return prediction_error(pair.private, theta, best)
 
     rows, thetas = [], []
-    for size, exact in zip(sizes, nested_counts(private, points[order], tuple(sizes.tolist())), strict=True):
+    for size, exact in zip(sizes, _counts(private, points[order], sizes.tolist()), strict=True):
         kept = first[order[:size]]
         subset = Hospital(X=pair.public.X[kept], y=pair.public.y[kept])
         noise = rng.laplace(scale=2.0 / (SHARES[1] * scale), size=size)
@@ -105,6 +106,15 @@ def tradeoff(pair: Pair, sizes: IntArray, *, epsilon: float, seed: int) -> Trade
         coefficients=np.array(thetas),
         best=best,
     )
+
+
+def _counts(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -> list[IntArray]:
+    """Return how many rows are nearest to each of the first points, for each of the sizes."""
+    counts = [np.zeros(size, dtype=np.int64) for size in sizes]
+    for block in nested_nearest(rows, points, sizes):
+        for count, place in zip(counts, block.place, strict=True):
+            count += np.bincount(place, minlength=len(count))
+    return counts
 
 
 def distinct_points(pair: Pair) -> tuple[FloatArray, IntArray]:
