@@ -1,8 +1,9 @@
-"""R in this process, for tests of the bridge."""
+"""R in this process, and a library for R in others, for tests of the bridge."""
 
 import pytest
 
 import r_bridge
+from r_bridge.__main__ import main
 from r_bridge.guard import guarded
 from r_bridge.session import helper
 
@@ -21,3 +22,11 @@ def evaluate(_functions):
         return guarded(helper("function(code) eval(parse(text = code), globalenv())"), r_bridge.to_r(code))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """A fresh library with the package, as ``python -m r_bridge install`` makes it: no variable names Python."""
+    place = tmp_path_factory.mktemp("library")
+    assert main(["install", "--lib", str(place)]) == 0
+    return place

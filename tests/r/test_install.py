@@ -7,17 +7,6 @@ import sys
 import threading
 import time
 
-import pytest
-
-from r_bridge.__main__ import main
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    place = tmp_path_factory.mktemp("library")
-    assert main(["install", "--lib", str(place)]) == 0
-    return place
-
 
 def rscript(code, *, library, cwd, **environment):
     return subprocess.run(

@@ -13,7 +13,6 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from r_bridge.install import install
 from r_bridge.package import SOURCE
 
 DOCUMENTED = re.compile(r"^export\((.*)\)$", re.MULTILINE)
@@ -42,14 +41,6 @@ def script(folder: Path, code: str, library: Path, *, seconds: int = 300) -> str
     file = folder / "script.R"
     file.write_text(code, encoding="utf-8")
     return plain_r("Rscript", "--vanilla", str(file), folder=folder, seconds=seconds, R_LIBS=str(library))
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fresh library with the package, as ``python -m r_bridge install`` makes it: no variable names Python."""
-    place = tmp_path_factory.mktemp("library")
-    install(str(place))
-    return place
 
 
 @pytest.fixture(scope="module")
