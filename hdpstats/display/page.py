@@ -1,8 +1,8 @@
 """Pages for notebooks: what an object shows of itself, legible in light and dark.
 
 Every colour is the notebook's own (``--jp-…``, the variables of JupyterLab's themes) or the surrounding text's; a
-colour written here is only what a variable falls back to where there is no theme. Without the stylesheet a page is
-still a page.
+colour written here is only what a variable falls back to where there is no theme. Without the stylesheet, which
+JupyterLab takes out of notebooks that it does not trust, a page can still be read.
 """
 
 import html
@@ -25,6 +25,7 @@ STYLE: Final = """
   padding-bottom: 0.4em; margin-bottom: 0.6em; border-bottom: 2px solid var(--hdp-accent);
 }
 .hdp-page .hdp-title strong { font-size: 1.15em; font-weight: 600; margin-right: 0.4em; }
+.hdp-page .hdp-apart { display: none; }
 .hdp-page .hdp-badge {
   border: 1px solid var(--hdp-line); border-radius: 1em; padding: 0 0.7em; font-size: 0.9em; white-space: nowrap;
 }
@@ -65,6 +66,9 @@ STYLE: Final = """
 """
 """The stylesheet that every page brings along."""
 
+_APART: Final = '<span class="hdp-apart"> · </span>'
+"""What keeps texts apart where there is no stylesheet."""
+
 Kind = Literal["filled", "reserved"]
 
 
@@ -75,7 +79,9 @@ def page(title: str, *parts: str, badges: Sequence[str] = ()) -> str:
     True
     """
     kinds = ["hdp-badge hdp-strong", *["hdp-badge"] * len(badges)]
-    signs = "".join(element("span", text, **{"class": kind}) for text, kind in zip(badges, kinds, strict=False))
+    signs = "".join(
+        _APART + element("span", text, **{"class": kind}) for text, kind in zip(badges, kinds, strict=False)
+    )
     head = f'<div class="hdp-title">{element("strong", title)}{signs}</div>'
     return f'<div class="hdp-page"><style>{STYLE}</style>{head}{"".join(parts)}</div>'
 
@@ -128,4 +134,4 @@ def meter(name: str, words: str, parts: Iterable[tuple[Kind, float]]) -> str:
     )
     label = html.escape(f"{name}: {words}")
     bar = f'<span class="hdp-bar" role="img" aria-label="{label}">{spans}</span>'
-    return f'<div class="hdp-meter">{element("span", name)}{bar}{element("span", words)}</div>'
+    return f'<div class="hdp-meter">{element("span", name)} {bar} {element("span", words)}</div>'

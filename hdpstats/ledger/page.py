@@ -45,7 +45,7 @@ def charges_html(history: pd.DataFrame) -> str:
         amounts = {"epsilon": charge["epsilon"], "delta": charge["delta"], "mu": charge["mu"]}
         cost = ", ".join(f"{name}{_STAY}={_STAY}{value:.6g}" for name, value in amounts.items() if value)
         words = [charge[name] if isinstance(charge[name], str) else "" for name in ("mechanism", "model")]
-        when = charge["at"].strftime(f"%Y-%m-%d{_STAY}%H:%M")
+        when = charge["at"].strftime("%Y-%m-%d %H:%M")
         released = "yes" if charge["released"] else "no"
         rows.append([str(charge["entry"]), when, *words, cost, released])
     table = grid(("entry", "charged (UTC)", "mechanism", "model", "cost", "released"), rows)
