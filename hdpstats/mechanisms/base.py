@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
+from hdpstats._base.errors import SiteError
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
@@ -41,6 +42,16 @@ class Custody:
     unit: str | None = None
     most_rows: int = 1
     public: Mapping[str, PublicTable] = field(default_factory=dict)
+
+    def table(self, sha256: str | None) -> PublicTable:
+        """Return the public table that a query names, or raise SiteError where the site does not have it."""
+        table = None if sha256 is None else self.public.get(sha256)
+        if table is None:
+            raise SiteError(
+                "this site does not have the public rows that the query names; hand them over first: "
+                "site.put_public(table)"
+            )
+        return table
 
 
 class Prepared(ABC):

@@ -106,6 +106,11 @@ class Contrast(ABC):
         """Whether gradients are nonnegative multiples of a vector that the record fixes."""
 
     @property
+    def pays_determinant(self) -> bool:
+        """Whether noise in the objective pays for the determinant as a matter of course."""
+        return False
+
+    @property
     @abstractmethod
     def valued(self) -> bool:
         """Whether people's losses have values."""

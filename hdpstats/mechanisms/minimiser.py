@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats.mechanisms.contrast import Contrast, People
-from hdpstats.queries.point import PointQuery
+from hdpstats.queries.point import MinimiserQuery
 from hdpstats.solvers import minimise
 from hdpstats.solvers.objective import UNIT
 from hdpstats.solvers.refine import refine
 
 
 def certified(
-    query: PointQuery, people: People, *, radius: Fraction, perturbation: Sequence[Fraction]
+    query: MinimiserQuery, people: People, *, radius: Fraction, perturbation: Sequence[Fraction]
 ) -> tuple[Fraction, ...]:
     """Return a point that is surely within ``radius`` of the exact minimiser for a perturbation (D,)."""
     centre = np.array(query.centre)
@@ -30,7 +30,7 @@ def certified(
     return refine(objective, start=start, radius=radius, linear=perturbation).theta
 
 
-def accuracy(query: PointQuery, contrast: Contrast, *, noise: float, records: int) -> Fraction:
+def accuracy(query: MinimiserQuery, contrast: Contrast, *, noise: float, records: int) -> Fraction:
     r"""Return the public accuracy to which the minimiser is certified where the perturbation has the size ``noise``.
 
     From ``F(theta*) <= F(c)``: ``||theta* - c|| <= W / lambda + sqrt((W / lambda)^2 + 2 n L / lambda)`` with

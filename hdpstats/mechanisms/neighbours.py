@@ -33,7 +33,6 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.data.public import PublicTable
 from hdpstats.data.table import AdmittedTable
 from hdpstats.design.points import check_space, distinct, embed
 from hdpstats.mechanisms.base import Custody, Prepared
@@ -121,17 +120,8 @@ def landscape_of(
     if custody.unit is not None:
         raise SiteError("this site's people have several rows each; nearest points count people with one row")
     check_space(space, custody.schema)
-    points = embed(space, _public(public_sha256, custody).admitted(space.names))
+    points = embed(space, custody.table(public_sha256).admitted(space.names))
     rows = distinct(points)[0] if support is None else np.array(support, dtype=np.int64)
     if not len(rows) or int(rows.max()) >= len(points):
         raise SiteError("the query names public rows that are not complete in its columns; write it for this table")
     return Landscape(space=space, points=np.ascontiguousarray(points[rows]))
-
-
-def _public(sha256: str | None, custody: Custody) -> PublicTable:
-    table = None if sha256 is None else custody.public.get(sha256)
-    if table is None:
-        raise SiteError(
-            "this site does not have the public rows that the query names; hand them over first: site.put_public(table)"
-        )
-    return table

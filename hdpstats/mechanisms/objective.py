@@ -11,8 +11,9 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 1. **Noise.** *Pure.* ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
    ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the contrast, which couples a person's gradient
-   in the norm ``K`` with the curvature (`hdpstats.privacy.coupled`, `hdpstats.privacy.hazard`), the exact minimiser,
-   all coordinates penalised alike, is ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal,
+   in the norm ``K`` with the curvature (`hdpstats.privacy.coupled`, `hdpstats.privacy.hazard`) or pays for the
+   determinant (`hdpstats.privacy.uncoupled`), the exact minimiser, all coordinates penalised alike, is
+   ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal,
    and known to within its lattice cell (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours'
    gradients, ``r`` the dimension of the space of their differences and ``J`` the bound on the determinants,
    `hdpstats.privacy.gaussian.objective_delta` gives ``(epsilon_1, delta_1)``: ``r`` is the rank of one person's
@@ -47,7 +48,8 @@ from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
-from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.queries.objective import ObjectiveRelease
+from hdpstats.queries.point import MinimiserQuery
 
 SMOOTHING_SHARE = Fraction(1, 1000)
 """Part of epsilon that covers the solver and floating point."""
@@ -140,7 +142,7 @@ class Calibration:
 class PreparedObjective(Prepared):
     """Objective perturbation with its constants fixed."""
 
-    query: ObjectiveQuery
+    query: MinimiserQuery
     contrast: Contrast
     calibration: Calibration
 
@@ -159,14 +161,14 @@ class PreparedObjective(Prepared):
         return run(self.query, self.calibration, self.contrast.people(table))
 
 
-def prepare(query: ObjectiveQuery, contrast: Contrast, custody: Custody) -> PreparedObjective:
+def prepare(query: MinimiserQuery, contrast: Contrast, custody: Custody) -> PreparedObjective:
     """Fix the constants of a run at a site."""
     calibration = calibrate(query, contrast, records=custody.records, relation=custody.relation)
     return PreparedObjective(query=query, contrast=contrast, calibration=calibration)
 
 
 def calibrate(
-    query: ObjectiveQuery, contrast: Contrast, *, records: int, relation: Relation = Relation.REPLACE_ONE
+    query: MinimiserQuery, contrast: Contrast, *, records: int, relation: Relation = Relation.REPLACE_ONE
 ) -> Calibration:
     """Return the constants of a run, or raise MechanismError where the proof does not cover the query.
 
@@ -209,7 +211,7 @@ def calibrate(
     )
 
 
-def _knorm(query: ObjectiveQuery, contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> Perturbation:
+def _knorm(query: MinimiserQuery, contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return pure noise in the norm of the contrast."""
     D, value = contrast.dimension, sensitivity_factor(relation) * contrast.reach
     grids, cell = lattice(contrast.norm, D, scale=value / epsilon)
@@ -221,11 +223,11 @@ def _knorm(query: ObjectiveQuery, contrast: Contrast, *, epsilon: Fraction, rela
         rate=rate,
         sd=Fraction(0),
         size=(D + 64.0) / float(rate) * contrast.norm.longest,
-        event=PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=epsilon),
+        event=PrivacyEvent(ran=Ran.OBJECTIVE_PAYING if contrast.pays_determinant else Ran.OBJECTIVE, epsilon=epsilon),
     )
 
 
-def _normal(query: ObjectiveQuery, contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> Perturbation:
+def _normal(query: MinimiserQuery, contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return normal noise. With ``e`` of smoothing it keeps ``delta (1 - e)``, and ``exp(e / 2) (1 - e) <= 1``."""
     D, value = contrast.dimension, sensitivity_factor(relation) * contrast.euclidean_reach
     delta = query.delta * (1 - query.epsilon * SMOOTHING_SHARE)
@@ -260,7 +262,7 @@ def normal_sd(
     return -round_down(-persons * contrast.euclidean_reach / multiplier, 90)
 
 
-def run(query: ObjectiveQuery, calibration: Calibration, people: People) -> ObjectiveRelease:
+def run(query: MinimiserQuery, calibration: Calibration, people: People) -> ObjectiveRelease:
     """Draw both noises, then minimise, smooth and release.
 
     Guarantee: ``(query.epsilon, query.delta)``-DP by the module's proof.
@@ -286,7 +288,7 @@ def run(query: ObjectiveQuery, calibration: Calibration, people: People) -> Obje
 
 
 def solve(
-    query: ObjectiveQuery, calibration: Calibration, people: People, *, perturbation: list[Fraction]
+    query: MinimiserQuery, calibration: Calibration, people: People, *, perturbation: list[Fraction]
 ) -> tuple[Fraction, ...]:
     """Return a point that is surely within ``solver_radius`` of the exact minimiser for this perturbation."""
     return certified(query, people, radius=calibration.solver_radius, perturbation=perturbation)

@@ -44,7 +44,8 @@ from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
-from hdpstats.queries.output import OutputQuery, OutputRelease
+from hdpstats.queries.output import OutputRelease
+from hdpstats.queries.point import MinimiserQuery
 
 FINENESS = Fraction(1, 2**30)
 """Grid of the coefficients relative to their sensitivity."""
@@ -91,7 +92,7 @@ class Calibration:
 class PreparedOutput(Prepared):
     """Output perturbation with its constants fixed."""
 
-    query: OutputQuery
+    query: MinimiserQuery
     contrast: Contrast
     calibration: Calibration
 
@@ -110,13 +111,13 @@ class PreparedOutput(Prepared):
         return run(self.query, self.calibration, self.contrast.people(table))
 
 
-def prepare(query: OutputQuery, contrast: Contrast, custody: Custody) -> PreparedOutput:
+def prepare(query: MinimiserQuery, contrast: Contrast, custody: Custody) -> PreparedOutput:
     """Fix the constants of a run at a site."""
     calibration = calibrate(query, contrast, records=custody.records, relation=custody.relation)
     return PreparedOutput(query=query, contrast=contrast, calibration=calibration)
 
 
-def calibrate(query: OutputQuery, contrast: Contrast, *, records: int, relation: Relation) -> Calibration:
+def calibrate(query: MinimiserQuery, contrast: Contrast, *, records: int, relation: Relation) -> Calibration:
     """Return the constants of a run.
 
     Parameters
@@ -167,7 +168,7 @@ def minimiser_sensitivity(contrast: Contrast, *, ridge: Fraction, relation: Rela
     return sensitivity_factor(relation) * contrast.euclidean_reach / ridge
 
 
-def run(query: OutputQuery, calibration: Calibration, people: People) -> OutputRelease:
+def run(query: MinimiserQuery, calibration: Calibration, people: People) -> OutputRelease:
     """Minimise, add noise and release.
 
     Guarantee: ``(query.epsilon, query.delta)``-DP by the module's proof.

@@ -1,6 +1,6 @@
 """What queries have in common that release coefficients at once, and their releases."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -13,13 +13,11 @@ from hdpstats.queries.model import HazardModel, RegressionModel, model_from_dict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PointQuery(Query, ABC):
-    """Release coefficients near the minimiser of a penalised sum of losses.
+class MinimiserQuery(Query, ABC):
+    """Release a point near the minimiser of a penalised sum of losses, whatever the losses are of.
 
     Attributes
     ----------
-    model : RegressionModel or HazardModel
-        What is fitted.
     centre : tuple of float
         Where the ridge pulls to, in whitened coordinates (D,).
     ridge : Fraction
@@ -30,7 +28,6 @@ class PointQuery(Query, ABC):
         The share of epsilon that buys a noisy Hessian for standard errors; 0 buys none.
     """
 
-    model: RegressionModel | HazardModel
     centre: tuple[float, ...]
     ridge: Fraction
     epsilon: Fraction
@@ -40,10 +37,15 @@ class PointQuery(Query, ABC):
     hessian_share: Fraction = Fraction(0)
     replicate: int = 1
 
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The number of coefficients."""
+
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        if len(self.centre) != self.model.dimension:
-            raise MechanismError(f"the centre must have {self.model.dimension} numbers, not {len(self.centre)}")
+        if len(self.centre) != self.dimension:
+            raise MechanismError(f"the centre must have {self.dimension} numbers, not {len(self.centre)}")
         if not all(abs(value) < 1e12 for value in self.centre):
             raise MechanismError("the centre must hold finite numbers")
         if not (self.ridge > 0 and 0 < self.epsilon <= 10**6 and 0 <= self.hessian_share <= Fraction(9, 10)):
@@ -60,7 +62,6 @@ class PointQuery(Query, ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""
         return {
-            "model": self.model.to_dict(),
             "centre": list(self.centre),
             "ridge": str(self.ridge),
             "epsilon": str(self.epsilon),
@@ -70,6 +71,28 @@ class PointQuery(Query, ABC):
             "hessian_share": str(self.hessian_share),
             "replicate": self.replicate,
         }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointQuery(MinimiserQuery, ABC):
+    """Release coefficients of a model, near the minimiser of a penalised sum of losses.
+
+    Attributes
+    ----------
+    model : RegressionModel or HazardModel
+        What is fitted.
+    """
+
+    model: RegressionModel | HazardModel
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.model.dimension
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {"model": self.model.to_dict()} | MinimiserQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -138,8 +161,12 @@ class PointRelease(Release, ABC):
 
 def point_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a `PointQuery` from JSON values."""
+    return {"model": model_from_dict(fields["model"])} | minimiser_fields(fields)
+
+
+def minimiser_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `MinimiserQuery` from JSON values."""
     return {
-        "model": model_from_dict(fields["model"]),
         "centre": tuple(float(value) for value in fields["centre"]),
         "ridge": rational(fields["ridge"], name="ridge"),
         "epsilon": rational(fields["epsilon"], name="epsilon"),
