@@ -17,7 +17,7 @@ from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import CountRelease, LedgerEntry, Query, Release
 from hdpstats.results import (
-    comparison,
+    comparing,
     disclosure,
     plotting,
     prediction,
@@ -27,6 +27,7 @@ from hdpstats.results import (
     survival_plots,
     tables,
 )
+from hdpstats.results.comparison import Comparison
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.page import result_page
 from hdpstats.results.summary import summarise
@@ -210,7 +211,7 @@ class Result:
 
     def compare(
         self, reference: "Result | pd.DataFrame", *, cause: str | None = None, label: str | None = None
-    ) -> comparison.Comparison:
+    ) -> Comparison:
         """Return this result beside a reference: estimates, standard errors and differences term by term.
 
         ``print`` shows a table, ``.frame`` holds it, ``.plot()`` draws it. It reads released and public numbers only.
@@ -233,7 +234,7 @@ class Result:
             If the reference has no such columns or no term in common, or ``cause`` is none.
         """
         other = reference._fitted() if isinstance(reference, Result) else reference
-        return comparison.compare(self._fitted(), other, cause=cause, label=label)
+        return comparing.compare(self._fitted(), other, cause=cause, label=label)
 
     def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
         """Predict the mean of the outcome (a probability for a binary one) of public rows.
