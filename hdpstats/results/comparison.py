@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TITLE: Final = "A result and its reference"
+_BASELINE_SHOWN: Final = 12
 _SHOWN: Final = {
     "estimate": "coef",
     "std_error": "std err",
@@ -88,11 +89,26 @@ class Comparison:
 
     def summary(self) -> EscapedSummary:
         """Return the table in statsmodels' shape; ``print`` shows its text."""
-        body = table(self._cells(), headers=list(_SHOWN.values()), stubs=self.frame["term"].tolist())
-        return summary(_TITLE, [pairs(self._head()), body], self._notes())
+        terms, rows = self._cells()
+        body = table(rows, headers=list(_SHOWN.values()), stubs=terms)
+        meaning = (
+            "diff/ref se: the difference in standard errors of the reference; diff/both: in those of the two together, "
+            "a z value where they come from different people."
+        )
+        return summary(_TITLE, [pairs(self._head()), body], [meaning, *self._remarks()])
 
-    def _cells(self) -> list[list[str]]:
-        return [[number(value) for value in row] for row in self.frame[list(_SHOWN)].to_numpy()]
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return terms and numbers to show, without a baseline that would fill pages."""
+        slopes = self._slopes()
+        shown = self.frame if self._is_short() else self.frame[[place in slopes for place in self._places]]
+        return shown["term"].tolist(), [[number(value) for value in row] for row in shown[list(_SHOWN)].to_numpy()]
+
+    def _slopes(self) -> set[int]:
+        return set(covariates(self._facts, self._estimates[0]))
+
+    def _is_short(self) -> bool:
+        slopes = self._slopes().intersection(self._places)
+        return not slopes or len(self._places) - len(slopes) <= _BASELINE_SHOWN
 
     def _head(self) -> list[tuple[str, str]]:
         return [
@@ -102,15 +118,11 @@ class Comparison:
             ("Relative error:", f"{number(self.relative_error)} (norm of the difference over norm of the reference)"),
         ]
 
-    def _notes(self) -> list[str]:
-        said = [
-            "diff/ref se: the difference in standard errors of the reference; diff/both: in those of the two together, "
-            "a z value where they come from different people."
-        ]
-        for side, terms in (("result", self.result_only), ("reference", self.reference_only)):
-            if terms:
-                said.append(f"In the {side} alone: {', '.join(terms)}.")
-        return said if self.note is None else [*said, self.note]
+    def _remarks(self) -> list[str]:
+        sides = (("result", self.result_only), ("reference", self.reference_only))
+        more = [] if self._is_short() else ["The terms of the baseline are in the comparison's frame."]
+        alone = [f"In the {side} alone: {', '.join(terms)}." for side, terms in sides if terms]
+        return [*more, *alone, *([] if self.note is None else [self.note])]
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw both estimates with 95 % intervals: the result's own, and the reference's by the normal law.
@@ -122,7 +134,7 @@ class Comparison:
         HdpError
             If matplotlib is not installed.
         """
-        slopes = set(covariates(self._facts, self._estimates[0]))
+        slopes = self._slopes()
         places = [place for place in self._places if place in slopes] or list(self._places)
         return plotting.plot_coefficients(self._estimates, places, label="coefficient", exponentiate=False, ax=ax)
 
@@ -133,7 +145,11 @@ class Comparison:
         return f"<comparison with {self.label}: {len(self.frame)} terms, relative error {self.relative_error:.3g}>"
 
     def _repr_html_(self) -> str:
-        rows = [[term, *cells] for term, cells in zip(self.frame["term"], self._cells(), strict=True)]
-        cells = grid(["", *_SHOWN.values()], rows, aligns="lr")
-        badges = [f"relative error {self.relative_error:.2g}", f"{len(rows)} terms"]
-        return page(_TITLE, plain(self._head()), cells, notes(self._notes()), badges=badges)
+        rows = [
+            [term, f"{own}\N{NO-BREAK SPACE}({se})", f"{other}\N{NO-BREAK SPACE}({other_se})", difference, error, in_se]
+            for term, (own, se, other, other_se, difference, error, in_se, _) in zip(*self._cells(), strict=True)
+        ]
+        cells = grid(["", "result", "reference", *list(_SHOWN.values())[4:7]], rows, aligns="lr")
+        meaning = "Coefficients (standard errors). diff/ref se: the difference in standard errors of the reference."
+        badges = [f"relative error {self.relative_error:.2g}", f"{len(self.frame)} terms"]
+        return page(_TITLE, plain(self._head()), cells, notes([meaning, *self._remarks()]), badges=badges)

@@ -1,5 +1,7 @@
 """A result beside a reference, term by term."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.queries.timegrid import TimeGrid
 
 IN_R = ["(Intercept)", "age", "size20-50", "size>50", "log1p(nodes)"]
 
@@ -135,6 +138,26 @@ def test_a_hazard_on_the_same_intervals_is_compared_whole(hazard):
     assert found.note is None
     unsaid = result.compare(reference(result))  # a table that says nothing about its intervals
     assert (len(unsaid.frame), unsaid.note) == (5, None)
+
+
+def test_a_long_baseline_stays_in_the_frame(hazard):
+    names = tuple(f"interval[{s}]" for s in range(1, 14))
+    grid = TimeGrid(tuple(float(s) for s in range(1, 14)))
+    baseline = tuple(tuple(row) for row in np.eye(13).tolist())
+    result = hazard("logit")
+    terms = (*names, *result.params.index[2:])
+    estimate = replace(
+        result.estimate, terms=terms, values=np.arange(16.0) + 1, sampling=np.eye(16), privacy=np.zeros((16, 16))
+    )
+    facts = replace(result.facts.hazard, grid=grid, baseline=baseline, baseline_names=names)
+    result = replace(result, estimate=estimate, facts=replace(result.facts, hazard=facts))
+    found = result.compare(reference(result))
+    assert len(found.frame) == 16
+    for text in (str(found), found._repr_html_()):
+        assert "interval[1]" not in text
+        assert "size[T.20-50]" in text
+        assert "baseline are in the comparison" in text
+    assert "interval[1]" in str(result.compare(reference(result).iloc[:12]))
 
 
 @pytest.mark.parametrize(
