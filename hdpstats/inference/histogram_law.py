@@ -16,6 +16,9 @@ covariance
 the last term being the privacy noise, exact where nothing is projected. That public rows of a cell differ from private
 people of the same cell is a bias of the order of the size of cells, which no standard error counts.
 
+Where counts of neighbouring points were added up, a cell holds as many independent noises, and its noise has so many
+times the variance.
+
 Draws repeat the whole way: counts given the weights, noise, projection, and the public rows of each cell by a Bayesian
 bootstrap (Rubin 1981), with Dirichlet shares of shape :math:`1 - 2 / r_k` in place of 1, which gives the variance
 :math:`S_k / r_k` also where a cell has few rows. The choice of a subset of public rows is not repeated: it is taken as
@@ -67,6 +70,8 @@ class HistogramLaw(WeightLaw):
     order : (m,) int64 or None
         The cells in an order in which neighbours are close: the simplex projection halves it. None: one simplex for
         all.
+    noises : (m,) int64 or None
+        The number of independent noises in each count; None: one in each.
     """
 
     kind: ClassVar[str] = "histogram"
@@ -77,6 +82,7 @@ class HistogramLaw(WeightLaw):
     projection: str
     seed: str
     order: IntArray | None = None
+    noises: IntArray | None = None
     _rows: IntArray = field(init=False, repr=False)
     _weights: FloatArray = field(init=False, repr=False)
 
@@ -117,7 +123,7 @@ class HistogramLaw(WeightLaw):
         inner = residuals - means[self.cell]
         factor = np.where(self._rows > 1, people**2 / (self._rows * np.maximum(self._rows - 1, 1)), 0.0)
         within = (inner * factor[self.cell][:, None]).T @ inner
-        noise = TwoSidedGeometric(rate=self.rate).variance * means.T @ means
+        noise = TwoSidedGeometric(rate=self.rate).variance * (means * self._noises()[:, None]).T @ means
         return np.asarray(between + within), np.asarray(noise)
 
     def draws(self, number: int) -> FloatArray:
@@ -134,8 +140,8 @@ class HistogramLaw(WeightLaw):
         else:
             counts = rng.multinomial(self.records, people / people.sum(), number)
         odds = -np.expm1(-float(self.rate))
-        shape = (number, len(people))
-        noisy = counts + rng.geometric(odds, shape) - rng.geometric(odds, shape)
+        noises, shape = self._noises(), (number, len(people))
+        noisy = counts + rng.negative_binomial(noises, odds, shape) - rng.negative_binomial(noises, odds, shape)
         cells = self._projected(noisy.astype(np.float64), self.projection)
         if len(people) == len(self.cell):
             return np.asarray(cells[:, self.cell])
@@ -143,6 +149,9 @@ class HistogramLaw(WeightLaw):
         parts = rng.standard_gamma(shapes, (number, len(self.cell)))
         sums = np.stack([np.bincount(self.cell, row, minlength=len(people)) for row in parts])
         return np.asarray(parts * (cells / sums)[:, self.cell])
+
+    def _noises(self) -> IntArray:
+        return np.ones(len(self.counts), dtype=np.int64) if self.noises is None else self.noises
 
     def _people(self) -> FloatArray:
         """Return the estimated numbers of private people in the cells (m,), none below 0, not all 0."""
@@ -179,12 +188,16 @@ class HistogramLaw(WeightLaw):
             "projection": self.projection,
             "seed": self.seed,
             "order": None if self.order is None else self.order.tolist(),
+            "noises": None if self.noises is None else self.noises.tolist(),
         }
 
     @classmethod
     def from_dict(cls, entries: dict[str, Any]) -> "HistogramLaw":
         """Read what `to_dict` wrote."""
-        order, records = entries["order"], entries["records"]
+        records = entries["records"]
+        order, noises = (
+            None if entries[name] is None else np.array(entries[name], dtype=np.int64) for name in ("order", "noises")
+        )
         return cls(
             counts=np.array(entries["counts"], dtype=np.int64),
             rate=rational(entries["rate"], name="rate"),
@@ -192,5 +205,6 @@ class HistogramLaw(WeightLaw):
             records=None if records is None else int(records),
             projection=str(entries["projection"]),
             seed=str(entries["seed"]),
-            order=None if order is None else np.array(order, dtype=np.int64),
+            order=order,
+            noises=noises,
         )

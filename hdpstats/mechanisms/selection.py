@@ -118,6 +118,11 @@ class PreparedLossSelection(Prepared):
         """What will have run."""
         return (PrivacyEvent(ran=Ran.SELECTION, epsilon=self.query.epsilon),)
 
+    @property
+    def ahead(self) -> Spend:
+        """What later questions of the same purchase cost."""
+        return self.query.ahead
+
     def compute(self, table: AdmittedTable) -> SelectionRelease:
         """Sum the costs, choose and release."""
         costs = excess_units(self.query, self.design, table).sum(axis=1).tolist()

@@ -122,6 +122,8 @@ class LossSelectionQuery(Query):
         Coefficients of the design's columns.
     reach : float
         The largest difference of losses that counts.
+    ahead : Spend
+        What later questions of the same purchase cost: refused now if it could not be charged then.
     """
 
     kind: ClassVar[str] = "loss-selection/1"
@@ -132,6 +134,7 @@ class LossSelectionQuery(Query):
     schema_sha256: str
     public_sha256: str | None = None
     delta: Fraction = Fraction(0)
+    ahead: Spend = NOTHING
     replicate: int = 1
 
     def __post_init__(self) -> None:
@@ -155,6 +158,7 @@ class LossSelectionQuery(Query):
             "delta": str(self.delta),
             "schema_sha256": self.schema_sha256,
             "public_sha256": self.public_sha256,
+            "ahead": str(self.ahead.epsilon),
             "replicate": self.replicate,
         }
 
@@ -169,6 +173,7 @@ class LossSelectionQuery(Query):
             delta=rational(fields["delta"], name="delta"),
             schema_sha256=str(fields["schema_sha256"]),
             public_sha256=fields["public_sha256"],
+            ahead=Spend(rational(fields["ahead"], name="ahead")),
             replicate=int(fields["replicate"]),
         )
 

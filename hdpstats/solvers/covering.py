@@ -34,7 +34,7 @@ def halving_order(points: FloatArray) -> IntArray:
     of a balanced k-d tree (Bentley 1975).
 
     >>> halving_order(np.array([[0.9, 0.0], [0.0, 0.1], [1.0, 0.0], [0.1, 0.0]])).tolist()
-    [3, 1, 0, 2]
+    [1, 3, 0, 2]
     """
     m, p = points.shape
     order, bounds = np.arange(m), np.array([0, m])

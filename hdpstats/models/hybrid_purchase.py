@@ -1,0 +1,290 @@
+"""What a purchase of weights asks the site, in which order, and what comes of the answers."""
+
+import warnings
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.data.public import PublicTable
+from hdpstats.design import compile_design
+from hdpstats.inference.histogram_law import HistogramLaw
+from hdpstats.inference.likelihood import maximum_likelihood
+from hdpstats.losses.logistic import Logistic
+from hdpstats.mechanisms.contrast import sensitivity_factor
+from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.relation import Relation
+from hdpstats.protocols.hybrid import Candidates, PublicPoints, candidates_of, penalties
+from hdpstats.queries import (
+    DistanceQuery,
+    DistanceRelease,
+    LossSelectionQuery,
+    NeighboursQuery,
+    NeighboursRelease,
+    Query,
+    Release,
+    SelectionQuery,
+    SelectionRelease,
+)
+from hdpstats.sites import Site
+from hdpstats.solvers.covering import halving_order
+from hdpstats.solvers.nearest import nearest
+
+SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
+"""How much more loss than under the best candidate counts at most."""
+
+LARGEST_COEFFICIENT = 1e6
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prices:
+    """What counts, the choice of a size and the distance cost; they add up to the whole epsilon."""
+
+    counting: Fraction
+    choosing: Fraction
+    measuring: Fraction
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Desk:
+    """Where a purchase is made.
+
+    Attributes
+    ----------
+    site, table, public
+        Private rows, public rows, and these as points.
+    columns : tuple of str
+        What the weighted rows shall agree in.
+    select : str
+        ``"none"``, ``"distance"`` or ``"loss"``.
+    model : str or None
+        The formula whose loss chooses.
+    projection : str
+        From counts to weights.
+    prices : Prices
+        What is paid for what.
+    replicate : int
+        The number of the purchase.
+    """
+
+    site: Site
+    table: PublicTable
+    public: PublicPoints
+    columns: tuple[str, ...]
+    select: str
+    model: str | None
+    projection: str
+    prices: Prices
+    replicate: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Bought:
+    """What a purchase brought.
+
+    Attributes
+    ----------
+    law : HistogramLaw
+        The weights of the public rows that are complete in the columns.
+    support : (m,) int64
+        The rows that are the points of its cells.
+    distance : DistanceRelease or None
+        Where it was paid for.
+    queries, releases : tuples
+        What was asked and answered.
+    """
+
+    law: HistogramLaw
+    support: IntArray
+    distance: DistanceRelease | None
+    queries: tuple[Query, ...]
+    releases: tuple[Release, ...]
+
+
+def buy(desk: Desk) -> Bought:
+    """Ask everything; the first question is refused where the account could not pay for all of them."""
+    candidates = None if desk.select == "none" else candidates_of(desk.public)
+    if candidates is None or len(candidates.sizes) == 1:
+        prices = desk.prices
+        return _measured(desk, _counted(desk, None, prices.counting + prices.choosing, later=prices.measuring))
+    return _measured(desk, (_by_distance if desk.select == "distance" else _by_loss)(desk, candidates))
+
+
+def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: Fraction) -> Bought:
+    """Buy noisy counts; ``later`` is what further questions will cost."""
+    query = NeighboursQuery(
+        space=desk.public.space,
+        support=None if support is None else tuple(support.tolist()),
+        epsilon=epsilon,
+        schema_sha256=desk.table.schema.sha256,
+        public_sha256=desk.table.sha256,
+        ahead=Spend(later),
+        replicate=desk.replicate,
+    )
+    release = desk.site.answer(query)
+    if not isinstance(release, NeighboursRelease):
+        raise MechanismError("the site answered with a release of another kind")
+    rows = desk.public.first if support is None else support
+    anchors = desk.public.points[rows]
+    law = HistogramLaw(
+        counts=np.array(release.counts, dtype=np.int64),
+        rate=epsilon / sensitivity_factor(desk.site.relation),
+        cell=nearest(desk.public.points, anchors),
+        records=desk.site.records if desk.site.relation is Relation.REPLACE_ONE else None,
+        projection=desk.projection,
+        seed=release.sha256,
+        order=halving_order(anchors),
+    )
+    return Bought(law=law, support=rows, distance=None, queries=(query,), releases=(release,))
+
+
+def _by_distance(desk: Desk, candidates: Candidates) -> Bought:
+    """Choose a size by distances and noise, then count at so many points."""
+    prices = desk.prices
+    rate = prices.counting / sensitivity_factor(desk.site.relation)
+    query = SelectionQuery(
+        space=desk.public.space,
+        order=tuple(candidates.order.tolist()),
+        sizes=candidates.sizes,
+        reach=candidates.reach,
+        penalties=penalties(candidates.sizes, TwoSidedGeometric(rate=rate).variance),
+        epsilon=prices.choosing,
+        schema_sha256=desk.table.schema.sha256,
+        public_sha256=desk.table.sha256,
+        ahead=Spend(prices.counting + prices.measuring),
+        replicate=desk.replicate,
+    )
+    release = _chosen(desk.site.answer(query))
+    support = candidates.order[: candidates.sizes[release.choice]]
+    counted = _counted(desk, support, prices.counting, later=prices.measuring)
+    return replace(counted, queries=(query, *counted.queries), releases=(release, *counted.releases))
+
+
+def _chosen(release: Release) -> SelectionRelease:
+    if not isinstance(release, SelectionRelease):
+        raise MechanismError("the site answered with a release of another kind")
+    return release
+
+
+def _by_loss(desk: Desk, candidates: Candidates) -> Bought:
+    """Count at the most points, merge them to fewer, and choose the coefficients that fit private people best."""
+    prices = desk.prices
+    counted = _counted(desk, candidates.order, prices.counting, later=prices.choosing + prices.measuring)
+    merged = [_merged(desk, counted, candidates.order[:size]) for size in candidates.sizes]
+    fits = PublicFits.of(desk)
+    coefficients = np.stack([fits.coefficients(each.law.weights) for each in merged])
+    query = LossSelectionQuery(
+        formula=fits.formula,
+        candidates=tuple(tuple(row) for row in coefficients.tolist()),
+        reach=fits.excess(coefficients),
+        epsilon=prices.choosing,
+        schema_sha256=desk.table.schema.sha256,
+        public_sha256=desk.table.sha256,
+        ahead=Spend(prices.measuring),
+        replicate=desk.replicate,
+    )
+    release = _chosen(desk.site.answer(query))
+    chosen = merged[release.choice]
+    return replace(chosen, queries=(*counted.queries, query), releases=(*counted.releases, release))
+
+
+def _merged(desk: Desk, counted: Bought, support: IntArray) -> Bought:
+    """Return the counts of many points added up at the nearest of fewer."""
+    anchors = desk.public.points[support]
+    parent = nearest(desk.public.points[counted.support], anchors)
+    sums = np.zeros(len(support), dtype=np.int64)
+    np.add.at(sums, parent, counted.law.counts)
+    law = replace(
+        counted.law,
+        counts=sums,
+        cell=parent[counted.law.cell],
+        order=halving_order(anchors),
+        noises=np.bincount(parent, minlength=len(support)),
+    )
+    return replace(counted, law=law, support=support)
+
+
+def _measured(desk: Desk, bought: Bought) -> Bought:
+    """Buy the distance of private people from the points, where it is to be paid for."""
+    if not desk.prices.measuring:
+        return bought
+    query = DistanceQuery(
+        space=desk.public.space,
+        support=tuple(bought.support.tolist()),
+        reach=max(desk.public.space.diameter, 1.0),
+        epsilon=desk.prices.measuring,
+        schema_sha256=desk.table.schema.sha256,
+        public_sha256=desk.table.sha256,
+        replicate=desk.replicate,
+    )
+    release = desk.site.answer(query)
+    if not isinstance(release, DistanceRelease):
+        raise MechanismError("the site answered with a release of another kind")
+    return replace(bought, distance=release, queries=(*bought.queries, query), releases=(*bought.releases, release))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicFits:
+    """A logistic model on the public rows, to be fitted with many weights.
+
+    Attributes
+    ----------
+    formula : str
+        Its canonical spelling.
+    X, y : (c, D), (c,) float64
+        The rows that are complete in its columns too.
+    complete : (n,) bool
+        Which of the rows that are complete in the weighted columns these are.
+    terms : tuple of str
+        The columns of ``X``.
+    """
+
+    formula: str
+    X: FloatArray
+    y: FloatArray
+    complete: BoolArray
+    terms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, desk: Desk) -> "PublicFits":
+        """Read the desk's model."""
+        design = compile_design(str(desk.model), desk.table.schema)
+        both = desk.table.complete((*desk.columns, *design.needs))
+        rows = desk.table.admitted((*desk.columns, *design.needs))
+        return cls(
+            formula=design.canonical,
+            X=design.matrix(rows),
+            y=rows.numeric[design.response],
+            complete=both[desk.table.complete(desk.columns)],
+            terms=design.names,
+        )
+
+    def coefficients(self, weights: FloatArray) -> FloatArray:
+        """Return the fit (D,) with weights (n,); 0 for columns that the weighted rows do not identify."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            estimate = maximum_likelihood(
+                self.X,
+                self.y,
+                weights=np.maximum(weights[self.complete], 0.0),
+                offset=np.zeros(len(self.y)),
+                loss=Logistic(),
+                terms=self.terms,
+            )
+        values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)
+        return np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+
+    def excess(self, coefficients: FloatArray) -> float:
+        """Return the largest excess of a loss over the best candidate's (K, D) in a public row: what may count."""
+        eta = self.X @ coefficients.T
+        losses = np.logaddexp(0.0, eta) - self.y[:, None] * eta
+        most = float(np.max(losses - losses.min(axis=1, keepdims=True), initial=0.0))
+        return min(max(most, SMALLEST_EXCESS), LARGEST_EXCESS)

@@ -1,0 +1,236 @@
+r"""Weights of public rows that make them stand for private people: counts of nearest public points, bought once.
+
+The steps of one purchase: choose how many public points to use (`select`), count private people at the nearest of them
+with noise, turn counts into weights, and share the weight of a point equally among the public rows nearest to it. Only
+the first two touch private rows. With ``select=False`` all different public points are used.
+
+Wang et al. (2018) publish the chosen points alone. Sharing costs nothing and keeps what public rows tell about private
+people of the same neighbourhood: variation within it, and columns that were not weighted.
+
+References
+----------
+Wang, Ji, Kim, Wang, Xiong and Jiang (2018), Selecting optimal subset to release under differentially private
+    M-estimators from hybrid datasets.
+"""
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import choice, exact, integer, text
+from hdpstats.data.columns import Binary, Categorical
+from hdpstats.data.public import PublicTable
+from hdpstats.data.table import check_names
+from hdpstats.design import compile_design
+from hdpstats.inference.histogram_law import PROJECTIONS
+from hdpstats.models.hybrid_purchase import Bought, Desk, Prices, buy
+from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.relation import Relation
+from hdpstats.protocols.hybrid import part_of, public_points, spread_of
+from hdpstats.queries import DistanceQuery
+from hdpstats.queries.distance import UNITS
+from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.sites import Site, Study
+
+SELECT = ("none", "distance", "loss")
+
+CONTINUOUS = (
+    "Standard errors do not count that public rows stand for private people who are only near them: with continuous "
+    "columns 95 % intervals may cover less."
+)
+
+
+def hybrid_weights(
+    study: Study,
+    columns: Iterable[str],
+    *,
+    epsilon: float,
+    select: bool | str = False,
+    model: str | None = None,
+    projection: str = "simplex",
+    share: float = 0.1,
+    distance_share: float = 0.0,
+    replicate: int = 1,
+    allow_large_epsilon: bool = False,
+) -> WeightedSample:
+    """Buy weights for the public rows that make them stand for the private records, pure epsilon in all.
+
+    Parameters
+    ----------
+    study
+        Private records with one row per person, and public ones that have the columns.
+    columns
+        The columns in which the weighted rows shall stand for the private records, outcomes included.
+    epsilon
+        What the purchase costs each private person, everything together.
+    select
+        False: every different public point is counted at, which suits few of them, such as combinations of levels.
+        True or ``"distance"``: a part of epsilon chooses how many points to count at, by how far private people are
+        from them. ``"loss"``: counts are bought first, at the most points; coefficients of ``model`` are computed from
+        them with more and more points merged, and a part of epsilon chooses those that fit private people best.
+    model
+        With ``select="loss"``: the formula of a logistic model, such as ``"event ~ age"``.
+    projection
+        ``"simplex"``: weights that are not negative and sum to the number of records, neighbourhood by neighbourhood.
+        ``"clip"``: negative counts are set to 0. ``"none"``: weights may be negative, which most software refuses;
+        means and fits are then free of the bias of a projection, and their standard errors exact in the noise.
+    share
+        The part of epsilon that pays for the choice.
+    distance_share
+        A part of epsilon for the mean distance of private people from the points: a bound on the bias, in the notes.
+    replicate
+        1, or the number of another independent purchase.
+    allow_large_epsilon
+        Allow an epsilon above 50.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, SiteError, MechanismError, InsufficientBudget
+        Before anything is charged.
+
+    Notes
+    -----
+    Rows that lack one of the columns are left out. A column in which all public rows are the same is left out of
+    distances, and a note names it; so it does levels that no public row has. Under ``add_or_remove_one`` the number of
+    private records is never read: the weights sum to the sum of the noisy counts.
+    """
+    site, table = _sides(study)
+    names = _names(columns, table)
+    kind = _kind(select, model, table)
+    desk = Desk(
+        site=site,
+        table=table,
+        public=public_points(table, names),
+        columns=names,
+        select=kind,
+        model=model,
+        projection=choice(projection, name="projection", options=PROJECTIONS),
+        prices=_prices(
+            release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
+            choosing=share if kind != "none" else None,
+            measuring=distance_share,
+        ),
+        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+    )
+    site.put_public(table)
+    return _sample(study, desk, buy(desk))
+
+
+def _sides(study: object) -> tuple[Site, PublicTable]:
+    if not isinstance(study, Study):
+        raise ArgumentError(f"study must be an hdp.Study, not {type(study).__name__}", argument="study")
+    if study.site is None or study.public is None:
+        message = "study must have private records and public ones: hdp.Study(private=..., public=...)"
+        raise ArgumentError(message, argument="study")
+    if study.unit is not None:
+        raise ArgumentError("study must have one row per person; this one has unit=", argument="study")
+    if study.relation is Relation.REPLACE_ONE and not study.site.records:
+        raise ArgumentError("study must have private records to stand for; it has none", argument="study")
+    return study.site, study.public
+
+
+def _names(columns: object, table: PublicTable) -> tuple[str, ...]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise ArgumentError("columns must be a list of column names", argument="columns")
+    names = check_names(table.schema, [text(name, name="columns") for name in columns])
+    if not names:
+        raise ArgumentError("columns must name at least one column", argument="columns")
+    table.complete(names)
+    return names
+
+
+def _kind(select: object, model: object, table: PublicTable) -> str:
+    named = ("distance" if select else "none") if isinstance(select, bool) else select
+    kind = choice(named, name="select", options=SELECT)
+    if (kind == "loss") != (model is not None):
+        raise ArgumentError("model, a formula, belongs to select='loss': give both or neither", argument="model")
+    if model is not None:
+        design = compile_design(text(model, name="model"), table.schema)
+        if not isinstance(table.schema[design.response], Binary):
+            raise ArgumentError(f"model must have a binary outcome; {design.response!r} is none", argument="model")
+        if not np.any(table.complete(design.needs)):
+            raise ArgumentError("model needs public rows that are complete in its columns", argument="model")
+    return kind
+
+
+def _prices(epsilon: Fraction, *, choosing: object, measuring: object) -> Prices:
+    choice_share = Fraction(0) if choosing is None else exact(choosing, name="share")
+    if choosing is not None and not 0 < choice_share < 1:
+        raise ArgumentError(f"share must be in (0, 1), not {choosing!r}", argument="share")
+    distance_share = exact(measuring, name="distance_share")
+    if not (distance_share >= 0 and choice_share + distance_share < 1):
+        raise ArgumentError(
+            "distance_share must be 0 or more, and leave something to count with", argument="distance_share"
+        )
+    parts = part_of(epsilon, choice_share), part_of(epsilon, distance_share)
+    return Prices(counting=epsilon - sum(parts), choosing=parts[0], measuring=parts[1])
+
+
+def _sample(study: Study, desk: Desk, bought: Bought) -> WeightedSample:
+    complete = desk.table.complete(desk.columns)
+    total = bought.law.cell_weights.sum()
+    return WeightedSample(
+        rows=desk.table.frame()[complete].reset_index(drop=True),
+        schema=study.schema,
+        law=bought.law,
+        facts=SampleFacts(
+            method=f"hybrid weights (Wang et al. 2018): noisy counts at {len(bought.support)} public points",
+            columns=desk.columns,
+            formula=None,
+            records=desk.site.records if bought.law.records is not None else max(round(float(total)), 0),
+            public_rows=int(complete.sum()),
+            notes=tuple(_notes(desk, bought)),
+        ),
+        queries=bought.queries,
+        releases=bought.releases,
+        guarantee=guarantee(
+            [event for release in bought.releases for event in release.events], relation=study.relation
+        ),
+    )
+
+
+def _notes(desk: Desk, bought: Bought) -> list[str]:
+    """Return what is publicly known and must be said."""
+    notes, schema = [], desk.table.schema
+    incomplete = desk.table.rows - int(desk.table.complete(desk.columns).sum())
+    if incomplete:
+        notes.append(f"{incomplete} public rows lack one of the columns and are left out.")
+    if desk.public.left_out:
+        named = ", ".join(map(repr, desk.public.left_out))
+        notes.append(f"All public rows are the same in {named}: the weights cannot carry over anything about it.")
+    for column in desk.columns:
+        declared = schema[column]
+        if isinstance(declared, Categorical) and column not in desk.public.left_out:
+            present = set(desk.table.admitted(desk.columns).codes[column].tolist())
+            absent = [repr(level) for code, level in enumerate(declared.levels) if code not in present]
+            if absent:
+                notes.append(
+                    f"No public row has {column!r} {' or '.join(absent)}: private people who do are counted at others."
+                )
+    if bought.distance is not None:
+        notes.append(_distance_note(desk, bought))
+    numeric = [column.name for column in desk.public.space.columns if column.levels is None]
+    if any(not isinstance(schema[name], Binary) for name in numeric):
+        notes.append(CONTINUOUS)
+    return notes
+
+
+def _distance_note(desk: Desk, bought: Bought) -> str:
+    """Say how far private people are from the points, and public rows from theirs: what bounds the bias of a mean."""
+    release, query = bought.distance, bought.queries[-1]
+    if release is None or not isinstance(query, DistanceQuery):
+        return ""
+    weights = np.maximum(bought.law.cell_weights, 0.0)
+    people = max(float(weights.sum()), 1.0)
+    step = query.reach / UNITS / people
+    away, error = max(release.units * step, 0.0), release.noise_sd * step
+    spread = float(weights @ spread_of(desk.public, bought.support, bought.law.cell)) / people
+    return (
+        f"Private people are at a mean distance of {away:.3g} (noise {error:.1g}) from the public points, in ranges of "
+        f"the columns; the public rows that stand for them at {spread:.3g}. The mean of a function that changes by at "
+        f"most 1 per unit of distance is biased by at most {away + spread:.3g}, noise aside."
+    )
