@@ -15,7 +15,7 @@ from hdpstats.display import EscapedSummary, number, pairs, percent, summary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weights import WeightLaw
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import DistanceRelease, Release
+from hdpstats.queries import Release
 from hdpstats.results.summary import promise_rows
 from hdpstats.results.weighted_facts import SampleFacts
 
@@ -139,9 +139,6 @@ def summarise(
     ]
     tables = [pairs(made), pairs(_diagnostics(law)), pairs(promise_rows(guarantee, releases))]
     notes = [OTHER_COLUMNS, *facts.notes]
-    for release in releases:
-        if isinstance(release, DistanceRelease):
-            tables.insert(2, pairs(_distance(release)))
     return summary("Weighted public sample, differentially private", tables, notes)
 
 
@@ -159,20 +156,4 @@ def _diagnostics(law: WeightLaw) -> list[tuple[str, str]]:
         ),
         ("Rows without weight:", str(empty)),
         ("Overlap:", f"{weighted_moments.overlap(weights):.3f} (1: weighted and unweighted public rows agree)"),
-    ]
-
-
-def _distance(release: DistanceRelease) -> list[tuple[str, str]]:
-    bound = release.mean + 2.0 * release.noise_sd
-    return [
-        (
-            "Distance:",
-            f"{number(release.mean, 4)} (noise {number(release.noise_sd, 2)}) on average from a private record to the "
-            "nearest weighted row, every column scaled to [0, 1]",
-        ),
-        (
-            "Bias:",
-            f"at most about {number(bound, 3)} L for the mean of a function that changes by at most L per unit of that "
-            "distance",
-        ),
     ]
