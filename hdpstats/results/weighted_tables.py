@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.display import EscapedSummary, number, pairs, percent, summary
+from hdpstats.display import EscapedSummary, pairs, percent, summary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weights import WeightLaw
 from hdpstats.privacy.guarantee import Guarantee
