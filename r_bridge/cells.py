@@ -13,7 +13,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -221,8 +221,11 @@ class _Console:
 def _console() -> Iterator[None]:
     """While this lasts, R writes on Python's streams."""
     console = _Console()
-    with ExitStack() as stack:
-        stack.callback(console.flush)
-        for name, stream in (("consolewrite_print", sys.stdout), ("consolewrite_warnerror", sys.stderr)):
-            stack.enter_context(callbacks.replace_in_module(callbacks, name, console.to(stream)))
+    before = callbacks.consolewrite_print, callbacks.consolewrite_warnerror
+    try:
+        callbacks.consolewrite_print = console.to(sys.stdout)
+        callbacks.consolewrite_warnerror = console.to(sys.stderr)
         yield
+    finally:
+        callbacks.consolewrite_print, callbacks.consolewrite_warnerror = before
+        console.flush()

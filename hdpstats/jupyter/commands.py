@@ -19,6 +19,8 @@ HELP = """%hdp ledger [NAME]     what was spent and what is left
 
 Studies, ledgers and schemas are found among your variables. Nothing here spends."""
 
+_VERBS = ("ledger", "schema", "plan")
+
 
 def register(shell: InteractiveShell) -> None:
     """Register ``%hdp`` and its completion."""
@@ -48,12 +50,15 @@ def run(shell: InteractiveShell, line: str) -> Any:
     if not words or words[0] in ("help", "-h", "--help"):
         print(HELP)  # noqa: T201
         return None
-    if words[0] == "plan" and {"-h", "--help"} & set(words):
+    verb, *rest = words
+    if verb not in _VERBS:
+        raise UsageError(f"%hdp has no {verb!r}; it has {', '.join(_VERBS)}")
+    if verb == "plan" and {"-h", "--help"} & set(rest):
         print(_planning().format_help())  # noqa: T201
         return None
-    asked = _parser().parse_args(words)
+    asked = (_planning() if verb == "plan" else _naming(verb)).parse_args(rest)
     try:
-        return _plan(shell, asked) if asked.verb == "plan" else find(shell.user_ns, asked.verb, asked.name)
+        return _plan(shell, asked) if verb == "plan" else find(shell.user_ns, verb, asked.name)
     except HdpError as error:
         raise UsageError(str(error)) from None
 
@@ -66,12 +71,9 @@ def _words(line: str) -> list[str]:
 
 
 @cache
-def _parser() -> MagicArgumentParser:
-    parser = MagicArgumentParser("%hdp")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=MagicArgumentParser)
-    for verb in ("ledger", "schema"):
-        verbs.add_parser(verb).add_argument("name", nargs="?", metavar="NAME")
-    verbs.add_parser("plan", parents=[_planning()])
+def _naming(verb: str) -> MagicArgumentParser:
+    parser = MagicArgumentParser(f"%hdp {verb}")
+    parser.add_argument("name", nargs="?", metavar="NAME")
     return parser
 
 

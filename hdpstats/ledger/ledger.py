@@ -382,8 +382,9 @@ class Ledger:
             f"relation {self.relation}",
             *([f"unit {self.unit!r}"] if self.unit else []),
         ]
-        charges = len(self.history())
-        history = details(f"{charges} charge{'' if charges == 1 else 's'}", charges_html(self.history()))
+        charges = self.history()
+        title = "1 charge" if len(charges) == 1 else f"{len(charges)} charges"
+        history = details(title, charges_html(charges))
         place = notes([f"kept in {self._store.place}"])
         return page(f"Ledger of dataset {self._dataset!r}", self.as_html(), history, place, badges=terms)
 

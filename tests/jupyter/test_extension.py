@@ -86,7 +86,8 @@ def test_a_survival_formula_is_planned_as_a_hazard_model(notebook):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%hdp spend", "invalid choice: 'spend'"),
+        ("%hdp spend", "%hdp has no 'spend'; it has ledger, schema, plan"),
+        ("%hdp ledger one two", "unrecognized arguments: two"),
         ("%hdp ledger nothing", "there is no object 'nothing'; name one of ledger"),
         ("%hdp ledger rows", "'rows' has no ledger"),
         ("%hdp schema ledger", "'ledger' has no schema"),
