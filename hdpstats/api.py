@@ -19,8 +19,9 @@ from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Off
 from hdpstats.data.person_period import person_period
 from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
+from hdpstats.losses import options as losses
 from hdpstats.mechanisms import options as mechanisms
-from hdpstats.models import DiscreteHazard, Logit, Plan
+from hdpstats.models import DiscreteHazard, Linear, Logit, MEstimator, Plan, Quantile
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Evaluation, Result
 from hdpstats.sites import LocalSite, Site, Study
@@ -40,11 +41,14 @@ __all__ = [
     "InsufficientBudget",
     "Ledger",
     "LedgerError",
+    "Linear",
     "LocalSite",
     "Logit",
+    "MEstimator",
     "MechanismError",
     "Offset",
     "Plan",
+    "Quantile",
     "Result",
     "Schema",
     "SchemaError",
@@ -55,6 +59,7 @@ __all__ = [
     "__version__",
     "audit",
     "datasets",
+    "losses",
     "mechanisms",
     "person_period",
     "simulate",

@@ -8,9 +8,12 @@
 <Logit: event3 ~ age>
 """
 
-from hdpstats.models import DiscreteHazard, Logit
+from hdpstats.models import DiscreteHazard, Linear, Logit, MEstimator, Quantile
 
 hazard = DiscreteHazard
+linear = Linear.from_formula
 logit = Logit.from_formula
+mestimate = MEstimator.from_formula
+quantile = Quantile.from_formula
 
-__all__ = ["hazard", "logit"]
+__all__ = ["hazard", "linear", "logit", "mestimate", "quantile"]

@@ -31,7 +31,7 @@ def maximum_likelihood(
     )
     theta = minimise(objective, start=zero).theta
     information = objective.hessian(theta)
-    if p and float(np.max(np.abs(objective.predictor(theta)), initial=0.0)) > 30.0:
+    if p and loss.modelled and float(np.max(np.abs(objective.predictor(theta)), initial=0.0)) > 30.0:
         warnings.warn(
             "fitted probabilities numerically 0 or 1 occurred: the public rows are separated and the likelihood has no "
             "maximum; coefficients and standard errors mean little",

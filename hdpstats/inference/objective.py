@@ -16,6 +16,10 @@ NOT_BOUGHT = (
     "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
     "Give the study public rows, or buy a noisy Hessian with fit(..., se_share=0.15)."
 )
+NEEDS_OUTCOMES = (
+    "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
+    "outcome (40 complete ones)."
+)
 ALL_DROWNED = (
     "Standard errors are NaN: the noise of the released Hessian drowns it at this epsilon and number of records. "
     "Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
@@ -31,7 +35,7 @@ def estimates(
     T: FloatArray,
     terms: tuple[str, ...],
     records: int,
-    meat: float = 1.0,
+    meat: float | None = 1.0,
 ) -> Estimates:
     """Return the estimates of a release.
 
@@ -53,20 +57,23 @@ def estimates(
     records
         How many private people there are, as far as is publicly known.
     meat
-        Bound on the score's covariance over the Hessian.
+        Bound on the score's covariance over the Hessian; None where there is none.
     """
     fit = None if public is None else public.fit
-    information = bought(release, meat=meat)
+    information = None if meat is None else bought(release, meat=meat)
     if information is not None:
         return combine(query, release, information, noise=noise, fit=fit, T=T, terms=terms)
-    if public is None:
-        return Estimates(public_only=None, private_only=_as_released(release, T=T, terms=terms), pooled=None)
+    if public is None or not public.known:
+        return Estimates(
+            public_only=None, private_only=_as_released(release, T=T, terms=terms, meat=meat), pooled=None
+        )
     model_based = PublicInformation(public=public, records=max(records, 1))
     note = ASSUMED if release.hessian is None else DROWNED
     return combine(query, release, model_based, noise=noise, fit=fit, T=T, terms=terms, note=note)
 
 
-def _as_released(release: PointRelease, *, T: FloatArray, terms: tuple[str, ...]) -> Estimate:
+def _as_released(release: PointRelease, *, T: FloatArray, terms: tuple[str, ...], meat: float | None) -> Estimate:
+    not_bought = NOT_BOUGHT if meat is not None else NEEDS_OUTCOMES
     unknown = np.full((len(terms), len(terms)), np.nan)
     return Estimate(
         label="released",
@@ -74,5 +81,5 @@ def _as_released(release: PointRelease, *, T: FloatArray, terms: tuple[str, ...]
         values=T @ np.array(release.theta),
         sampling=unknown,
         privacy=unknown,
-        note=NOT_BOUGHT if release.hessian is None else ALL_DROWNED,
+        note=not_bought if release.hessian is None else ALL_DROWNED,
     )

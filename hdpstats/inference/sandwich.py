@@ -19,7 +19,7 @@ The law of the errors is drawn, not assumed normal: ``b`` from the exact law of 
 is post-processing of released and public numbers. Coverage is measured in ``vignettes/validation``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -46,6 +46,14 @@ class Estimates:
     public_only: Estimate | None
     private_only: Estimate
     pooled: Estimate | None
+
+    def moved(self, by: FloatArray) -> "Estimates":
+        """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
+        public, pooled = (
+            None if each is None else replace(each, values=each.values + by) for each in (self.public_only, self.pooled)
+        )
+        private = replace(self.private_only, values=self.private_only.values + by)
+        return Estimates(public_only=public, private_only=private, pooled=pooled)
 
     @property
     def chosen(self) -> Estimate:

@@ -1,5 +1,6 @@
 """The logistic loss: minus the Bernoulli log-likelihood in the linear predictor."""
 
+import math
 from fractions import Fraction
 from typing import final
 
@@ -32,18 +33,18 @@ class Logistic(Loss):
     """
 
     name = "logistic"
-    outcome = "binary"
+    outcomes = ("binary",)
     lipschitz = Fraction(1)
     smoothness = Fraction(1, 4)
     coupled = True
+    robust = False
+    modelled = True
+    meat = 1.0
+    at_zero = math.log(2.0)
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``log(1 + e^eta) - y eta``."""
         return np.logaddexp(0.0, eta) - y * eta
-
-    def mean(self, eta: FloatArray) -> FloatArray:
-        """Return ``p``."""
-        return np.asarray(expit(eta), dtype=np.float64)
 
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``p - y``."""
@@ -57,3 +58,9 @@ class Logistic(Loss):
         """Return ``p (1 - p)``."""
         p = expit(eta)
         return np.asarray(p * (1.0 - p), dtype=np.float64)
+
+    def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``p (1 - p)`` twice: the Bernoulli variance."""
+        p = expit(eta)
+        variance = np.asarray(p * (1.0 - p), dtype=np.float64)
+        return variance, variance

@@ -18,14 +18,16 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.columns import NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
-from hdpstats.design import Design, compile_design
+from hdpstats.design import Design
 from hdpstats.design.geometry import whiten
+from hdpstats.design.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, Loss
-from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People
+from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People, sensitivity_factor
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.coupled import coupled_noise_epsilon
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
+from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
 from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.model import RegressionModel
 from hdpstats.solvers import LinearObjective
@@ -91,20 +93,27 @@ class RegressionPeople(People):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegressionContrast(Contrast):
-    """A regression model with the declared bounds of its weights and offsets.
+    """A regression model with the declared bounds of its weights and offsets (as the formula has them).
 
-    ``design`` may be None where only constants are asked.
+    ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
+    constants are asked.
     """
 
     model: RegressionModel
     largest_weight: float
     largest_offset: float
     design: Design | None = None
+    response: Response = Response(column="")
 
     @property
     def loss(self) -> Loss:
         """The loss of one row."""
-        return BY_NAME[self.model.loss]
+        return made(self.model.loss, self.model.parameters, self.model.table, self.response)
+
+    @property
+    def _offset(self) -> float:
+        """The largest offset on the scale of the loss."""
+        return self.largest_offset / self.response.stretch
 
     @property
     def dimension(self) -> int:
@@ -164,37 +173,39 @@ class RegressionContrast(Contrast):
             raise MechanismError("a contrast without a design reads no rows")
         return self.design
 
-    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
-        """Return ``rho`` with ``rho cell + coupled loss <= epsilon`` (`hdpstats.privacy.coupled`).
+    @property
+    def pays_determinant(self) -> bool:
+        """Whether noise in the objective pays for the determinant, as losses without a coupling do."""
+        return not self.loss.coupled
 
-        The noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved for
-        ``epsilon`` less the share of a cell in it, which bounds ``rho cell``.
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho``: coupled (`hdpstats.privacy.coupled`) or else with the determinant paid for.
+
+        *Coupled*: the noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved
+        for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
+        (`hdpstats.privacy.uncoupled`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
         """
+        width = sensitivity_factor(relation) * self.reach
         if not self.loss.coupled:
-            covered = ", ".join(other.name for other in BY_NAME.values() if other.coupled)
-            raise MechanismError(
-                "objective perturbation is proved for losses with a coupled score and curvature; "
-                f"{self.loss.name} is none of them; these are: {covered}"
-            )
-        width = (2 if relation is Relation.REPLACE_ONE else 1) * self.half
+            return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
         target = epsilon * (1 - cell / width)
         return round_down(coupled_noise_epsilon(target, self.trace / ridge, relation=relation) / width, 90)
 
     def jacobian(self, ridge: Fraction) -> Fraction:
         """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
-        return Fraction(math.log1p(float(self.trace / ridge) * (1.0 + 2.0**-40)) * (1.0 + 2.0**-40))
+        return rank_one_jacobian(self.trace / ridge)
 
     def largest_loss(self, centre: FloatArray) -> float:
         """Return a size of one row's loss at ``centre``."""
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
-        return self.largest_weight * (math.log(2.0) + size + self.largest_offset)
+        return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `LinearObjective.gradient_error` is for bounded rows."""
         leverage = self.model.geometry.leverage
         length, D = math.sqrt(leverage), self.dimension
         m, k, g = float(self.loss.lipschitz), float(self.loss.smoothness), 2.0 * (D + 2) * UNIT
-        per_row = k * g * (leverage * size + length * self.largest_offset) + 11.0 * UNIT * m * length
+        per_row = k * g * (leverage * size + length * self._offset) + (self.loss.ulps + 3.0) * UNIT * m * length
         summand = m * self.largest_weight * length
         cells = 0.5 * people * math.sqrt(D) * math.ldexp(1.0, -integer_bits(people, summand))
         return people * self.largest_weight * per_row + cells + 8.0 * UNIT * summand * people
@@ -202,7 +213,7 @@ class RegressionContrast(Contrast):
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
         length = math.sqrt(self.model.geometry.leverage)
-        sizes = float(self.loss.lipschitz) * (length * size + self.largest_offset) + 2.0
+        sizes = float(self.loss.lipschitz) * (length * size + self._offset) + self.loss.magnitude
         return (2.0 * self.dimension + 64.0) * UNIT * self.largest_weight * sizes
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
@@ -210,32 +221,29 @@ class RegressionContrast(Contrast):
         rows = whiten(self.model.geometry, self._design.matrix(table))
         weights, offset = self.model.weights, self.model.offset
         case = table.numeric[weights] if weights is not None else np.ones(table.rows)
-        shift = table.numeric[offset] if offset is not None else np.zeros(table.rows)
+        shift = table.numeric[offset] / self.response.stretch if offset is not None else np.zeros(table.rows)
         return RegressionPeople(
-            loss=self.loss, X=rows.X, y=table.numeric[self._design.response], weights=rows.weights * case, offset=shift
+            loss=self.loss, X=rows.X, y=self.response.of(table), weights=rows.weights * case, offset=shift
         )
 
 
 def regression_contrast(model: RegressionModel, schema: Schema) -> RegressionContrast:
     """Return the contrast of a model at a site, or raise where the model does not fit the site's schema."""
-    design = compile_design(model.formula, schema)
+    if model.loss not in BY_NAME:
+        raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
+    design = design_of(model.formula, model.loss, schema)
     geometry = model.geometry
     if len(design.columns) != geometry.dimension or design.intercept != geometry.intercept:
         raise SiteError("the query's geometry does not fit its formula")
-    if model.loss not in BY_NAME:
-        raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
-    outcome, declared = BY_NAME[model.loss].outcome, schema[design.response].kind
-    if declared != outcome:
-        raise MechanismError(
-            f"the {model.loss} loss is proved for a {outcome} outcome; this site's schema declares "
-            f"{design.response!r} as {declared}"
-        )
-    return RegressionContrast(
+    contrast = RegressionContrast(
         model=model,
         design=design,
+        response=response_of(design, model.loss, schema),
         largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
         largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
     )
+    made(model.loss, model.parameters, model.table, contrast.response)
+    return contrast
 
 
 def score_norm(geometry: Geometry) -> Norm:

@@ -1,4 +1,4 @@
-"""From arrays, as statsmodels takes them, to a schema, a frame and a formula."""
+"""From arrays, as statsmodels takes them, to a formula and a study."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +9,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.data.columns import Binary, Column, Continuous
 from hdpstats.data.schema import Schema
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Budget
+from hdpstats.sites import Study
 
 OUTCOME = "y"
 
@@ -41,8 +44,8 @@ def pairs_of(bounds: object) -> list[tuple[object, object]]:
         ) from None
 
 
-def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]]) -> Schema:
-    """Return the schema of bounded covariates and a binary outcome."""
+def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]], outcome: Column) -> Schema:
+    """Return the schema of bounded covariates and an outcome."""
     columns: dict[str, Column] = {}
     for name, (lower, upper) in zip(names, bounds, strict=True):
         try:
@@ -52,7 +55,50 @@ def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]]) -> 
                 f"exog_bounds of {name}: {error}; leave a constant column out, intercept=True adds one",
                 argument="exog_bounds",
             ) from None
-    return Schema({**columns, OUTCOME: Binary()})
+    return Schema({**columns, OUTCOME: outcome})
+
+
+def outcome_of(bounds: object) -> Column:
+    """Return the declaration of an outcome: within bounds, or binary where there are none."""
+    if bounds is None:
+        return Binary()
+    try:
+        return Continuous(*bounds)  # type: ignore[misc]
+    except (HdpError, TypeError, ValueError) as error:
+        reason = f": {error}" if isinstance(error, HdpError) else ""
+        raise ArgumentError(
+            f"endog_bounds must be a pair (lower, upper), declared and not computed, not {bounds!r}{reason}",
+            argument="endog_bounds",
+        ) from None
+
+
+def opened(
+    endog: Any,
+    exog: Any,
+    *,
+    exog_bounds: object,
+    outcome: Column,
+    public_endog: Any,
+    public_exog: Any,
+    intercept: bool,
+    ledger: Ledger | None,
+    budget: Budget | None,
+) -> tuple[str, Study]:
+    """Return the formula and the study of a model that was given as arrays."""
+    bounds = pairs_of(exog_bounds)
+    names = column_names(exog, count=len(bounds))
+    if public_exog is None and public_endog is not None:
+        raise ArgumentError(
+            "public_exog must be given with public_endog: outcomes alone say nothing", argument="public_exog"
+        )
+    study = Study(
+        private=frame_of(endog, exog, names),
+        public=None if public_exog is None else frame_of(public_endog, public_exog, names, which="public_"),
+        schema=schema_of(names, bounds, outcome),
+        ledger=ledger,
+        budget=budget,
+    )
+    return formula_of(names, intercept=intercept), study
 
 
 def _cells(values: Any) -> "np.ndarray[Any, np.dtype[Any]]":

@@ -12,6 +12,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer
 from hdpstats.design import compile_design
 from hdpstats.design.survival import compile_survival
+from hdpstats.losses import MEANS
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.regression import Regression
@@ -92,7 +93,7 @@ def evaluate(spec: Specification, result: object, request: EvaluationRequest) ->
         causes=opened.causes,
         cause=opened.cause,
         in_sample=checked.guarantee is not None,
-        predicted=_predicted(spec, checked, opened, query),
+        predicted=_predicted(checked, opened, query),
         guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
     )
 
@@ -241,11 +242,12 @@ def _groups(score: FloatArray, cuts: list[float] | tuple[float, ...]) -> IntArra
     return np.asarray(np.searchsorted(np.array(cuts), score, side="right"), dtype=np.int64)
 
 
-def _predicted(spec: Specification, result: Result, opened: _Opened, query: EvaluationQuery) -> FloatArray:
+def _predicted(result: Result, opened: _Opened, query: EvaluationQuery) -> FloatArray:
     """Return the mean predicted incidence of the public people in each group at the end of each bin (G, B)."""
     times = times_of(query)
     if times is None:
-        own = spec.loss.mean(opened.score)[:, None] if isinstance(spec, Regression) else opened.score[:, None]
+        mean = MEANS[result.facts.loss] if result.facts.loss is not None else np.asarray
+        own = mean(opened.score)[:, None]
     else:
         values = np.asarray(result.params.to_numpy(), dtype=np.float64)
         curves = curves_at(hazard_facts(result.facts), values, opened.rows)

@@ -49,7 +49,7 @@ def read(spec: Specification, query: PointQuery, release: PointRelease, *, count
         terms=spec.terms,
         records=records,
         meat=spec.meat,
-    )
+    ).moved(spec.origin)
     facts = spec.facts(
         method_of(query, whitened=spec.public is not None, few=spec.study.public is not None),
         records=records,
@@ -78,7 +78,7 @@ def read(spec: Specification, query: PointQuery, release: PointRelease, *, count
 def fit_likelihood(spec: Specification) -> Result:
     """Return the maximum-likelihood fit to the public rows as they are."""
     estimate, people = spec.likelihood()
-    facts = spec.facts("maximum likelihood on public rows", records=None, public=people, model=None)
+    facts = spec.facts(spec.classical, records=None, public=people, model=None)
     return Result(
         facts=facts,
         schema=spec.study.schema,

@@ -1,6 +1,6 @@
 """Discrete-time survival analysis on private and public records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Self, final
 
 from hdpstats._base.errors import ArgumentError
@@ -9,13 +9,10 @@ from hdpstats._base.validation import choice, real
 from hdpstats.data.columns import Duration
 from hdpstats.design import baseline as features
 from hdpstats.design.survival import compile_survival
-from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
 from hdpstats.models.evaluation import evaluate, evaluation_request
-from hdpstats.models.fit import fit_likelihood, fit_private
+from hdpstats.models.front_desk import FrontDesk
 from hdpstats.models.hazard_specification import HazardSpecification
-from hdpstats.models.plan import Plan, plan
 from hdpstats.models.regression import checked_row_norm, declared_column
-from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.queries import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
@@ -26,7 +23,7 @@ MOST_DUMMIES = 100
 
 
 @final
-class DiscreteHazard:
+class DiscreteHazard(FrontDesk):
     r"""Discrete-time hazard model: the regression for survival times that a few intervals describe.
 
     Time is cut into intervals at public points. A person who reaches interval ``s`` has the event in it with
@@ -93,6 +90,8 @@ class DiscreteHazard:
     ['baseline[1]', 'baseline[2]', 'baseline[3]', 'age']
     """
 
+    _spec: HazardSpecification
+
     def __init__(
         self,
         formula: str,
@@ -142,74 +141,6 @@ class DiscreteHazard:
     def __repr__(self) -> str:
         return f"<DiscreteHazard: {self._spec.formula}, {self._spec.grid.intervals} intervals, {self._spec.link}>"
 
-    def plan(
-        self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None, se_share: float = 0.0
-    ) -> Plan:
-        """Return predicted standard errors per coefficient and epsilon: from public people, for free.
-
-        Parameters
-        ----------
-        epsilon
-            One or several values.
-        n
-            The number of private people, where the study has none at hand or does not tell: under
-            ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
-        se_share
-            The share of epsilon that `fit` would be given for a noisy Hessian.
-        """
-        share = ObjectivePerturbation(se_share=se_share).share
-        return plan(self._spec, epsilons=epsilons_of(epsilon), n=n, share=share)
-
-    def fit(
-        self,
-        epsilon: float,
-        *,
-        delta: float = 0,
-        mechanism: str | Mechanism = "auto",
-        se_share: float = 0.0,
-        replicate: int = 1,
-        allow_large_epsilon: bool = False,
-    ) -> Result:
-        """Fit under differential privacy: the only verb that spends.
-
-        The same call again returns the stored release for free; ``replicate=2`` buys an independent one.
-
-        Parameters
-        ----------
-        epsilon
-            What the release may cost each person, from 1e-6 to 50.
-        delta
-            A small probability with which the bound may fail, for mechanisms that use one. Objective and output
-            perturbation do where that gives less noise; otherwise they stay pure, which is stronger.
-        mechanism
-            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
-            `hdp.mechanisms`. ``"auto"`` is objective perturbation, with a delta and 12 public people per coefficient
-            the gradient mechanism, which needs much less noise.
-        se_share
-            Share of epsilon that buys a noisy Hessian: for standard errors without public people, or for standard
-            errors that do not take the private people to be like the public ones.
-        replicate
-            Number of the draw.
-        allow_large_epsilon
-            Allow more than 50, which protects nobody.
-
-        Raises
-        ------
-        ArgumentError, BudgetError, MechanismError
-            Before anything is charged.
-        SiteError
-            If the site could not complete the release; the budget stays charged.
-        """
-        request = fit_request(
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            se_share=se_share,
-            replicate=replicate,
-            allow_large_epsilon=allow_large_epsilon,
-        )
-        return fit_private(self._spec, request)
-
     def evaluate(
         self,
         result: Result,
@@ -257,15 +188,6 @@ class DiscreteHazard:
             allow_large_epsilon=allow_large_epsilon,
         )
         return evaluate(self._spec, result, request)
-
-    def fit_public(self) -> Result:
-        """Return the ordinary maximum-likelihood fit to the public people alone: no noise, no penalty, no cost.
-
-        It equals R's ``glm`` on person-period rows, which are never formed. Public rows are used as they are, not
-        clipped to the schema's bounds but for the horizon, beyond which everybody is censored; rows with missing values
-        are dropped, as ``glm`` does.
-        """
-        return fit_likelihood(self._spec)
 
 
 def _baseline(

@@ -1,23 +1,21 @@
 """Logistic regression on private and public records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self, final
 
 import numpy.typing as npt
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats.data.columns import Binary
 from hdpstats.data.schema import Schema
 from hdpstats.design import compile_design
 from hdpstats.ledger import Ledger
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
-from hdpstats.models.arrays import column_names, formula_of, frame_of, pairs_of, schema_of
+from hdpstats.losses import options
+from hdpstats.models.arrays import opened
 from hdpstats.models.evaluation import evaluate, evaluation_request
-from hdpstats.models.fit import fit_likelihood, fit_private
-from hdpstats.models.plan import Plan, plan
+from hdpstats.models.front_desk import FrontDesk
 from hdpstats.models.regression import open_regression
-from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
@@ -25,7 +23,7 @@ from hdpstats.sites import Study
 
 
 @final
-class Logit:
+class Logit(FrontDesk):
     r"""Logistic regression: :math:`\log\{p / (1 - p)\} = x'\beta` with :math:`p = P(y = 1 \mid x)`.
 
     Users with a data frame write ``hdpf.logit("y ~ x", data=study)`` or `Logit.from_formula`; this constructor
@@ -78,21 +76,18 @@ class Logit:
         budget: Budget | None = None,
         row_norm: float | None = None,
     ) -> None:
-        bounds = pairs_of(exog_bounds)
-        names = column_names(exog, count=len(bounds))
-        if public_exog is None and public_endog is not None:
-            raise ArgumentError(
-                "public_exog must be given with public_endog: outcomes alone say nothing", argument="public_exog"
-            )
-        public = None if public_exog is None else frame_of(public_endog, public_exog, names, which="public_")
-        study = Study(
-            private=frame_of(endog, exog, names),
-            public=public,
-            schema=schema_of(names, bounds),
+        formula, study = opened(
+            endog,
+            exog,
+            exog_bounds=exog_bounds,
+            outcome=Binary(),
+            public_endog=public_endog,
+            public_exog=public_exog,
+            intercept=intercept,
             ledger=ledger,
             budget=budget,
         )
-        self._open(formula_of(names, intercept=intercept), study, None, None, row_norm)
+        self._open(formula, study, None, None, row_norm)
 
     @classmethod
     def from_formula(
@@ -131,87 +126,12 @@ class Logit:
     def _open(self, formula: str, study: Study, weights: object, offset: object, row_norm: object) -> None:
         design = compile_design(formula, study.schema)
         _check_binary(study.schema, design.response)
-        self._model = open_regression(
-            design,
-            study,
-            Logistic(),
-            name="Logit",
-            exponentiated="odds ratio",
-            weights=weights,
-            offset=offset,
-            row_norm=row_norm,
+        self._spec = open_regression(
+            formula, study, options.Logistic(), name="Logit", weights=weights, offset=offset, row_norm=row_norm
         )
 
     def __repr__(self) -> str:
-        return f"<Logit: {self._model.design.formula}>"
-
-    def plan(
-        self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None, se_share: float = 0.0
-    ) -> Plan:
-        """Return predicted standard errors per coefficient and epsilon: from public rows and declarations, for free.
-
-        Parameters
-        ----------
-        epsilon
-            One or several values.
-        n
-            The number of private records, where the study has none at hand or does not tell: under
-            ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
-        se_share
-            The share of epsilon that `fit` would be given for a noisy Hessian.
-        """
-        share = ObjectivePerturbation(se_share=se_share).share
-        return plan(self._model, epsilons=epsilons_of(epsilon), n=n, share=share)
-
-    def fit(
-        self,
-        epsilon: float,
-        *,
-        delta: float = 0,
-        mechanism: str | Mechanism = "auto",
-        se_share: float = 0.0,
-        replicate: int = 1,
-        allow_large_epsilon: bool = False,
-    ) -> Result:
-        """Fit under differential privacy: the only verb that spends.
-
-        The same call again returns the stored release for free; ``replicate=2`` buys an independent one.
-
-        Parameters
-        ----------
-        epsilon
-            What the release may cost each person, from 1e-6 to 50.
-        delta
-            A small probability with which the bound may fail, for mechanisms that use one; objective and output
-            perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
-        mechanism
-            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
-            `hdp.mechanisms`. ``"auto"`` is objective perturbation, with a delta and many coefficients (13 or more at
-            epsilon 0.1, 17 or more at 1) the gradient mechanism.
-        se_share
-            Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
-            errors that do not take the private covariates to be distributed as the public ones.
-        replicate
-            Number of the draw.
-        allow_large_epsilon
-            Allow more than 50, which protects nobody.
-
-        Raises
-        ------
-        ArgumentError, BudgetError, MechanismError
-            Before anything is charged.
-        SiteError
-            If the site could not complete the release; the budget stays charged.
-        """
-        request = fit_request(
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            se_share=se_share,
-            replicate=replicate,
-            allow_large_epsilon=allow_large_epsilon,
-        )
-        return fit_private(self._model, request)
+        return f"<Logit: {self._spec.formula}>"
 
     def evaluate(
         self,
@@ -254,15 +174,7 @@ class Logit:
             replicate=replicate,
             allow_large_epsilon=allow_large_epsilon,
         )
-        return evaluate(self._model, result, request)
-
-    def fit_public(self) -> Result:
-        """Return the ordinary maximum-likelihood fit to the public rows alone: no noise, no penalty, no cost.
-
-        Public rows are used as they are, not clipped to the schema's bounds; rows with missing values are
-        dropped, as ``glm`` does.
-        """
-        return fit_likelihood(self._model)
+        return evaluate(self._spec, result, request)
 
 
 def _check_binary(schema: Schema, response: str) -> None:

@@ -1,6 +1,6 @@
 """A regression at the front desk: arguments checked against the schema, the public side prepared, the query asked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
@@ -14,11 +14,14 @@ from hdpstats.data.schema import Schema
 from hdpstats.design import Design
 from hdpstats.design.geometry import whiten
 from hdpstats.design.reference import reference_matrix
+from hdpstats.design.response import Response, design_of
 from hdpstats.inference import Estimate
-from hdpstats.inference.likelihood import maximum_likelihood
+from hdpstats.inference.classical import classical_fit
 from hdpstats.losses import Loss
+from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.models.chosen import ChosenLoss, chosen_loss, loss_name
 from hdpstats.models.specification import Specification
 from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whitened_public
 from hdpstats.protocols.public import FEWEST_ROWS, with_radius
@@ -26,6 +29,14 @@ from hdpstats.queries import ObjectiveQuery, RegressionModel
 from hdpstats.queries.model import Model
 from hdpstats.results import ModelFacts, PublicCheck
 from hdpstats.sites import Study
+
+CLASSICAL = {
+    "squares": "least squares",
+    "huber": "Huber's estimate",
+    "quantile": "quantile regression",
+    "own": "M-estimation",
+}
+"""What losses that are no likelihoods are called without noise."""
 
 
 @final
@@ -35,10 +46,12 @@ class Regression(Specification):
 
     Attributes
     ----------
-    name, exponentiated : str
-        What tables call the model and the exponential of a coefficient.
-    study, design, loss
-        The data, the columns, the contrast function.
+    name : str
+        What tables call the model.
+    study, design
+        The data and the columns.
+    chosen : ChosenLoss
+        The contrast function, its outcome and its numbers.
     weights, offset : str or None
         Columns of the schema.
     row_norm : float or None
@@ -48,10 +61,9 @@ class Regression(Specification):
     """
 
     name: str
-    exponentiated: str
     study: Study
     design: Design
-    loss: Loss
+    chosen: ChosenLoss
     weights: str | None
     offset: str | None
     row_norm: float | None
@@ -68,9 +80,31 @@ class Regression(Specification):
         return self.design.names
 
     @property
-    def meat(self) -> float:
-        """The declared bound on a case weight: the loss is a likelihood's."""
-        return self.largest_weight
+    def loss(self) -> Loss:
+        """The contrast function."""
+        return self.chosen.loss
+
+    @property
+    def response(self) -> Response:
+        """Where the outcome comes from, and on which scale the loss works."""
+        return self.chosen.response
+
+    @property
+    def meat(self) -> float | None:
+        """The declared bound on a case weight times the loss's own; None where it has none."""
+        return None if self.loss.meat is None else self.largest_weight * self.loss.meat
+
+    @property
+    def origin(self) -> FloatArray:
+        """The outcome's shift, which the intercept takes up."""
+        origin = np.zeros(len(self.terms))
+        origin[: int(self.design.intercept)] = self.response.origin
+        return origin
+
+    @property
+    def classical(self) -> str:
+        """How public rows alone are fitted, in words."""
+        return f"{CLASSICAL.get(self.loss.name, 'maximum likelihood')} on public rows"
 
     @property
     def largest_weight(self) -> float:
@@ -84,6 +118,12 @@ class Regression(Specification):
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
+        if share and self.meat is None:
+            raise MechanismError(
+                f"se_share buys a Hessian, which does not give the standard errors of the {self.loss.name} loss; leave "
+                "it out: they come from public rows with the outcome",
+                available=("objective", "output", "sampling"),
+            )
         table = self.study.public
         return choose_query(
             self.design,
@@ -100,6 +140,8 @@ class Regression(Specification):
             relation=self.study.relation,
             hessian_share=share,
             replicate=replicate,
+            parameters=self.chosen.parameters,
+            table=self.chosen.table,
         )
 
     def contrast(self, model: Model) -> Contrast:
@@ -107,6 +149,7 @@ class Regression(Specification):
         return RegressionContrast(
             model=_mine(model),
             design=self.design,
+            response=self.response,
             largest_weight=self.largest_weight,
             largest_offset=self.largest_offset,
         )
@@ -130,41 +173,49 @@ class Regression(Specification):
         )
 
     def to_terms(self, model: Model) -> FloatArray:
-        """Return the matrix from whitened coefficients to the design's."""
-        return model.geometry.to_raw()
+        """Return the matrix from whitened coefficients to the design's, in the outcome's unit."""
+        return self.response.stretch * model.geometry.to_raw()
 
-    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:  # noqa: ARG002
-        """Return the public facts of a fit."""
+    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+        """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
+        stop = self.response.stop
         return ModelFacts(
             model=self.name,
             formula=self.design.formula,
-            response=self.design.response,
-            method=method,
+            response=self.design.response if stop is None else f"Surv({stop}, {self.design.response})",
+            method=f"{method}; {self.chosen.words}" if self.chosen.words and model is not None else method,
             records=records,
             public_rows=public,
             weights=self.weights,
             offset=self.offset,
-            loss=self.loss.name,
-            exponentiated=self.exponentiated,
+            loss=self.chosen.label,
+            exponentiated=self.chosen.exponentiated,
         )
 
     def likelihood(self) -> tuple[Estimate, int]:
-        """Return the maximum-likelihood fit to the public rows as they are."""
-        table = self.study.public
-        if table is None or self.design.response not in table.names:
+        """Return the ordinary fit to the public rows as they are."""
+        table, response = self.study.public, self.response
+        read = [name for name in (response.stop, response.column) if name is not None]
+        if table is None or not all(name in table.names for name in read):
             message = "fit_public needs public rows with the outcome; give the study public="
             raise ArgumentError(message, argument="public")
         extra = [name for name in (self.weights, self.offset) if name is not None]
         rows = table.raw([*self.design.needs, *extra])
-        estimate = maximum_likelihood(
+        shift = rows.numeric[self.offset] if self.offset else np.zeros(rows.rows)
+        estimate = classical_fit(
             self.design.evaluate_unclipped(rows),
-            rows.numeric[self.design.response],
+            response.unclipped(rows),
             weights=rows.numeric[self.weights] if self.weights else np.ones(rows.rows),
-            offset=rows.numeric[self.offset] if self.offset else np.zeros(rows.rows),
+            offset=shift / response.stretch,
             loss=self.loss,
             terms=self.design.names,
         )
-        return estimate, rows.rows
+        scaled = replace(
+            estimate,
+            values=response.stretch * estimate.values + self.origin,
+            sampling=response.stretch**2 * estimate.sampling,
+        )
+        return scaled, rows.rows
 
     def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
         """Return None: checks on public rows are made for survival models."""
@@ -172,17 +223,17 @@ class Regression(Specification):
 
 
 def open_regression(
-    design: Design,
+    formula: str,
     study: Study,
-    loss: Loss,
+    option: LossOption,
     *,
     name: str,
-    exponentiated: str,
     weights: object,
     offset: object,
     row_norm: object,
 ) -> Regression:
     """Check the arguments against the schema and prepare the public side."""
+    design = design_of(formula, loss_name(option), study.schema)
     if study.unit is not None:
         raise ArgumentError(
             "this model needs one row per person; the study has unit=: aggregate to one row per person, or fit a "
@@ -191,13 +242,13 @@ def open_regression(
         )
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     offset_column = declared_column(study.schema, offset, kind="offset", argument="offset")
-    public = _public(study, design, loss, weights=weight_column, offset=offset_column)
+    chosen = chosen_loss(option, design, study, weights=weight_column, offset=offset_column)
+    public = _public(study, design, chosen, weights=weight_column, offset=offset_column)
     return Regression(
         name=name,
-        exponentiated=exponentiated,
         study=study,
         design=design,
-        loss=loss,
+        chosen=chosen,
         weights=weight_column,
         offset=offset_column,
         row_norm=checked_row_norm(row_norm, has_public=public is not None),
@@ -212,12 +263,14 @@ def _mine(model: Model) -> RegressionModel:
 
 
 def _public(
-    study: Study, design: Design, loss: Loss, *, weights: str | None, offset: str | None
+    study: Study, design: Design, chosen: ChosenLoss, *, weights: str | None, offset: str | None
 ) -> WhitenedPublic | None:
     if study.public is None:
         return None
-    rows = public_rows(study.public, design, weights=weights, offset=offset)
-    return whitened_public(rows, design, loss) if len(rows.X) >= FEWEST_ROWS else None
+    rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset)
+    if len(rows.X) < FEWEST_ROWS:
+        return None
+    return whitened_public(rows, design, chosen.loss, bread=chosen.bread)
 
 
 def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:

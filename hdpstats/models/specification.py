@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
+import numpy as np
+
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import Estimate
 from hdpstats.mechanisms.base import Custody
@@ -42,8 +44,18 @@ class Specification(ABC):
 
     @property
     @abstractmethod
-    def meat(self) -> float:
-        """A bound on the score's covariance over the Hessian, for a Hessian that was bought."""
+    def meat(self) -> float | None:
+        """A bound on the score's covariance over the Hessian, for a Hessian that was bought; None without one."""
+
+    @property
+    def origin(self) -> FloatArray:
+        """What is added to the coefficients that `terms` name, once `to_terms` made them."""
+        return np.zeros(len(self.terms))
+
+    @property
+    def classical(self) -> str:
+        """How public rows alone are fitted, in words."""
+        return "maximum likelihood on public rows"
 
     @abstractmethod
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:

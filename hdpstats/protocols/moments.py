@@ -36,6 +36,11 @@ class PublicSide(ABC):
     fit: "PublicFit | None"
 
     @property
+    def known(self) -> bool:
+        """Whether standard errors may rest on `moments`: not where a loss has no model and outcomes are not public."""
+        return True
+
+    @property
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""

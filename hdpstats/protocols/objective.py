@@ -14,16 +14,22 @@ curvature ``H``.
 
 **With public rows without outcomes, or without public rows.** Centred at zero with half
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
+
+**Losses without a coupling** pay for the determinant (`hdpstats.privacy.uncoupled`): the first ridge is what makes it
+cost a twentieth of epsilon, a seventh without a public fit.
 """
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.design import Design
 from hdpstats.design.geometry import from_box
-from hdpstats.losses import Loss
+from hdpstats.losses import Loss, Table
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.objective import SMOOTHING_SHARE
@@ -40,6 +46,9 @@ PULL = 0.3
 
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
+
+PAID, PAID_ALONE = 1.0 / 20.0, 1.0 / 7.0
+"""Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
 
 
 def choose_query(
@@ -58,21 +67,32 @@ def choose_query(
     relation: Relation = Relation.REPLACE_ONE,
     hessian_share: Fraction = Fraction(0),
     replicate: int = 1,
+    parameters: tuple[float, ...] = (),
+    table: Table = (),
 ) -> ObjectiveQuery:
-    """Return the query for one epsilon. ``public`` is None where the schema's box is the geometry."""
-    share = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE)) / sensitivity_factor(relation)
+    """Return the query for one epsilon. ``public`` is None where the schema's box is the geometry.
+
+    ``parameters`` and ``table`` are the loss's numbers in the outcome's unit.
+    """
+    spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
+    price = _Price(loss=loss, epsilon=spent, persons=sensitivity_factor(relation), largest_weight=largest_weight)
     if public is None:
         geometry = _box(design, row_norm)
         centre = np.zeros(geometry.dimension)
-        ridge = CHEAP * _beta(loss, geometry, largest_weight) / share
+        ridge = price.ridge(geometry, alone=True)
     else:
-        rate = share / largest_weight
-        public = at_best_radius(public, records=records, rate=rate)
+        public = at_best_radius(public, records=records, rate=price.rate)
         geometry, centre = public.geometry, public.centre
-        ridge = _ridge(public, records=records, share=share, largest_weight=largest_weight)
+        ridge = _ridge(public, price, records=records)
     return ObjectiveQuery(
         model=RegressionModel(
-            formula=design.canonical, loss=loss.name, geometry=geometry, weights=weights, offset=offset
+            formula=design.canonical,
+            loss=loss.name,
+            geometry=geometry,
+            weights=weights,
+            offset=offset,
+            parameters=parameters,
+            table=table,
         ),
         centre=tuple(centre.tolist()),
         ridge=Fraction(ridge),
@@ -82,6 +102,29 @@ def choose_query(
         hessian_share=hessian_share,
         replicate=replicate,
     )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Price:
+    """What epsilon buys, about: ``persons`` is by how many persons neighbours differ."""
+
+    loss: Loss
+    epsilon: float
+    persons: int
+    largest_weight: float
+
+    @property
+    def rate(self) -> float:
+        """The rate of the noise, the determinant aside."""
+        return self.epsilon / self.persons / (self.largest_weight * float(self.loss.lipschitz))
+
+    def ridge(self, geometry: Geometry, *, alone: bool) -> float:
+        """Return the least ridge; ``alone`` where there is no public fit to pull to."""
+        beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
+        if self.loss.coupled:
+            return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
+        return beta / math.expm1((PAID_ALONE if alone else PAID) * self.epsilon)
 
 
 def noise_law(geometry: Geometry, *, rate: float) -> NoiseLaw:
@@ -106,21 +149,19 @@ def _predicted_variance(public: WhitenedPublic, *, records: int, rate: float) ->
     return float(np.trace(inverse @ meat @ inverse))
 
 
-def _ridge(public: WhitenedPublic, *, records: int, share: float, largest_weight: float) -> float:
-    beta = _beta(public.loss, public.geometry, largest_weight)
+def _ridge(public: WhitenedPublic, price: _Price, *, records: int) -> float:
+    least = price.ridge(public.geometry, alone=public.fit is None)
     if public.fit is None:
-        return CHEAP * beta / share
+        return least
     slopes = slice(int(public.geometry.intercept) if public.geometry.location else 0, None)
-    H = public.moments(public.centre, records=max(records, 1)).H
-    noise = noise_law(public.geometry, rate=share / largest_weight).variance
-    level = _mean(np.diag(H)[slopes])
-    wanted = PULL * (1.0 + _mean(noise[slopes]) / level) * _mean(np.diag(public.fit.information)[slopes])
-    return max(FREE * beta / share, wanted)
-
-
-def _beta(loss: Loss, geometry: Geometry, largest_weight: float) -> float:
-    """Return the bound on one record's Hessian in whitened coordinates."""
-    return float(loss.smoothness) * geometry.leverage * largest_weight
+    at = public.moments(public.centre, records=max(records, 1))
+    noise = _mean(noise_law(public.geometry, rate=price.rate).variance[slopes])
+    level = _mean(np.diag(at.H)[slopes])
+    if not public.loss.robust:
+        wanted = (1.0 + noise / level) * _mean(np.diag(public.fit.information)[slopes])
+    else:
+        wanted = (_mean(np.diag(at.J)[slopes]) + noise) / (level * _mean(np.diag(public.fit.covariance)[slopes]))
+    return max(least, PULL * wanted)
 
 
 def _mean(numbers: FloatArray) -> float:

@@ -26,7 +26,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses import Loss
+from hdpstats.losses import MEANS, Loss
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.hazard.links import LINKS
 
@@ -130,7 +130,7 @@ class BinaryOutcomes(Outcomes):
 
     def law(self, theta: FloatArray, people: slice) -> Law:
         """Return ``1 - p`` and ``p`` with scores ``-p x`` and ``(1 - p) x``."""
-        p = self.loss.mean(self.X[people] @ theta + self.offset[people])
+        p = MEANS[self.loss.name](self.X[people] @ theta + self.offset[people])
         slopes = np.column_stack([-p, 1.0 - p])
         return Law(
             probability=np.column_stack([1.0 - p, p]), score=np.asarray(slopes[:, :, None] * self.X[people, None, :])

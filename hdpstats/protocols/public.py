@@ -2,7 +2,12 @@ r"""The public side: rows, whitened rows, and a public fit that is always there.
 
 The public fit is a posterior mode in whitened coordinates under a normal prior whose spread is chosen by the
 Laplace evidence of the public rows (MacKay 1992). It exists under separation and collinearity, and its
-curvature is the covariance that pooling uses. It costs nothing: no private row takes part.
+sandwich is the covariance that pooling uses. It costs nothing: no private row takes part.
+
+A loss that is no likelihood has no scale of its own: half a squared residual is not in units of its variance. There the
+loss is divided by ``phi = tr(H^-1 J) / D`` first, its Hessian then being about the covariance of its score,
+and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvature: 1 for the logistic loss, half a
+residual standard deviation for squares.
 """
 
 from dataclasses import dataclass, replace
@@ -14,6 +19,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design import Design
 from hdpstats.design.geometry import from_public, leverage_at, mallows_weights, whiten
+from hdpstats.design.response import Response
 from hdpstats.losses import Loss
 from hdpstats.protocols.moments import Moments, PublicFit, PublicSide, averaged
 from hdpstats.queries.geometry import Geometry
@@ -26,6 +32,11 @@ PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
 """Prior standard deviations of whitened slopes among which the evidence chooses."""
 
 INTERCEPT_SPREAD = 3.0
+WIDE_SPREAD = 10.0
+"""Of the intercept under a likelihood, and under other losses, whose outcomes have a scale of about 1."""
+
+WEAK = 1e-4
+"""Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
 
 
 @final
@@ -33,8 +44,8 @@ INTERCEPT_SPREAD = 3.0
 class PublicRows:
     """Complete public rows, clipped to the schema's bounds as private rows are.
 
-    ``X`` (n, D) design with the intercept first; ``y`` (n,) or None where the outcome is not public;
-    ``weights``, ``offset`` (n,).
+    ``X`` (n, D) design with the intercept first; ``y`` (n,) as the loss reads it, or None where the outcome is not
+    public; ``weights``, ``offset`` (n,).
     """
 
     X: FloatArray
@@ -48,8 +59,10 @@ class PublicRows:
 class WhitenedPublic(PublicSide):
     r"""Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit.
 
-    With case weight ``a`` and Mallows weight ``w`` a person of the model has
-    ``H = a w l'' x x'`` and ``J = a^2 w^2 l'' x x'`` in expectation (for a likelihood's loss).
+    With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
+    ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `Loss.typical` otherwise, and for a loss
+    that is not `Loss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss`` itself would rest on
+    too few rows.
     """
 
     loss: Loss
@@ -59,6 +72,13 @@ class WhitenedPublic(PublicSide):
     weights: FloatArray
     offset: FloatArray
     fit: PublicFit | None
+    y: FloatArray | None = None
+    bread: Loss | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether standard errors may rest on `moments`."""
+        return self.loss.modelled or self.y is not None
 
     @property
     def dimension(self) -> int:
@@ -77,33 +97,40 @@ class WhitenedPublic(PublicSide):
 
     def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
-        curvature = self.loss.curvature(self.X @ theta + self.offset, np.zeros(len(self.X)))
+        eta = self.X @ theta + self.offset
+        if self.loss.robust and self.y is not None:
+            curvature, square = (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
+        else:
+            curvature, square = self.loss.typical(eta)
         weight = self.weights * self.mallows
         i, j = np.triu_indices(self.X.shape[1])
         products = self.X[:, i] * self.X[:, j]
         return averaged(
-            ((weight * curvature)[:, None] * products, (weight**2 * curvature)[:, None] * products),
+            ((weight * curvature)[:, None] * products, (weight**2 * square)[:, None] * products),
             records=records,
             row_weights=row_weights,
             levelled=(slice(int(self.geometry.intercept), None),),
         )
 
 
-def public_rows(table: PublicTable, design: Design, *, weights: str | None, offset: str | None) -> PublicRows:
+def public_rows(
+    table: PublicTable, design: Design, response: Response, *, weights: str | None, offset: str | None
+) -> PublicRows:
     """Return the complete public rows of a design; the outcome may be absent as a whole column."""
     extra = [name for name in (weights, offset) if name is not None]
-    covariates = [name for name in design.needs if name != design.response]
-    outcome = [design.response] if design.response in table.names else []
+    read = [name for name in (response.stop, response.column) if name is not None]
+    covariates = [name for name in design.needs if name not in read]
+    outcome = read if all(name in table.names for name in read) else []
     rows = table.admitted([*covariates, *outcome, *extra])
     return PublicRows(
         X=design.matrix(rows),
-        y=rows.numeric[design.response] if outcome else None,
+        y=response.of(rows) if outcome else None,
         weights=rows.numeric[weights] if weights is not None else np.ones(rows.rows),
-        offset=rows.numeric[offset] if offset is not None else np.zeros(rows.rows),
+        offset=rows.numeric[offset] / response.stretch if offset is not None else np.zeros(rows.rows),
     )
 
 
-def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPublic:
+def whitened_public(rows: PublicRows, design: Design, loss: Loss, *, bread: Loss | None = None) -> WhitenedPublic:
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
     first = int(design.intercept)
     geometry = from_public(
@@ -114,7 +141,8 @@ def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPub
         radius=1.0,
     )
     whitened = whiten(geometry, rows.X)
-    fit = None if rows.y is None else _fit(whitened.X, rows.y, rows, loss, intercept=design.intercept)
+    make = _robust_fit if loss.robust else _fit
+    fit = None if rows.y is None else make(whitened.X, rows.y, rows, loss, bread or loss, intercept=design.intercept)
     return WhitenedPublic(
         loss=loss,
         geometry=geometry,
@@ -123,6 +151,8 @@ def whitened_public(rows: PublicRows, design: Design, loss: Loss) -> WhitenedPub
         weights=rows.weights,
         offset=rows.offset,
         fit=fit,
+        y=rows.y,
+        bread=bread,
     )
 
 
@@ -145,26 +175,68 @@ class _Mode:
     evidence: float
 
 
-def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: FloatArray) -> _Mode:
-    """Return the posterior mode under a normal prior with precisions ``ridge`` (D,)."""
+def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: FloatArray, phi: float = 1.0) -> _Mode:
+    """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
     zero = np.zeros_like(ridge)
     objective = LinearObjective(
         loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=zero, linear=zero
     )
     theta = minimise(objective, start=zero).theta
     hessian = objective.hessian(theta)
-    evidence = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1])) - objective.value(theta)
-    return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=evidence)
+    curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
+    return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
 
 
-def _fit(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, intercept: bool) -> PublicFit:
+def _fit(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, intercept: bool) -> PublicFit:
     """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
-    ridges = [np.full(X.shape[1], spread**-2.0) for spread in PRIOR_SPREADS]
-    for ridge in ridges:
-        ridge[: int(intercept)] = INTERCEPT_SPREAD**-2.0
-    best = max((_mode(X, y, rows, loss, ridge=ridge) for ridge in ridges), key=lambda mode: mode.evidence)
-    curvature = loss.curvature(best.objective.predictor(best.theta), y)
+    best = _best(X, y, rows, loss, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, intercept=intercept)
+    curvature = bread.curvature(best.objective.predictor(best.theta), y)
     prior = np.diag(best.objective.ridge)
     meat = X.T @ ((rows.weights**2 * curvature)[:, None] * X) + prior
     inverse = np.linalg.inv(best.hessian)
     return PublicFit(theta=best.theta, covariance=inverse @ meat @ inverse, information=best.hessian - prior)
+
+
+def _robust_fit(
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, intercept: bool
+) -> PublicFit:
+    """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
+    n, D = X.shape
+    weak = np.full(D, WEAK * n * float(loss.smoothness))
+    H, J = _sandwich(X, y, rows, loss, bread, theta=_mode(X, y, rows, loss, ridge=weak).theta)
+    phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
+    unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(X * X)), 1e-12))
+    best = _best(X, y, rows, loss, unit=float(unit), wide=WIDE_SPREAD, phi=phi, intercept=intercept)
+    prior = np.diag(best.objective.ridge)
+    H, J = _sandwich(X, y, rows, loss, bread, theta=best.theta)
+    inverse = np.linalg.inv(H + prior)
+    covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
+    return PublicFit(theta=best.theta, covariance=covariance, information=H / phi)
+
+
+def _best(
+    X: FloatArray,
+    y: FloatArray,
+    rows: PublicRows,
+    loss: Loss,
+    *,
+    unit: float,
+    wide: float,
+    phi: float,
+    intercept: bool,
+) -> _Mode:
+    """Return the mode under the spread of largest evidence, in units of ``unit``."""
+    ridges = [np.full(X.shape[1], phi * (spread * unit) ** -2.0) for spread in PRIOR_SPREADS]
+    for ridge in ridges:
+        ridge[: int(intercept)] = phi * wide**-2.0
+    modes = (_mode(X, y, rows, loss, ridge=ridge, phi=phi) for ridge in ridges)
+    return max(modes, key=lambda mode: mode.evidence)
+
+
+def _sandwich(
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, theta: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
+    eta = X @ theta + rows.offset
+    bent, steep = rows.weights * bread.curvature(eta, y), rows.weights * loss.score(eta, y)
+    return X.T @ (bent[:, None] * X), X.T @ ((steep**2)[:, None] * X)

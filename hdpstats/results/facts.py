@@ -8,7 +8,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, integer, real, text
-from hdpstats.losses import BY_NAME
+from hdpstats.losses import MEANS
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.solvers.hazard.links import LINKS
 
@@ -134,7 +134,7 @@ class ModelFacts:
     weights, offset : str or None
         The columns with case weights and offsets.
     loss : str or None
-        The loss that was minimised, a name of `hdpstats.losses.BY_NAME`: gives predictions their mean. None for a
+        The loss that was minimised, a name of `hdpstats.losses.MEANS`: gives predictions their mean. None for a
         hazard model, whose link does.
     exponentiated : str
         What the exponential of a coefficient is: "odds ratio", "hazard ratio", or "exponential" where it has no name.
@@ -182,7 +182,7 @@ class ModelFacts:
             elif name in ("records", "public_rows"):
                 read[name] = integer(value, name=name, lower=0, upper=10**15)
             elif name == "loss":
-                read[name] = choice(value, name=name, options=BY_NAME)
+                read[name] = choice(value, name=name, options=MEANS)
             else:
                 read[name] = text(value, name=name)
         return cls(**read)

@@ -74,8 +74,8 @@ class LinearObjective(Objective):
 
         Let u = 2^-53, g = 2 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor has
         error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
-        8 u (`Loss.score`), the two products 3 u m. So a row contributes at most
-        ``w ||x|| (k g (||x|| ||theta|| + |o|) + 11 u m)`` plus half a grid cell in each coordinate. Ridge,
+        ``ulps`` u m (`Loss.score`), the two products 3 u m. So a row contributes at most
+        ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)`` plus half a grid cell in each coordinate. Ridge,
         perturbation and the final sum of three numbers add 8 u times their sizes.
         """
         n, D = self.X.shape
@@ -83,7 +83,7 @@ class LinearObjective(Objective):
         g = 2.0 * (D + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
-        per_row = self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + 11.0 * UNIT * m)
+        per_row = self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * UNIT * m)
         cells: float = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + m * float(np.sum(self.weights * norms))
@@ -108,4 +108,4 @@ class LinearObjective(Objective):
         n, D = self.X.shape
         norms = np.linalg.norm(self.X, axis=1)
         sizes = np.sum(self.weights * norms * (norms * size + np.abs(self.offset) + 2.0))
-        return float((n + D + 8) * sizes)
+        return float((n + D + 8) * sizes) * max(1.0, float(self.loss.lipschitz), float(self.loss.smoothness))

@@ -85,6 +85,3 @@ def test_score_and_curvature_are_coupled() -> None:
 def test_the_registry_names_each_loss_by_its_own_name() -> None:
     assert BY_NAME["logistic"].name == "logistic"
     assert all(name == loss.name for name, loss in BY_NAME.items())
-    assert all(
-        isinstance(loss.lipschitz, Fraction) and isinstance(loss.smoothness, Fraction) for loss in BY_NAME.values()
-    )

@@ -11,7 +11,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.data.columns import Binary, Continuous
 from hdpstats.data.schema import Schema
 from hdpstats.design.geometry import from_box, whiten
-from hdpstats.losses import Logistic, Loss
+from hdpstats.losses import Logistic
 from hdpstats.mechanisms import curvature, objective, regression
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
@@ -187,13 +187,19 @@ def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
     with pytest.raises(MechanismError, match="larger ridge"):
         calibrate(replace(query, ridge=Fraction(1, 1024)))
 
-    class Uncoupled(Loss):
-        name, lipschitz, smoothness, coupled = "uncoupled", Fraction(1), Fraction(1, 4), False
-        value = score = curvature = exact_score = mean = lambda self, eta, y: eta
 
-    monkeypatch.setitem(regression.BY_NAME, "uncoupled", Uncoupled())
-    with pytest.raises(MechanismError, match=r"coupled score and curvature.*logistic"):
-        calibrate(replace(query, model=replace(query.model, loss="uncoupled")))
+def test_a_loss_without_coupling_pays_for_its_determinant_and_says_so():
+    query = make_query()
+    squares = replace(query, model=replace(query.model, loss="squares"))
+    bought = calibrate(squares)
+    contrast = RegressionContrast(model=squares.model, largest_weight=1.0, largest_offset=0.0)
+    epsilon = query.epsilon * (1 - query.hessian_share - objective.SMOOTHING_SHARE)
+    paid = math.log1p(float(contrast.trace / query.ridge))
+    assert float(bought.noise_rate) == pytest.approx((float(epsilon) - paid) / 2.0, rel=1e-6)
+    assert bought.events[0].ran is Ran.OBJECTIVE_PAYING
+    assert calibrate(query).events[0].ran is Ran.OBJECTIVE
+    with pytest.raises(MechanismError, match="determinant alone costs"):
+        calibrate(replace(squares, ridge=Fraction(1, 16)))
 
 
 def test_options_are_exact_and_named():

@@ -1,0 +1,200 @@
+r"""Losses of rates with a log link: Poisson counts, and exponential times until an event.
+
+*Poisson.* The likelihood's score ``e^eta - y`` is bounded once the mean is cut at a public cap.
+
+*Exponential.* A person is followed for a time ``t`` in [0, 1], in units of the horizon, and has the event at its end
+(``d = 1``) or not. The likelihood's score ``t e^eta - d`` is not bounded in ``eta``. Divided by
+``sqrt(1 + (e^eta / h)^2)`` it is:
+
+.. math:: \ell'(\eta) = \frac{t e^\eta - d}{\sqrt{1 + u^2}} = t\,h\,\frac{u}{\sqrt{1 + u^2}} - \frac{d}{\sqrt{1 + u^2}},
+          \qquad u = e^\eta / h.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Self, final
+
+import mpmath
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses.base import Loss, Table
+from hdpstats.losses.hazard import STEEPEST
+
+FARTHEST = 300.0
+"""Size to which log rates are clipped, so that no exponential overflows; beyond, the losses are saturated."""
+
+
+LARGEST_MEAN, LARGEST_RATE = 1e9, 1e4
+"""The largest caps."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PoissonLoss(Loss):
+    r"""Minus the Poisson log-likelihood of a count, the mean cut at ``M``.
+
+    .. math:: \ell'(\eta; y) = \min(e^\eta, M) - y, \qquad \ell'' = e^\eta\, 1\{e^\eta \le M\}.
+
+    Constants, for counts in [0, Y]: the score lies in [-Y, M], so ``|l'| <= max(Y, M)``; ``l'' <= M``.
+
+    *Target*: with ``M`` at least as large as every true mean the Poisson likelihood's. The default ``M = Y`` always is:
+    a count that never exceeds ``Y`` has no mean above it.
+    """
+
+    name = "poisson"
+    outcomes = ("continuous", "binary")
+    upper: float
+    cap: float
+    lipschitz: Fraction = field(init=False)
+    smoothness: Fraction = field(init=False)
+    modelled = True
+    meat = 1.0
+
+    def __post_init__(self) -> None:
+        """Take the constants from the largest count and the cap."""
+        if not (1e-6 <= self.cap <= LARGEST_MEAN and self.upper <= 1e9):
+            raise MechanismError(f"a Poisson model needs a cap in [1e-6, 1e9] and counts up to 1e9, not {self.cap:g}")
+        object.__setattr__(self, "lipschitz", max(Fraction(self.upper), Fraction(self.cap)))
+        object.__setattr__(self, "smoothness", Fraction(self.cap))
+
+    @classmethod
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
+        """Return the loss; its parameter is ``M``."""
+        if lower < 0.0:
+            raise MechanismError(f"a Poisson outcome must be declared with a lower bound of 0 or more, not {lower:g}")
+        (cap,) = parameters
+        return cls(upper=upper, cap=cap)
+
+    @property
+    def magnitude(self) -> float:  # type: ignore[override]
+        """``M (2 + |log M|)``: the value is a difference of such numbers."""
+        return self.cap * (2.0 + abs(math.log(self.cap))) + 2.0
+
+    @property
+    def at_zero(self) -> float:  # type: ignore[override]
+        """``M (1 + |log M|)``."""
+        return self.magnitude
+
+    @property
+    def plain(self) -> "PoissonLoss":
+        """The likelihood, for means up to a thousand times the largest count."""
+        return replace(self, cap=min(1e3 * max(self.upper, 1.0), LARGEST_MEAN))
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``e^eta - y eta`` up to the cap, and its tangent beyond."""
+        cut = np.minimum(eta, math.log(self.cap))
+        return np.asarray(np.exp(np.maximum(cut, -FARTHEST)) + self.cap * (eta - cut) - y * eta)
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the cut mean less the count."""
+        return np.asarray(self._mean(eta) - y)
+
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return the cut mean less the count."""
+        return min(mpmath.exp(min(eta, mpmath.mpf(FARTHEST))), mpmath.mpf(self.cap)) - y
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the mean up to the cap, 0 beyond."""
+        mean = self._mean(eta)
+        return np.asarray(np.where(mean < self.cap, mean, 0.0) * np.ones_like(y))
+
+    def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the curvature and the Poisson variance."""
+        return self.curvature(eta, np.zeros_like(eta)), self._mean(eta)
+
+    def _mean(self, eta: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum(np.exp(np.clip(eta, -FARTHEST, FARTHEST)), self.cap), dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExponentialTimes(Loss):
+    r"""The loss of an exponential time until an event, saturated at a rate of ``h`` per horizon.
+
+    ``|y|`` is the time of follow-up ``t`` in [0, 1], in horizons; the sign bit says that it ended with the event (-0.0:
+    at once). With ``u = e^eta / h`` and ``s = 1 / sqrt(1 + u^2)``
+
+    .. math:: \ell' = t\,h\,u s - d\,s, \qquad \ell = t\,h \operatorname{asinh} u + d \operatorname{asinh}(1/u), \qquad
+              \ell'' = t\,h\,u s\,s^2 + d\,s\,(1 - s^2).
+
+    Constants: ``us`` and ``s`` lie in [0, 1], so ``-1 <= l' <= h``; both terms of ``l''`` are a number times
+    ``x (1 - x^2) < .385`` for an ``x`` in [0, 1], hence ``0 <= l'' <= .385 (h + 1)``.
+
+    *Target*: ``d - t e^eta`` is a martingale at the true rate, whenever follow-up ends for reasons of its own, and so
+    has mean 0 whatever it is multiplied by that depends on ``eta`` alone: the loss is Fisher-consistent at every rate.
+    The cap costs efficiency where rates come near it, never consistency. By the same argument
+    ``E l'^2 = s^2 E d <= s E d = E l''``.
+    """
+
+    name = "exponential"
+    outcomes = ()
+    h: float
+    lipschitz: Fraction = field(init=False)
+    smoothness: Fraction = field(init=False)
+    meat = 1.0
+    ulps = 32.0
+
+    def __post_init__(self) -> None:
+        """Take the constants from the cap."""
+        if not 0.01 <= self.h <= LARGEST_RATE:
+            raise MechanismError(f"the cap of an exponential model must be in [0.01, 1e4] per horizon, not {self.h:g}")
+        h = Fraction(self.h)
+        object.__setattr__(self, "lipschitz", max(Fraction(1), h))
+        object.__setattr__(self, "smoothness", STEEPEST * (h + 1))
+
+    @classmethod
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
+        """Return the loss; its parameter is ``h``."""
+        (h,) = parameters
+        return cls(h=h)
+
+    @property
+    def magnitude(self) -> float:  # type: ignore[override]
+        """``(1 + h)(2 + |log h|)``."""
+        return (1.0 + self.h) * (2.0 + abs(math.log(self.h)))
+
+    @property
+    def at_zero(self) -> float:  # type: ignore[override]
+        """The same."""
+        return self.magnitude
+
+    @property
+    def plain(self) -> "ExponentialTimes":
+        """The likelihood, to seven digits for rates of some events per horizon."""
+        return replace(self, h=LARGEST_RATE)
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the loss; ``asinh(1/u)`` is that of a large number where ``u`` is small."""
+        u = self._rate(eta) / self.h
+        return np.asarray(np.abs(y) * self.h * np.arcsinh(u) + np.signbit(y) * np.arcsinh(1.0 / u))
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``t h u s - d s``."""
+        u = self._rate(eta) / self.h
+        s = 1.0 / np.sqrt(1.0 + u * u)
+        return np.asarray(np.abs(y) * self.h * (u * s) - np.signbit(y) * s)
+
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return ``t h u s - d s``."""
+        u = mpmath.exp(min(max(eta, mpmath.mpf(-FARTHEST)), mpmath.mpf(FARTHEST))) / mpmath.mpf(self.h)
+        s = 1 / mpmath.sqrt(1 + u * u)
+        return abs(y) * mpmath.mpf(self.h) * (u * s) - (s if math.copysign(1.0, y) < 0.0 else 0)
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``t h u s^3 + d s (1 - s^2)``."""
+        u = self._rate(eta) / self.h
+        s = 1.0 / np.sqrt(1.0 + u * u)
+        return np.asarray(np.abs(y) * self.h * (u * s) * s * s + np.signbit(y) * s * (u * s) ** 2)
+
+    def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``P s`` and ``P s^2`` with ``P`` the probability of the event by the horizon: nobody is censored."""
+        rate = self._rate(eta)
+        s = 1.0 / np.sqrt(1.0 + (rate / self.h) ** 2)
+        happens = -np.expm1(-np.minimum(rate, FARTHEST))
+        return np.asarray(happens * s), np.asarray(happens * s * s)
+
+    def _rate(self, eta: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(np.clip(eta, -FARTHEST, FARTHEST)), dtype=np.float64)

@@ -1,0 +1,218 @@
+r"""Losses of a residual: bounded squares, Huber's, and those of smoothed quantiles.
+
+Outcome and predictor are on one scale, that of an outcome whose declared range has length 1 (`Loss.located`). Every
+score ``l'`` below increases in ``eta``, so the losses are convex; each is continuous and piecewise linear, so ``l`` is
+C^{1,1} and its second derivative is that of the pieces.
+"""
+
+from abc import ABC
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Self, final
+
+import mpmath
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses.base import Loss, Table
+
+SPREAD = 33
+"""Outcomes over which `Located.typical` averages."""
+
+
+def scale_of(residuals: FloatArray) -> float:
+    """Return the median absolute residual over .6745, the standard deviation of normal ones; never 0."""
+    return max(float(np.median(np.abs(residuals))) / 0.6745, 1e-6) if len(residuals) else 1.0
+
+
+def window(scale: float, rows: int) -> float:
+    """Return the half-width of a window in which so many residuals tell their density at a point."""
+    return float(1.3 * scale * max(rows, 1) ** -0.2)
+
+
+class Located(Loss, ABC):
+    """A loss of outcomes in [``lower``, ``upper``], on the scale of the linear predictor."""
+
+    outcomes = ("continuous", "binary")
+    located = True
+    lower: float
+    upper: float
+
+    def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return averages of ``l''`` and ``l'^2`` over outcomes spread evenly over the range."""
+        grid = np.linspace(self.lower, self.upper, SPREAD)
+        wide = eta[:, None]
+        return self.curvature(wide, grid).mean(axis=1), (self.score(wide, grid) ** 2).mean(axis=1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BoundedSquares(Located):
+    r"""Half the squared residual, the prediction cut to the outcome's declared range [a, b].
+
+    .. math:: \ell'(\eta; y) = \min\{\max(\eta, a), b\} - y, \qquad \ell'' = 1\{a \le \eta \le b\}.
+
+    Constants: prediction and outcome both lie in [a, b], so ``|l'| <= b - a``, attained at opposite ends;
+    ``l'' <= 1``.
+
+    *Target*: at a predictor within [a, b] the expected score is ``eta`` less the mean of the outcome, which lies in
+    [a, b] itself: least squares, consistent wherever the true means are linear. Beyond the range the loss goes on
+    linearly.
+
+    *Standard errors without public outcomes*: an outcome in [a, b] of mean ``eta`` has a variance of at most
+    ``(b - eta)(eta - a) <= (b - a)^2 / 4`` (Bhatia and Davis 2000): `typical` and ``meat`` are that bound.
+    """
+
+    name = "squares"
+    lower: float
+    upper: float
+    lipschitz: Fraction = field(init=False)
+    smoothness = Fraction(1)
+    modelled = True
+
+    def __post_init__(self) -> None:
+        """Take the constants from the range."""
+        object.__setattr__(self, "lipschitz", Fraction(self.upper) - Fraction(self.lower))
+
+    @classmethod
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
+        """Return the loss of outcomes in a range."""
+        return cls(lower=lower, upper=upper)
+
+    @property
+    def meat(self) -> float:  # type: ignore[override]
+        """``(b - a)^2 / 4``."""
+        return (self.upper - self.lower) ** 2 / 4.0
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return half the square within the range, and its tangent beyond."""
+        cut = np.clip(eta, self.lower, self.upper)
+        return np.asarray(0.5 * (cut - y) ** 2 + (cut - y) * (eta - cut))
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the cut prediction less the outcome."""
+        return np.asarray(np.clip(eta, self.lower, self.upper) - y)
+
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return the cut prediction less the outcome."""
+        return min(max(eta, mpmath.mpf(self.lower)), mpmath.mpf(self.upper)) - y
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return 1 within the range, 0 beyond."""
+        return np.asarray(((eta >= self.lower) & (eta <= self.upper)) * np.ones_like(y), dtype=np.float64)
+
+    def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the curvature and the largest variance that outcomes of this mean can have."""
+        cut = np.clip(eta, self.lower, self.upper)
+        return self.curvature(eta, np.zeros_like(eta)), np.asarray((self.upper - cut) * (cut - self.lower))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HuberLoss(Located):
+    r"""Huber's loss: half the squared residual up to a size ``c``, linear beyond.
+
+    .. math:: \ell'(\eta; y) = \min\{\max(\eta - y, -c), c\}, \qquad \ell'' = 1\{|\eta - y| \le c\}.
+
+    Constants: ``|l'| <= c`` and ``l'' <= 1`` (Huber 1964). *Target*: the mean where the errors are symmetric about it;
+    else between mean and median. The less of an outcome counts, the less noise: ``c`` need not be near the range.
+    """
+
+    name = "huber"
+    lower: float
+    upper: float
+    c: float
+    lipschitz: Fraction = field(init=False)
+    smoothness = Fraction(1)
+
+    def __post_init__(self) -> None:
+        """Take the constants from ``c``."""
+        if not 1e-9 <= self.c <= 1e9:
+            raise MechanismError(f"Huber's c must be in [1e-9, 1e9] of the outcome's range, not {self.c:g}")
+        object.__setattr__(self, "lipschitz", Fraction(self.c))
+
+    @classmethod
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
+        """Return the loss; its parameter is ``c`` on the scale of ``lower`` and ``upper``."""
+        (c,) = parameters
+        return cls(c=c, lower=lower, upper=upper)
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return half the square up to ``c``, and its tangent beyond."""
+        r = eta - y
+        cut = np.clip(r, -self.c, self.c)
+        return np.asarray(cut * (r - 0.5 * cut))
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the residual cut to ``c``."""
+        return np.asarray(np.clip(eta - y, -self.c, self.c))
+
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return the residual cut to ``c``."""
+        return min(max(eta - y, mpmath.mpf(-self.c)), mpmath.mpf(self.c))
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return 1 for residuals up to ``c``, 0 beyond."""
+        return np.asarray(np.abs(eta - y) <= self.c, dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SmoothedQuantile(Located):
+    r"""The check loss of the ``q``-quantile, convolved with the uniform law on [-h, h] (Fernandes et al. 2021).
+
+    .. math:: \ell'(\eta; y) = \min\Big\{\max\Big(\tfrac12 + \frac{\eta - y}{2h}, 0\Big), 1\Big\} - q, \qquad
+              \ell'' = \frac{1\{|\eta - y| \le h\}}{2 h}.
+
+    Constants: ``-q <= l' <= 1 - q``, so ``|l'| <= max(q, 1 - q)``; ``l'' <= 1 / (2h)``.
+
+    *Target*: the expected score is ``P(y + h U <= eta) - q`` with ``U`` uniform on [-1, 1]: the quantile of the outcome
+    with a little noise of its own. With conditional density ``f`` it lies ``h^2 f'(xi) / (6 f(xi))`` below the quantile
+    ``xi``, to first order: 0 for the median of a symmetric law, ``h^2 z / (6 sigma)`` too far out for the quantile
+    ``z`` of a normal law.
+    """
+
+    name = "quantile"
+    lower: float
+    upper: float
+    q: float
+    h: float
+    lipschitz: Fraction = field(init=False)
+    smoothness: Fraction = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take the constants from ``q`` and ``h``."""
+        if not (0.001 <= self.q <= 0.999 and 1e-9 <= self.h <= 1e3):
+            raise MechanismError(
+                f"a quantile needs q in [0.001, 0.999] and a half-width in [1e-9, 1e3] of the outcome's range, not "
+                f"{self.q:g} and {self.h:g}"
+            )
+        q = Fraction(self.q)
+        object.__setattr__(self, "lipschitz", max(q, 1 - q))
+        object.__setattr__(self, "smoothness", 1 / (2 * Fraction(self.h)))
+
+    @classmethod
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
+        """Return the loss; its parameters are ``q``, and ``h`` on the scale of ``lower`` and ``upper``."""
+        q, h = parameters
+        return cls(q=q, h=h, lower=lower, upper=upper)
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the integral of the score."""
+        r = eta - y
+        cut = np.clip(r, -self.h, self.h)
+        return np.asarray((cut + self.h) ** 2 / (4.0 * self.h) + np.maximum(r - self.h, 0.0) - self.q * r)
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the share of the window below the prediction, less ``q``."""
+        return np.asarray(np.clip(0.5 + (eta - y) / (2.0 * self.h), 0.0, 1.0) - self.q)
+
+    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+        """Return the share of the window below the prediction, less ``q``."""
+        share = mpmath.mpf(0.5) + (eta - y) / (2 * mpmath.mpf(self.h))
+        return min(max(share, mpmath.mpf(0)), mpmath.mpf(1)) - self.q
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ``1 / (2h)`` within the window, 0 beyond."""
+        return np.asarray((np.abs(eta - y) <= self.h) / (2.0 * self.h), dtype=np.float64)

@@ -1,0 +1,95 @@
+"""What every model does at the front desk: plan, fit, and fit public rows alone."""
+
+from abc import ABC
+from collections.abc import Iterable
+
+from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
+from hdpstats.models.fit import fit_likelihood, fit_private
+from hdpstats.models.plan import Plan, plan
+from hdpstats.models.request import epsilons_of, fit_request
+from hdpstats.models.specification import Specification
+from hdpstats.results import Result
+
+
+class FrontDesk(ABC):
+    """A model that can be planned and fitted. ``fit`` is the only verb that spends."""
+
+    _spec: Specification
+
+    def plan(
+        self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None, se_share: float = 0.0
+    ) -> Plan:
+        """Return predicted standard errors per coefficient and epsilon: from public rows and declarations, for free.
+
+        Parameters
+        ----------
+        epsilon
+            One or several values.
+        n
+            The number of private records, where the study has none at hand or does not tell: under
+            ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
+        se_share
+            The share of epsilon that `fit` would be given for a noisy Hessian.
+        """
+        share = ObjectivePerturbation(se_share=se_share).share
+        return plan(self._spec, epsilons=epsilons_of(epsilon), n=n, share=share)
+
+    def fit(
+        self,
+        epsilon: float,
+        *,
+        delta: float = 0,
+        mechanism: str | Mechanism = "auto",
+        se_share: float = 0.0,
+        replicate: int = 1,
+        allow_large_epsilon: bool = False,
+    ) -> Result:
+        """Fit under differential privacy: the only verb that spends.
+
+        The same call again returns the stored release for free; ``replicate=2`` buys an independent one.
+
+        Parameters
+        ----------
+        epsilon
+            What the release may cost each person, from 1e-6 to 50.
+        delta
+            A small probability with which the bound may fail, for mechanisms that use one; objective and output
+            perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
+        mechanism
+            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
+            `hdp.mechanisms`. ``"auto"`` is objective perturbation; with a delta it is the gradient mechanism for
+            hazards where there are 12 public people per coefficient, and for logistic regressions with many
+            coefficients (13 or more at epsilon 0.1, 17 or more at 1).
+        se_share
+            Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
+            errors that do not take the private covariates to be distributed as the public ones.
+        replicate
+            Number of the draw.
+        allow_large_epsilon
+            Allow more than 50, which protects nobody.
+
+        Raises
+        ------
+        ArgumentError, BudgetError, MechanismError
+            Before anything is charged.
+        SiteError
+            If the site could not complete the release; the budget stays charged.
+        """
+        request = fit_request(
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            se_share=se_share,
+            replicate=replicate,
+            allow_large_epsilon=allow_large_epsilon,
+        )
+        return fit_private(self._spec, request)
+
+    def fit_public(self) -> Result:
+        """Return the ordinary fit to the public rows alone: no noise, no penalty, no cost.
+
+        It is what R's ``glm``, ``lm``, ``rq``, ``survreg`` or, for hazards, ``glm`` on person-period rows (which are
+        never formed) computes. Public rows are used as they are, not clipped to the schema's bounds but for the
+        horizon, beyond which everybody is censored; rows with missing values are dropped, as ``glm`` does.
+        """
+        return fit_likelihood(self._spec)
