@@ -1,0 +1,200 @@
+"""JupyterLab in a real browser opens a notebook, runs it, and shows its tables and plots, in light and in dark."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jupytext
+import psutil
+import pytest
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+from r_bridge.kernel.install import install
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},  # cells out of sight are on the page, too
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+SECONDS = 120
+ERROR = "[data-mime-type='application/vnd.jupyter.error']"
+DONE = """error => {
+    const cells = [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')];
+    const done = cells.every(prompt => /^\\[\\d+\\]:$/.test(prompt.innerText.trim()));
+    return document.querySelector(error) || cells.length > 1 && done;
+}"""
+# Contrast of the text of cells that can be seen with what is behind them, by WCAG 2: (lighter + 0.05) / (darker + 0.05).
+CONTRASTS = """cells => {
+    const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+    const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const light = colour => {
+        const [r, g, b] = numbers(colour).map(v => linear(v / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const clear = part => (numbers(getComputedStyle(part).backgroundColor)[3] ?? 1) < 1;
+    return cells.filter(cell => cell.checkVisibility()).map(cell => {
+        let behind = cell;
+        while (behind.parentElement && clear(behind)) behind = behind.parentElement;
+        const pair = [light(getComputedStyle(cell).color), light(getComputedStyle(behind).backgroundColor)];
+        return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    });
+}"""
+PLOTS = "iframe.jp-OutputArea-output, .jp-OutputArea-output img"
+# How many colours a plot has, in a frame of its own or not; nothing drawn is one.
+COLOURS = """plot => {
+    const image = plot.contentDocument ? plot.contentDocument.querySelector('img') : plot;
+    const paper = new OffscreenCanvas(image.naturalWidth, image.naturalHeight).getContext('2d');
+    paper.drawImage(image, 0, 0);
+    const pixels = paper.getImageData(0, 0, image.naturalWidth, image.naturalHeight).data;
+    return new Set(new Uint32Array(pixels.buffer)).size;
+}"""
+
+
+@contextmanager
+def laboratory(folder: Path) -> Iterator[tuple[str, str]]:
+    """Run JupyterLab over a folder, for this machine only, without anybody's settings; yield its address and token."""
+    places = {
+        name: str(folder.parent / name.lower())
+        for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
+                     "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
+    }  # fmt: skip
+    for place in places.values():
+        Path(place).mkdir()
+    for name, setting in SETTINGS.items():
+        file = Path(places["JUPYTERLAB_SETTINGS_DIR"], "@jupyterlab", f"{name}.jupyterlab-settings")
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text(json.dumps(setting), encoding="utf-8")
+    options = (
+        "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", f"--notebook-dir={folder}",
+        "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False",
+    )  # fmt: skip
+    log = folder.parent / "server.log"
+    with log.open("w", encoding="utf-8") as written:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options],
+            env=os.environ | places | {"PYTHONPATH": str(ROOT)},
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        address, token = _announced(server, Path(places["JUPYTER_RUNTIME_DIR"]), log)
+        yield address, token
+        _ask_to_stop(address, token)  # stops its kernels first
+        server.wait(SECONDS)
+    finally:
+        server.terminate()
+        server.wait(SECONDS)
+
+
+def _announced(server: "subprocess.Popen[bytes]", runtime: Path, log: Path) -> tuple[str, str]:
+    """Wait until a server answers; return its address and token."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        for file in runtime.glob("jpserver-*.json"):
+            said = json.loads(file.read_text(encoding="utf-8"))
+            return said["url"], said["token"]
+        time.sleep(0.2)
+    raise AssertionError(log.read_text(encoding="utf-8"))
+
+
+def _ask_to_stop(address: str, token: str) -> None:
+    request = urllib.request.Request(
+        f"{address}api/shutdown", method="POST", headers={"Authorization": f"token {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=SECONDS):
+        pass
+
+
+@contextmanager
+def notebook_page(address: str, token: str, name: str, profile: Path) -> Iterator[Page]:
+    """Open a notebook in Debian's Chromium, with an empty profile."""
+    with sync_playwright() as engine:
+        browser = engine.chromium.launch_persistent_context(
+            str(profile), executable_path=CHROMIUM, args=list(FLAGS), viewport={"width": 1200, "height": 1000}
+        )
+        try:
+            page = browser.new_page()
+            page.set_default_timeout(1000 * SECONDS)
+            page.goto(f"{address}lab/tree/{name}?token={token}")
+            page.locator(".jp-CodeCell").first.wait_for()
+            yield page
+        finally:
+            browser.close()
+
+
+def run_all(page: Page) -> None:
+    """Choose Run, Run All Cells, and wait until each cell has its number; fail at an error."""
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=1000 * SECONDS)
+    _menu(page, "Run", "Run All Cells")
+    page.wait_for_function(DONE, arg=ERROR)
+    assert page.locator(ERROR).all_inner_texts() == []
+
+
+def _menu(page: Page, *names: str) -> None:
+    for depth, name in enumerate(names):
+        item = page.locator(".lm-MenuBar-item" if depth == 0 else ".lm-Menu-item", has_text=re.compile(f"^{name}$"))
+        item.first.click() if depth in (0, len(names) - 1) else item.first.hover()
+
+
+def dark_theme(page: Page) -> None:
+    """Choose Settings, Theme, JupyterLab Dark, and wait for it."""
+    _menu(page, "Settings", "Theme", "JupyterLab Dark")
+    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+
+
+def coefficient_rows(page: Page, term: str) -> Locator:
+    """Return the rows of HTML tables in outputs whose first cell is a coefficient's name."""
+    name = re.compile(rf"^\s*{re.escape(term)}\s*$")
+    return page.locator(".jp-OutputArea-output table tr").filter(has=page.locator("th, td", has_text=name))
+
+
+def least_contrast(page: Page) -> float:
+    """Return the least contrast of a cell of the tables in outputs with what is behind it."""
+    found: list[float] = page.locator(".jp-OutputArea-output table").locator("th, td").evaluate_all(CONTRASTS)
+    assert len(found) > 50
+    return min(found)
+
+
+@pytest.mark.vignette
+@pytest.mark.parametrize(
+    ("notebook", "term", "plots"), [("from-coxph.R", "log1p(nodes)", 3), ("r-and-python.py", "stage[T.2]", 2)]
+)
+def test_a_notebook_runs_in_a_browser_and_is_legible_in_both_themes(
+    notebook: str, term: str, plots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(prefix=str(tmp_path / "kernels"))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "kernels" / "share" / "jupyter"))
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    jupytext.write(jupytext.read(ROOT / "vignettes" / notebook), folder / "notebook.ipynb")
+    with (
+        laboratory(folder) as (address, token),
+        notebook_page(address, token, "notebook.ipynb", tmp_path / "profile") as page,
+    ):
+        run_all(page)
+        rows = coefficient_rows(page, term).all_inner_texts()
+        assert any(len(re.findall(r"(?<=\s)-?\d+\.\d+", row)) >= 3 for row in rows), rows
+        drawn = [plot.evaluate(COLOURS) for plot in page.locator(PLOTS).all()]
+        assert len(drawn) >= plots
+        assert min(drawn) > 50, drawn
+        for theme in ("light", "dark"):
+            if theme == "dark":
+                dark_theme(page)
+            coefficient_rows(page, term).last.scroll_into_view_if_needed()
+            page.screenshot(path=tmp_path / f"{theme}.png")
+            assert least_contrast(page) >= 4.5
+    left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"]]
+    assert [line for line in left if any(str(tmp_path) in word for word in line)] == []
