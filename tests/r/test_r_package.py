@@ -97,42 +97,6 @@ def test_every_function_has_a_page_with_an_example_that_runs() -> None:
         assert "\\examples{" in page, name
 
 
-def test_a_plain_script_fits_both_models_and_pbc(library: Path, tmp_path: Path) -> None:
-    printed = script(
-        tmp_path,
-        """
-        library(hdpstats)
-        schema <- dp_schema(
-          age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")),
-          time = dp_duration(2557), event = dp_binary(), event3 = dp_binary()
-        )
-        study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema,
-                          budget = dp_budget(epsilon = 3))
-        fit <- dp_logit(event3 ~ age + factor(size), data = study, epsilon = 1)
-        hazard <- dp_hazard(Surv(time, event) ~ age + factor(size), data = study, epsilon = 1, intervals = 24)
-        print(summary(fit))
-        print(confint(hazard))
-
-        pbc <- survival::pbc
-        pbc <- data.frame(time = pbc$time / 365.25, death = as.integer(pbc$status == 2), age = pbc$age,
-                          bili = pbc$bili, sex = pbc$sex)
-        ours <- seq_len(nrow(pbc)) %% 4 == 0
-        liver <- dp_study(
-          private = pbc[!ours, ], public = pbc[ours, ], budget = dp_budget(2),
-          schema = dp_schema(age = dp_continuous(20, 80), bili = dp_continuous(0.3, 30), death = dp_binary(),
-                             sex = dp_categorical(c("m", "f")), time = dp_duration(10, "years"))
-        )
-        death <- dp_hazard(Surv(time, death) ~ age + log(bili) + sex, data = liver, epsilon = 2, link = "cloglog")
-        stopifnot(inherits(death, "dp_hazard"), coef(death)["log(bili)"] > 0, nobs(death) == sum(!ours))
-        print(dp_ledger(liver))
-        """,
-        library,
-    )
-    assert printed.count("1-differential privacy (pure)") == 1
-    assert "factor(size)[T.>50]" in printed
-    assert re.search(r"spent\s+2\s+0", printed)
-
-
 def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> None:
     schema = hdp.Schema(
         age=hdp.Continuous(20, 90),
