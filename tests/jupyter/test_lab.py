@@ -35,7 +35,7 @@ DONE = """error => {
     const done = cells.every(prompt => /^\\[\\d+\\]:$/.test(prompt.innerText.trim()));
     return document.querySelector(error) || cells.length > 1 && done;
 }"""
-# Contrast of the text of cells that can be seen with what is behind them, by WCAG 2: (lighter + 0.05) / (darker + 0.05).
+# Contrasts of the text of visible cells with what is behind it, by WCAG 2: (lighter + 0.05) / (darker + 0.05).
 CONTRASTS = """cells => {
     const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
     const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;

@@ -1,6 +1,9 @@
-"""Every vignette runs from top to bottom, without an error and without a warning."""
+"""Every vignette runs from top to bottom, without an error and without a warning: in Python, in R on either kernel."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jupytext
@@ -8,10 +11,13 @@ import nbclient
 import nbformat
 import pytest
 
+from r_bridge.install import install
+from r_bridge.kernel.install import install as install_kernel
+
 ROOT = Path(__file__).parents[2]
-VIGNETTES = sorted(ROOT.joinpath("vignettes").glob("*.py"))
-STRICT = "import warnings\nwarnings.simplefilter('error')"
-TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning:|Exception ignored")
+VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
+STRICT = {"python": "import warnings\nwarnings.simplefilter('error')", "R": "options(warn = 2)"}
+TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning( in .*| message)?:|Exception ignored")
 
 PROMISED = {
     "check-it-yourself": (
@@ -29,6 +35,28 @@ PROMISED = {
             "every coefficient is a whole number of steps: True",
         ),
     ),
+    "from-coxph": (
+        3,
+        (
+            "686 public rows, 7 declared columns",
+            "furthest from coxph, in standard errors: 0.",
+            "largest gap between the curves: 0.0",
+            "1-differential privacy (pure)",
+            "same numbers: TRUE",
+            "Nothing was charged",
+            "spent                1            0",
+        ),
+    ),
+    "logistic-in-irkernel": (
+        2,
+        (
+            "Logit results, differentially private",
+            "1-differential privacy (pure)",
+            "dp_insufficient_budget",
+            "spent                1            0",
+            "[1] TRUE",
+        ),
+    ),
     "paper-004": (
         4,
         (
@@ -40,6 +68,18 @@ PROMISED = {
             "the two fits of everybody agree to 1e-9: True",
             "from epsilon = 0.4 on nearer than Algorithms 1 and 2: True",
             "1-differential privacy (pure)",
+        ),
+    ),
+    "r-and-python": (
+        2,
+        (
+            "DiscreteHazard, 2-differential privacy (pure)",
+            "{'coef': True, 'vcov': True, 'confint': True, 'p': True, 'survival': True}",
+            "equal to the last bit: True",
+            "the stored release: True | spent: 2",
+            "Nothing was charged",
+            "glm on 25,805 rows: 8 coefficients, relative error",
+            "2 charges, relation replace_one",
         ),
     ),
     "start-here": (
@@ -74,10 +114,32 @@ PROMISED = {
 }
 """By vignette: the number of figures, and texts that it must print whatever the noise."""
 
+TABLES = {"from-coxph": "log1p(nodes)", "logistic-in-irkernel": "log1p(nodes)", "r-and-python": "unfavourable"}
+"""By vignette: the coefficient that must have a row of numbers in an HTML table."""
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Install both kernels of R, and the R package for IRkernel, into fresh places; return what leads there."""
+    place = tmp_path_factory.mktemp("kernels")
+    library = install(str(place / "library"))
+    install_kernel(prefix=str(place))
+    subprocess.run(
+        ["R", "--vanilla", "--no-echo", "-e", f"IRkernel::installspec(prefix = '{place}')"],
+        env=os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
+        check=True,
+        capture_output=True,
+    )
+    return {"JUPYTER_PATH": str(place / "share" / "jupyter"), "R_LIBS": str(library)}
+
 
 @pytest.fixture(autouse=True)
-def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernels: dict[str, str]) -> None:
     """Give the kernel this tree's package, figures in its outputs, and nobody's settings."""
+    for name in ("HDPSTATS_PYTHON", "RETICULATE_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in kernels.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
@@ -85,13 +147,14 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
 
 
-def execute(script: str, folder: Path) -> nbformat.NotebookNode:
+def execute(script: str, folder: Path, suffix: str = ".py") -> nbformat.NotebookNode:
     """Run a percent script as a notebook in a folder, warnings being errors; raise at the first trouble."""
-    notebook = jupytext.reads(script, fmt="py:percent")
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT))
+    notebook = jupytext.reads(script, fmt=f"{suffix[1:]}:percent")
+    kernel = notebook.metadata.get("kernelspec", {"name": "python3", "language": "python"})
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT[kernel["language"]]))
     folder.mkdir()
     nbclient.NotebookClient(
-        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, timeout=120, kernel_name=kernel["name"], resources={"metadata": {"path": str(folder)}}
     ).execute()
     found = [text for text in _streams(notebook) if TROUBLE.search(text)]
     if found:
@@ -107,18 +170,30 @@ def _streams(notebook: nbformat.NotebookNode) -> list[str]:
     return [output.text for output in _outputs(notebook) if output.output_type == "stream"]
 
 
+def _shown(notebook: nbformat.NotebookNode, kind: str) -> list[str]:
+    return [output.data[kind] for output in _outputs(notebook) if kind in output.get("data", {})]
+
+
 def _figures(notebook: nbformat.NotebookNode) -> int:
-    return sum("image/png" in output.get("data", {}) for output in _outputs(notebook))
+    return len(_shown(notebook, "image/png"))
+
+
+def _has_row(html: str, term: str) -> bool:
+    """Whether a table has a row of at least three numbers for a coefficient."""
+    cells = rf"<t[hd][^>]*>\s*{re.escape(term)}\s*</t[hd]>(\s*<td[^>]*>\s*-?\d[\d.]*\s*</td>){{3}}"
+    return re.search(cells, html) is not None
 
 
 @pytest.mark.vignette
 @pytest.mark.parametrize("path", VIGNETTES, ids=lambda path: path.stem)
 def test_vignette_runs_from_top_to_bottom_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
-    notebook = execute(path.read_text(encoding="utf-8"), tmp_path / "run")
+    notebook = execute(path.read_text(encoding="utf-8"), tmp_path / "run", path.suffix)
     figures, promised = PROMISED.get(path.stem, (0, ()))
-    printed = "".join(_streams(notebook))
+    printed = "".join([*_streams(notebook), *_shown(notebook, "text/plain")])
     assert [text for text in promised if text not in printed] == []
     assert _figures(notebook) >= figures
+    if path.stem in TABLES:
+        assert any(_has_row(html, TABLES[path.stem]) for html in _shown(notebook, "text/html"))
 
 
 @pytest.mark.vignette
@@ -133,6 +208,16 @@ def test_vignette_runs_from_top_to_bottom_and_shows_what_it_promises(path: Path,
 def test_a_vignette_in_trouble_fails(script: str, tmp_path: Path) -> None:
     with pytest.raises((nbclient.exceptions.CellExecutionError, AssertionError), match=r"careful|by zero"):
         execute(script, tmp_path / "run")
+
+
+@pytest.mark.vignette
+@pytest.mark.parametrize("kernel", ["ir", "hdpstats-r"])
+@pytest.mark.parametrize("code", ["warning('careful')", "stop('careful')"])
+def test_a_vignette_of_r_in_trouble_fails(kernel: str, code: str, tmp_path: Path) -> None:
+    lines = ("# jupyter:", "#   kernelspec:", "#     display_name: R", "#     language: R", f"#     name: {kernel}")
+    head = "\n".join(("# ---", *lines, "# ---", "", "# %%", ""))
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="careful"):
+        execute(head + code, tmp_path / "run", ".R")
 
 
 def test_there_are_vignettes() -> None:
