@@ -21,9 +21,18 @@ from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
 from hdpstats.mechanisms import options as mechanisms
-from hdpstats.models import DiscreteHazard, Linear, Logit, MEstimator, Plan, Quantile
+from hdpstats.models import (
+    DiscreteHazard,
+    Linear,
+    Logit,
+    MEstimator,
+    Plan,
+    Quantile,
+    hybrid_weights,
+    importance_weights,
+)
 from hdpstats.privacy.budget import Budget
-from hdpstats.results import Evaluation, Result
+from hdpstats.results import Evaluation, Result, WeightedSample
 from hdpstats.sites import LocalSite, Site, Study
 
 __all__ = [
@@ -56,9 +65,12 @@ __all__ = [
     "SiteError",
     "Study",
     "Weight",
+    "WeightedSample",
     "__version__",
     "audit",
     "datasets",
+    "hybrid_weights",
+    "importance_weights",
     "losses",
     "mechanisms",
     "person_period",

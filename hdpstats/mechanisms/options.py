@@ -7,7 +7,7 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, integer, real
 
-__all__ = ["ExponentialSampling", "NoisyNewton", "ObjectivePerturbation", "OutputPerturbation"]
+__all__ = ["ExponentialSampling", "NoisyNewton", "ObjectivePerturbation", "OutputPerturbation", "PerturbedHistogram"]
 
 
 @final
@@ -121,7 +121,35 @@ class ExponentialSampling:
     """
 
 
-Mechanism = ObjectivePerturbation | OutputPerturbation | NoisyNewton | ExponentialSampling
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PerturbedHistogram:
+    """Noisy counts of the cells of a public grid, to whose centres the model is fitted (Lei 2011), pure.
+
+    It uses no public record: the baseline for what they add. For few columns only; a grid that would be too fine for
+    the number of people is refused before anything is charged.
+
+    Parameters
+    ----------
+    bins
+        Classes of each numeric column between its declared bounds; by default as many as balance what a cell hides and
+        what the noise of more cells adds.
+
+    Examples
+    --------
+    >>> PerturbedHistogram(bins=10)
+    PerturbedHistogram(bins=10)
+    """
+
+    bins: int | None = None
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        if self.bins is not None:
+            integer(self.bins, name="bins", lower=2, upper=10**4)
+
+
+Mechanism = ObjectivePerturbation | OutputPerturbation | NoisyNewton | ExponentialSampling | PerturbedHistogram
 """Any of the mechanisms."""
 
 BY_NAME: dict[str, type[Mechanism]] = {
@@ -129,6 +157,7 @@ BY_NAME: dict[str, type[Mechanism]] = {
     "output": OutputPerturbation,
     "gradient": NoisyNewton,
     "sampling": ExponentialSampling,
+    "histogram": PerturbedHistogram,
 }
 """The mechanisms by the names that `fit` takes."""
 

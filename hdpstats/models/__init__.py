@@ -7,8 +7,19 @@ a fit does on private people, ``arrays`` makes a study of arrays.
 """
 
 from hdpstats.models.hazard import DiscreteHazard
+from hdpstats.models.hybrid_weights import hybrid_weights
+from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.linear import Linear, MEstimator, Quantile
 from hdpstats.models.logit import Logit
 from hdpstats.models.plan import Plan
 
-__all__ = ["DiscreteHazard", "Linear", "Logit", "MEstimator", "Plan", "Quantile"]
+__all__ = [
+    "DiscreteHazard",
+    "Linear",
+    "Logit",
+    "MEstimator",
+    "Plan",
+    "Quantile",
+    "hybrid_weights",
+    "importance_weights",
+]

@@ -2,9 +2,10 @@
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
-from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
+from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation, PerturbedHistogram
 from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
+from hdpstats.models.histogram import fit_histogram
 from hdpstats.models.points import ask_point, method_of, noise_of
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
@@ -21,6 +22,8 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
     mechanism = request.mechanism or recommended(spec, request) or ObjectivePerturbation()
     if isinstance(mechanism, NoisyNewton):
         return fit_gradient(spec, site, mechanism, request)
+    if isinstance(mechanism, PerturbedHistogram):
+        return fit_histogram(spec, mechanism, request)
 
     def ask(left: FitRequest, records: int) -> PointQuery:
         return ask_point(spec, mechanism, left, records=records)

@@ -8,7 +8,8 @@ from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.models.specification import Specification
-from hdpstats.results import Result
+from hdpstats.models.weighted import fit_weighted
+from hdpstats.results import Result, WeightedSample
 
 
 class FrontDesk(ABC):
@@ -93,3 +94,7 @@ class FrontDesk(ABC):
         horizon, beyond which everybody is censored; rows with missing values are dropped, as ``glm`` does.
         """
         return fit_likelihood(self._spec)
+
+    def fit_weighted(self, sample: WeightedSample) -> Result:
+        """Return the fit to a weighted public sample that the model was opened on: what ``sample.fit`` calls."""
+        return fit_weighted(self._spec, sample)

@@ -49,17 +49,19 @@ def fit_weighted(spec: Specification, sample: WeightedSample) -> Result:
     table, weights = spec.study.public, sample.law.weights
     if table is None or table.rows != len(weights):
         raise ArgumentError("the model must be opened on the sample's rows; use sample.fit(...)", argument="sample")
+    stretch = 1.0
     if isinstance(spec, HazardSpecification):
         estimate, found = _hazard(spec, weights)
     elif isinstance(spec, Regression):
-        estimate, found = _regression(spec, weights)
+        (estimate, found), stretch = _regression(spec, weights), spec.response.stretch
     else:
         raise ArgumentError("this model cannot be fitted to weighted rows", argument="model")
-    method = f"weighted maximum likelihood on public rows; {sample.facts.method}"
+    rows = sample.facts.public_rows or None
+    method = f"fit to weighted {'public rows' if rows else 'centres of cells'}; {sample.facts.method}"
     return Result(
-        facts=spec.facts(method, records=sample.facts.records, public=int(table.rows), model=None),
+        facts=spec.facts(method, records=sample.facts.records, public=rows, model=None),
         schema=spec.study.schema,
-        estimate=_with_errors(estimate, found, sample),
+        estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
         public_only=None,
         private_only=None,
         pooled=None,
@@ -69,16 +71,20 @@ def fit_weighted(spec: Specification, sample: WeightedSample) -> Result:
     )
 
 
-def _with_errors(estimate: Estimate, found: _Scores, sample: WeightedSample) -> Estimate:
+def _with_errors(
+    estimate: Estimate, found: _Scores, sample: WeightedSample, *, stretch: float, origin: FloatArray
+) -> Estimate:
+    """Return the estimate in the outcome's unit, with the sandwich."""
     kept = np.isfinite(estimate.values)
     values = estimate.values.copy()
     values[kept] = found.values
+    values = stretch * values + origin
     sampling, privacy = (np.full((len(kept), len(kept)), np.nan) for _ in range(2))
     inverse = np.linalg.pinv(found.bread)
     for whole, part in zip((sampling, privacy), sum_covariance(sample.law, found.scores), strict=True):
-        whole[np.ix_(kept, kept)] = inverse @ part @ inverse.T
+        whole[np.ix_(kept, kept)] = stretch**2 * inverse @ part @ inverse.T
     return Estimate(
-        label="weighted public sample",
+        label="weighted rows",
         terms=estimate.terms,
         values=values,
         sampling=sampling,
@@ -90,20 +96,18 @@ def _with_errors(estimate: Estimate, found: _Scores, sample: WeightedSample) -> 
 def _regression(spec: Regression, weights: FloatArray) -> tuple[Estimate, _Scores]:
     extra = [name for name in (spec.weights, spec.offset) if name is not None]
     rows, complete = _rows(spec, (*spec.design.needs, *extra))
-    X, y = spec.design.evaluate_unclipped(rows), rows.numeric[spec.design.response]
+    X, y, loss = spec.design.evaluate_unclipped(rows), spec.response.unclipped(rows), spec.loss.plain
     own = rows.numeric[spec.weights] if spec.weights else np.ones(rows.rows)
-    offset = rows.numeric[spec.offset] if spec.offset else np.zeros(rows.rows)
+    offset = (rows.numeric[spec.offset] if spec.offset else np.zeros(rows.rows)) / spec.response.stretch
     case = weights[complete] * own
-    estimate = maximum_likelihood(
-        X, y, weights=np.maximum(case, 0.0), offset=offset, loss=spec.loss, terms=spec.design.names
-    )
+    estimate = maximum_likelihood(X, y, weights=np.maximum(case, 0.0), offset=offset, loss=loss, terms=spec.terms)
     kept = np.isfinite(estimate.values)
     columns = X[:, kept]
 
     def at(theta: FloatArray) -> _Scores:
         eta = columns @ theta + offset
-        scores = (own * spec.loss.score(eta, y))[:, None] * columns
-        bread = columns.T @ ((case * spec.loss.curvature(eta, y))[:, None] * columns)
+        scores = (own * loss.score(eta, y))[:, None] * columns
+        bread = columns.T @ ((case * loss.curvature(eta, y))[:, None] * columns)
         return _Scores(values=theta, scores=_spread(scores, complete), bread=bread)
 
     return estimate, _root(at, estimate.values[kept], weights)

@@ -8,5 +8,18 @@ from hdpstats.results.checking import check_public
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.result import Result
+from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.results.weighted_tables import Estimated
 
-__all__ = ["Evaluation", "HazardFacts", "ModelFacts", "PublicCheck", "Result", "check_public"]
+__all__ = [
+    "Estimated",
+    "Evaluation",
+    "HazardFacts",
+    "ModelFacts",
+    "PublicCheck",
+    "Result",
+    "SampleFacts",
+    "WeightedSample",
+    "check_public",
+]
