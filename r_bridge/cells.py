@@ -34,6 +34,15 @@ from r_bridge.session import helper
 from r_bridge.to_r import named_list, to_r
 
 _CELL = Path(__file__).parent / "R" / "cell.R"
+_PREPARE = """function() {
+  options(help_type = "text", pager = function(files, ...) {
+    for (each in files) writeLines(gsub("_\\b", "", readLines(each, warn = FALSE)))
+  })
+  stay <- function(...) stop("R cannot quit here: it is part of Python's process", call. = FALSE)
+  if (!"hdpstats:cells" %in% search()) {
+    attach(list(q = stay, quit = stay), name = "hdpstats:cells", warn.conflicts = FALSE)
+  }
+}"""
 _OPTION = re.compile(r"\s*(--?[a-zA-Z]\S*)")
 _VALUE = re.compile(r"\s*(\S+)")
 _WIDTH: Final = 7.0
@@ -45,7 +54,7 @@ _RESOLUTION: Final = 192
 def load(shell: InteractiveShell) -> Callable[..., Any]:
     """Start R, attach the functions of the R package, and return the function of ``%R`` and ``%%R``."""
     attach_functions()
-    helper("function() options(pager = function(files, ...) for (each in files) writeLines(readLines(each)))")()
+    helper(_PREPARE)()
     return partial(run, shell)
 
 

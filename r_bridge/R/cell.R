@@ -14,6 +14,7 @@ function(code, hand_back, device, arguments) {
     name <- conditionCall(w)
     own <- is.call(name) && is.name(name[[1L]]) && !identical(name[[1L]], quote(eval)) # eval() is the cell itself
     name <- if (own) paste(" in", name[[1L]]) else ""
+    if (getOption("warn") >= 2L) stop("(converted from warning) ", conditionMessage(w), call. = FALSE)
     if (getOption("warn") >= 0L) message("Warning", name, ": ", conditionMessage(w))
     tryInvokeRestart("muffleWarning")
   }

@@ -247,3 +247,21 @@ def test_an_interrupt_stops_python_that_r_called(notebook):
 
 def test_the_functions_are_those_of_the_library(notebook):
     assert notebook.run("%%R\nlibrary(hdpstats)\nstopifnot(identical(dp_logit, hdpstats::dp_logit))").messages == []
+
+
+def test_r_cannot_end_the_kernel(notebook):
+    for code in ("quit()", "q('no')"):
+        assert "R cannot quit here" in notebook.run(f"%%R\n{code}").error[1]
+    assert notebook.value("1 + 1") == "2"
+
+
+def test_a_help_page_is_text(notebook):
+    text = notebook.run("%%R\n?quantile").text()
+    assert "Sample Quantiles" in text
+    assert "\b" not in text
+
+
+def test_warnings_can_be_made_errors_or_silent(notebook):
+    name, message, _ = notebook.run("%%R\noptions(warn = 2); as.integer('a')").error
+    assert (name, message) == ("RError", "(converted from warning) NAs introduced by coercion")
+    assert notebook.run("%%R\noptions(warn = -1); invisible(as.integer('a')); options(warn = 0)").messages == []
