@@ -44,12 +44,13 @@ schema <- dp_schema(
   nodes = dp_continuous(0, 40, missing = 1),
   event3 = dp_binary()
 )
-study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = dp_budget(epsilon = 1.5))
+budget <- dp_budget(epsilon = 1.5)
+study <- dp_study(private = rotterdam, public = gbsg, schema = schema, budget = budget)
 schema
 
 # %% [markdown]
-# `budget =` keeps the account in memory, for an example. In earnest it is a file, `ledger = dp_ledger_open("trial.db", ...)`,
-# which survives the session and counts everybody's questions.
+# `budget =` keeps the account in memory, for an example. In earnest it is a file, `ledger =
+# dp_ledger_open("trial.db", ...)`, which survives the session and counts everybody's questions.
 #
 # ## First where looking is free
 #
@@ -121,7 +122,7 @@ round(predict(fit, patients, type = "response", interval = "confidence"), 2)
 # that nobody can pay any more is refused before a private record is read. Both are ordinary R conditions with a class to catch:
 
 # %%
-said <- function(e) writeLines(c(class(e)[1], strwrap(conditionMessage(e), 100, prefix = "  ")))
+said <- function(e) writeLines(c(class(e)[1], strwrap(conditionMessage(e), 80, prefix = "  ")))
 tryCatch(AIC(fit), error = said)
 tryCatch(dp_logit(formula, data = study, epsilon = 3), error = said)
 
