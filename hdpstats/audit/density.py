@@ -17,10 +17,11 @@ from scipy.stats import qmc
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
+from hdpstats.data.schema import Schema
 from hdpstats.design.geometry import mallows_weights
-from hdpstats.losses import Loss
+from hdpstats.losses import Logistic, Loss
 from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.mechanisms.regression import RegressionContrast, regression_contrast
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm
 from hdpstats.queries import ObjectiveQuery, RegressionModel
@@ -32,7 +33,7 @@ class PerturbedObjective:
     """A mechanism as its density sees it: loss, ridge and centre (D,), noise ``exp(-rate K(b))``, weights of rows.
 
     ``weigh`` maps rows (n, D) to weights (n,): the Mallows weights, times the largest case weight. ``relation`` says
-    which data sets are neighbours.
+    which data sets are neighbours, ``outcomes`` which outcomes a search tries, as the loss reads them.
     """
 
     loss: Loss
@@ -42,6 +43,7 @@ class PerturbedObjective:
     norm: Norm
     weigh: Callable[[FloatArray], FloatArray]
     relation: Relation = Relation.REPLACE_ONE
+    outcomes: tuple[float, ...] = (0.0, 1.0)
 
     def log_density(self, theta: FloatArray, X: FloatArray, y: FloatArray, counts: FloatArray) -> FloatArray:
         """Return the log density (...) up to a constant at ``theta`` (..., D) for rows ``X`` (..., n, D).
@@ -78,7 +80,7 @@ class Neighbours:
 
 
 def perturbed_objective(
-    query: ObjectiveQuery, *, largest_weight: float = 1.0, relation: str = "replace_one"
+    query: ObjectiveQuery, *, largest_weight: float = 1.0, relation: str = "replace_one", schema: Schema | None = None
 ) -> PerturbedObjective:
     """Return the mechanism that a site runs for a query, in whitened coordinates and before smoothing.
 
@@ -93,6 +95,8 @@ def perturbed_objective(
         The declared bound of case weights, 1 without them.
     relation
         The site's relation, which sets the rate: the ``relation`` of a result's guarantee.
+    schema
+        The site's, which says what an outcome may be; not needed for the logistic loss.
 
     Raises
     ------
@@ -105,7 +109,12 @@ def perturbed_objective(
     if query.delta > 0:
         raise MechanismError("the density is written down for pure noise; this query asks for normal noise")
     geometry = query.model.geometry
-    contrast = RegressionContrast(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
+    if schema is not None:
+        contrast = replace(regression_contrast(query.model, schema), largest_weight=largest_weight)
+    elif query.model.loss == Logistic.name:
+        contrast = RegressionContrast(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
+    else:
+        raise MechanismError(f"schema must be given: the {query.model.loss} loss depends on the outcome's range")
     constants = objective.calibrate(query, contrast, records=1, relation=between)
     first = int(geometry.intercept)
 
@@ -120,7 +129,15 @@ def perturbed_objective(
         norm=constants.sensitivity.norm,
         weigh=weigh,
         relation=between,
+        outcomes=_extremes(contrast),
     )
+
+
+def _extremes(contrast: RegressionContrast) -> tuple[float, ...]:
+    """Return outcomes whose scores are the largest: the ends of a range; of times, all of follow-up or none of it."""
+    if contrast.response.stop is None:
+        return contrast.response.lower, contrast.response.upper
+    return -0.0, 1.0, -1.0, 0.0
 
 
 def k_norm(vectors: FloatArray, norm: Norm) -> FloatArray:
@@ -168,7 +185,15 @@ def worst_neighbours(
     slopes = len(mechanism.ridge) - int(intercept)
 
     def pairs(cube: FloatArray) -> Neighbours:
-        found = _unpack(cube, slopes=slopes, others=others, intercept=intercept, reach=reach, spread=spread)
+        found = _unpack(
+            cube,
+            outcomes=mechanism.outcomes,
+            slopes=slopes,
+            others=others,
+            intercept=intercept,
+            reach=reach,
+            spread=spread,
+        )
         return found if mechanism.relation is Relation.REPLACE_ONE else _one_alone(found)
 
     def losses(cube: FloatArray) -> FloatArray:
@@ -220,13 +245,23 @@ def _climb(
     return best
 
 
-def _unpack(cube: FloatArray, *, slopes: int, others: int, intercept: bool, reach: float, spread: float) -> Neighbours:
+def _unpack(
+    cube: FloatArray,
+    *,
+    outcomes: tuple[float, ...],
+    slopes: int,
+    others: int,
+    intercept: bool,
+    reach: float,
+    spread: float,
+) -> Neighbours:
     """Return the neighbours and the points that vectors (B, size) of the unit cube stand for."""
     cells = (others + 2) * (slopes + 1)
     rows = cube[:, :cells].reshape(len(cube), others + 2, slopes + 1)
     z = reach * (2.0 * rows[..., 1:] - 1.0)
     X = np.concatenate([np.ones_like(z[..., :1]), z], axis=-1) if intercept else z
-    y = (rows[..., 0] > 0.5).astype(float)
+    which = np.ceil(rows[..., 0] * len(outcomes)).astype(np.int64) - 1
+    y = np.array(outcomes)[np.clip(which, 0, len(outcomes) - 1)]
     shared = np.floor(10.0 ** (4.0 * cube[:, cells : cells + others]))
     weights = cube[:, cells + others : cells + others + 2]
     theta = spread * (2.0 * cube[:, cells + others + 2 :] - 1.0) ** 3

@@ -6,6 +6,7 @@ whatever the unit. Times are counted in horizons. All other losses see the outco
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -134,6 +135,7 @@ def _time(design: Design, schema: Schema) -> Response:
     )
 
 
+@lru_cache(maxsize=64)
 def made(name: str, parameters: tuple[float, ...], table: Table, response: Response) -> Loss:
     """Return the loss of a query for an outcome. Parameters in the outcome's unit become ones of ``y``.
 

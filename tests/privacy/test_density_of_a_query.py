@@ -14,7 +14,7 @@ from hdpstats.design import geometry
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.queries import ObjectiveQuery
-from tests.support import PUBLIC_ROWS, RECORDS, people, study_of
+from tests.support import PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
 ALPHA = 1e-7
 """Probability that right releases contradict the density."""
@@ -92,4 +92,6 @@ def test_a_query_that_the_proof_does_not_cover_is_refused() -> None:
     query = query_of("y ~ x", 0)
     tiny = replace(query, model=replace(query.model, loss="squares"), ridge=Fraction(1, 64))
     with pytest.raises(hdp.MechanismError, match="determinant alone"):
-        perturbed_objective(tiny)
+        perturbed_objective(tiny, schema=SCHEMA)
+    with pytest.raises(hdp.MechanismError, match="schema must be given"):
+        perturbed_objective(replace(tiny, ridge=Fraction(64)))

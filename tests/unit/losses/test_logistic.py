@@ -1,6 +1,5 @@
 """The logistic loss and its constants, in exact arithmetic."""
 
-from fractions import Fraction
 
 import mpmath
 import numpy as np

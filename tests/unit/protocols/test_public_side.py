@@ -11,6 +11,7 @@ from hdpstats.data.columns import Binary, Continuous, Offset, Weight
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.design import compile_design
+from hdpstats.design.response import Response
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.objective import SMOOTHING_SHARE
@@ -36,7 +37,10 @@ def frame(n=400, seed=0):
 
 def rows_of(data, **names):
     return public_rows(
-        PublicTable.from_frame(data, SCHEMA, required=()), DESIGN, **({"weights": None, "offset": None} | names)
+        PublicTable.from_frame(data, SCHEMA, required=()),
+        DESIGN,
+        Response(column="y"),
+        **({"weights": None, "offset": None} | names),
     )
 
 
