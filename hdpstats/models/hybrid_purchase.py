@@ -179,7 +179,7 @@ def _by_loss(desk: Desk, candidates: Candidates) -> Bought:
     counted = _counted(desk, candidates.order, prices.counting, later=prices.choosing + prices.measuring)
     merged = [_merged(desk, counted, candidates.order[:size]) for size in candidates.sizes]
     fits = PublicFits.of(desk)
-    coefficients = np.stack([fits.coefficients(each.law.weights) for each in merged])
+    coefficients = np.stack([fits.coefficients(replace(each.law, projection="simplex").weights) for each in merged])
     query = LossSelectionQuery(
         formula=fits.formula,
         candidates=tuple(tuple(row) for row in coefficients.tolist()),
@@ -217,7 +217,7 @@ def _measured(desk: Desk, bought: Bought) -> Bought:
         return bought
     query = DistanceQuery(
         space=desk.public.space,
-        support=tuple(bought.support.tolist()),
+        support=None if np.array_equal(bought.support, desk.public.first) else tuple(bought.support.tolist()),
         reach=max(desk.public.space.diameter, 1.0),
         epsilon=desk.prices.measuring,
         schema_sha256=desk.table.schema.sha256,

@@ -1,0 +1,138 @@
+"""Nearest points against brute force: counts are identical, ties go to the first point, a row's answer is its own."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdpstats.solvers import nearest as module
+from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
+
+TREES, PRODUCTS = 99, 0
+
+
+def brute(rows, points):
+    """Return the first of the nearest points, by the definition, one row after the other."""
+    return np.array([squared_distances(row, points).argmin() for row in rows])
+
+
+def searched(rows, points, sizes):
+    blocks = list(nested_nearest(rows, points, sizes))
+    return (np.concatenate([getattr(block, name) for block in blocks], axis=1) for name in ("place", "squared"))
+
+
+def scene(kind, p, rng, *, m=300, n=400):
+    points, rows = rng.random((m, p)), rng.random((n, p))
+    if kind == "lattice":
+        points, rows = np.round(points * 4) / 4, np.round(rows * 8) / 8
+    if kind == "binary":
+        points, rows = np.round(points), np.round(rows)
+        rows[::5] = 0.5  # as far from one level as from the other
+    if kind == "crowded":
+        points, rows = 0.5 + (points - 0.5) * 1e-9, 0.5 + (rows - 0.5) * 1e-9
+    points = np.unique(points, axis=0)
+    rng.shuffle(points)
+    return rows, points
+
+
+@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
+@pytest.mark.parametrize("kind", ["continuous", "lattice", "binary", "crowded"])
+@pytest.mark.parametrize("p", [1, 2, 3, 12])
+def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch, dimension, kind, p):
+    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+    monkeypatch.setattr(module, "FEWEST_IN_TREE", 2)
+    monkeypatch.setattr(module, "POINTS_OF_PRODUCT", 64)
+    rows, points = scene(kind, p, np.random.default_rng([p, dimension]))
+    m = len(points)
+    for sizes in ([m], sorted({1, 2, max(1, m // 7), max(1, m // 2), m}), [*range(1, m, max(1, m // 40)), m]):
+        place, squared = searched(rows, points, sizes)
+        for number, size in enumerate(sizes):
+            np.testing.assert_array_equal(place[number], brute(rows, points[:size]))
+            np.testing.assert_array_equal(squared[number], squared_distances(rows, points[place[number]]))
+
+
+@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
+def test_a_thousand_points_at_one_distance_go_to_the_first(monkeypatch, dimension):
+    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+    angle = np.linspace(0, 2 * np.pi, 1000, endpoint=False)
+    points = 0.5 + 0.25 * np.column_stack([np.cos(angle), np.sin(angle)])
+    rows = np.full((3, 2), 0.5)
+    assert nearest(rows, points).tolist() == [int(squared_distances(rows[0], points).argmin())] * 3
+
+
+@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
+def test_a_tie_goes_to_the_point_named_first_whatever_the_order(monkeypatch, dimension):
+    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+    points = np.stack(np.meshgrid(*[np.linspace(0, 1, 9)] * 2), axis=-1).reshape(-1, 2)
+    middle = np.full((1, 2), 0.5 + 1 / 16)  # equally far from four points, exactly
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(points))
+        four = np.flatnonzero(squared_distances(middle, points[order]) == 2 / 256)
+        assert len(four) == 4
+        assert nearest(middle, points[order])[0] == four.min()
+
+
+@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
+def test_what_single_precision_cannot_tell_is_told(monkeypatch, dimension):
+    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+    rng = np.random.default_rng(4)
+    rows = rng.random((50, 8))
+    points = np.concatenate(
+        [rng.random((200, 8)), *(rows + step * 1e-9 * rng.normal(size=rows.shape) for step in (1, 2, 3))]
+    )
+    points = np.clip(points, 0, 1)
+    np.testing.assert_array_equal(nearest(rows, points), brute(rows, points))
+
+
+@pytest.mark.parametrize("p", [2, 9])
+def test_the_answer_to_a_row_does_not_depend_on_the_rows_beside_it(monkeypatch, p):
+    rng = np.random.default_rng(p)
+    rows, points = scene("lattice", p, rng, m=2000, n=700)
+    whole = nearest(rows, points)
+    order = rng.permutation(len(rows))
+    np.testing.assert_array_equal(nearest(rows[order], points), whole[order])
+    np.testing.assert_array_equal(nearest(rows[:1], points), whole[:1])
+    monkeypatch.setattr(module, "BLOCK", 37)
+    monkeypatch.setattr(module, "ROWS_OF_PRODUCT", 11)
+    np.testing.assert_array_equal(nearest(rows, points), whole)
+
+
+@pytest.mark.parametrize("points", [np.zeros((1, 0)), np.zeros((1, 3)), np.full((2, 1), 0.5)])
+def test_few_points_and_no_dimension(points):
+    rows = np.random.default_rng(0).random((5, points.shape[1]))
+    assert nearest(rows, points).tolist() == [0] * 5
+
+
+def test_no_rows():
+    assert nearest(np.zeros((0, 2)), np.zeros((1, 2))).tolist() == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 40), st.integers(0, 2**31), st.sampled_from([2, 3, 16]))
+def test_small_scenes_on_grids(p, m, seed, steps):
+    rng = np.random.default_rng(seed)
+    points = np.unique(rng.integers(0, steps, (m, p)) / steps, axis=0)
+    rng.shuffle(points)
+    rows = rng.integers(0, 2 * steps, (30, p)) / (2 * steps)
+    for dimension in (TREES, PRODUCTS):
+        found = module._Trees(points, [len(points)]) if dimension else module._Products(points, [len(points)])
+        np.testing.assert_array_equal(found.answer(rows).place[0], brute(rows, points))
+
+
+def test_the_error_of_products_is_within_the_claimed_bound():
+    """The bound of the module's docstring on random and on one-sided vectors, whose roundings do not cancel."""
+    rng = np.random.default_rng(1)
+    for p in (3, 30, 300):
+        for points, rows in (
+            (rng.random((400, p)), rng.random((300, p))),
+            (np.full((2, p), 0.7), np.full((2, p), 0.9)),
+        ):
+            points = points.copy()
+            points[0] = 0.0
+            search = module._Products(points, [len(points)])
+            centred, shifted = rows - search._centre, points - search._centre
+            single = np.ones((len(rows), p + 1), dtype=np.float32)
+            single[:, :-1] = centred
+            computed = (single @ search._factors).astype(np.float64)
+            exact = 0.5 * (shifted**2).sum(axis=1) - centred @ shifted.T
+            assert np.all(2 * np.abs(computed - exact) <= search._slack(centred)[:, None])
