@@ -40,6 +40,7 @@ class _Listener:
         os.set_blocking(self.write, False)
         self._busy = threading.Lock()
         self.r_runs = False
+        self.struck = False  # whether Python was interrupted since it was called by R
         threading.Thread(target=self._listen, name="r_bridge-interrupts", daemon=True).start()
 
     def _listen(self) -> None:
@@ -134,16 +135,20 @@ def in_python() -> Iterator[None]:
 def _listening() -> Iterator[None]:
     listener = _listener()
     before = listener.r_runs
-    handler = signal.signal(signal.SIGINT, _leave_to_r)
     wakeup = signal.set_wakeup_fd(listener.write, warn_on_full_buffer=False)
-    listener.r_runs, unseen = True, False
+    handler = signal.getsignal(signal.SIGINT)
+    unseen = False
     try:
+        listener.r_runs = True
+        signal.signal(signal.SIGINT, _leave_to_r)
         yield
     finally:
-        unseen = listener.lower()
-        listener.r_runs = before
-        signal.set_wakeup_fd(wakeup)
-        signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
+        finally:
+            unseen = listener.lower()
+            listener.r_runs = before
+            signal.set_wakeup_fd(wakeup)
     if unseen:
         raise KeyboardInterrupt
 
@@ -155,15 +160,26 @@ def _not_listening() -> Iterator[None]:
         yield
         return
     try:
+        listener.struck = False
+        signal.signal(signal.SIGINT, _interrupt)
+        unseen = listener.lower()  # R was told, and has called Python before it looked
         listener.r_runs = False
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if unseen:
+            raise KeyboardInterrupt
         yield
     finally:
-        interrupted = _leave_all_to_r()
-        listener.lower()
         listener.r_runs = True
+        interrupted = _leave_all_to_r()
+        # An exception is lost where an object's end or a callback of R's is what it interrupts.
+        interrupted = listener.lower() or listener.struck or interrupted
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Interrupt Python, called by R."""
+    _listener().struck = True
+    raise KeyboardInterrupt
 
 
 def _leave_to_r(_signal: int, _frame: FrameType | None) -> None:

@@ -1,6 +1,7 @@
 """The one R of this process: started inside Python, or the one that started Python."""
 
 import ctypes
+import resource
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import rpy2.rinterface as ri
-from rpy2.rinterface_lib import callbacks, embedded
+from rpy2.rinterface_lib import callbacks, embedded, openrlib
 
 from hdpstats.api import HdpError
 
@@ -40,6 +41,7 @@ def start(arguments: Sequence[str] = ()) -> None:
             ri.initr(interactive=False)
             callbacks.consolewrite_warnerror = _write_error
             _prefer_utf8()
+            _limit_stack()
         _thread = threading.get_ident()
     elif threading.get_ident() != _thread:
         raise HdpError("R must be used on the thread that started it: it is not made for others")
@@ -74,6 +76,13 @@ def helper(code: str) -> Any:
 def _prefer_utf8() -> None:
     """Let R read and write UTF-8, whatever the locale of the terminal."""
     helper("function() if (!l10n_info()$`UTF-8`) Sys.setlocale('LC_CTYPE', 'C.UTF-8')")()
+
+
+def _limit_stack() -> None:
+    """Let R notice an endless recursion: rpy2 keeps it from looking, and the process would end without a word."""
+    size, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    if size != resource.RLIM_INFINITY:
+        openrlib.rlib.R_CStackLimit = int(0.95 * size)
 
 
 def _write_error(text: str) -> None:

@@ -1,5 +1,6 @@
 """The program around the kernel: sockets, streams and threads of `ipykernel`."""
 
+import sys
 from typing import Any, final
 
 from ipykernel.kernelapp import IPKernelApp
@@ -18,3 +19,14 @@ class RKernelApp(IPKernelApp):
         """Make the control channel; with no thread for the shell channel, its messages arrive on the main thread."""
         super().init_control(context)  # type: ignore[no-untyped-call]
         self.shell_channel_thread = None
+
+    def initialize(self, argv: Any = None) -> None:
+        """Set everything up."""
+        super().initialize(argv)
+        sys.unraisablehook = _lost
+
+
+def _lost(lost: "sys.UnraisableHookArgs") -> None:
+    """Write the type of an exception that nobody can catch: no contents, and nothing of an interrupt, which R reports."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.stderr.write(f"{lost.exc_type.__name__} in the kernel; please report it\n")

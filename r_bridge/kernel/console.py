@@ -17,7 +17,7 @@ from r_bridge.strings import to_r_strings
 
 @final
 class Console:
-    """What R writes and reads.
+    r"""What R writes and reads.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Console:
         Puts a question to the user of the front end and returns the answer; raises NotImplementedError where the
         front end takes no questions.
     clear
-        Clears what a cell has shown: what R's ``cat("\\f")``, a form feed, does to a console.
+        Clears what a cell has shown: what R's ``cat("\f")``, a form feed, does to a console.
 
     Attributes
     ----------

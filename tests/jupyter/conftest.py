@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -86,32 +87,36 @@ def kernelspec(tmp_path_factory):
         os.environ["JUPYTER_PATH"] = before
 
 
-def _notebook(folder):
+@contextmanager
+def notebook_in(folder):
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
     manager = KernelManager(kernel_name="hdpstats-r")
     manager.start_kernel(cwd=str(folder), env=environment | {"OMP_NUM_THREADS": "1"})
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=60)
-    return Notebook(manager=manager, client=client, folder=folder)
-
-
-def _close(notebook):
-    notebook.client.stop_channels()
-    notebook.manager.shutdown_kernel()
+    try:
+        client.wait_for_ready(timeout=60)
+        yield Notebook(manager=manager, client=client, folder=folder)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
 
 
 @pytest.fixture(scope="module")
 def notebook(kernelspec, tmp_path_factory):
     """A notebook for the tests of a module."""
-    made = _notebook(tmp_path_factory.mktemp("notebook"))
-    yield made
-    _close(made)
+    with notebook_in(tmp_path_factory.mktemp("notebook")) as made:
+        yield made
 
 
 @pytest.fixture
-def fresh(kernelspec, tmp_path):
+def opened(kernelspec):
+    """A function that opens a notebook in a folder for one test."""
+    with ExitStack() as stack:
+        yield lambda folder: stack.enter_context(notebook_in(folder))
+
+
+@pytest.fixture
+def fresh(opened, tmp_path):
     """A notebook for one test."""
-    made = _notebook(tmp_path)
-    yield made
-    _close(made)
+    return opened(tmp_path)

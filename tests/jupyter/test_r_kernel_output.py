@@ -12,7 +12,9 @@ import hdpstats.api as hdp
 STUDY = """
 study <- dp_study(
   private = dp_load_rotterdam(), public = dp_load_gbsg(), budget = dp_budget(epsilon = 5),
-  schema = dp_schema(age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), event3 = dp_binary())
+  schema = dp_schema(
+    age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), event3 = dp_binary()
+  )
 )
 fit <- dp_logit(event3 ~ age + size, data = study, epsilon = 1)
 """

@@ -93,6 +93,13 @@ def test_the_attached_package_is_one_like_any_other(evaluate):
     assert from_r(evaluate("is.function(getS3method('tidy', 'dp_result', envir = asNamespace('generics')))")) is True
 
 
+def test_endless_recursion_is_an_error_of_r_and_not_the_end_of_the_process(evaluate):
+    for code in ("f <- function(x) f(x); f(1)", "f <- function() f(); f()"):
+        with pytest.raises(r_bridge.RError) as raised:
+            evaluate(code)
+        assert "stackOverflowError" in raised.value.classes
+
+
 INTERRUPTS = """
 import json, os, signal, threading, time
 import r_bridge

@@ -43,10 +43,12 @@ attempt <- function(action, class = NULL) {
 of_user <- function(frames) {
   top <- Position(function(frame) identical(frame, .TOP), frames)
   if (is.na(top)) return(list())
-  frames <- frames[seq_along(frames) > top + 1L]
-  Filter(function(frame) {
-    !is.name(frame[[1L]]) || !grepl("^[.]|^(h|stop)$", as.character(frame[[1L]]))
-  }, frames)
+  names <- vapply(frames, function(frame) if (is.name(frame[[1L]])) as.character(frame[[1L]]) else "", "")
+  end <- length(frames) - if (names[length(frames) - 1L] == ".handleSimpleError") 2L else 1L
+  if (names[end] == "stop") end <- end - 1L
+  kept <- seq_along(frames) > top + 1L & seq_along(frames) <= end & !startsWith(names, ".")
+  frames <- frames[kept]
+  if (length(frames) > 20L) frames[-seq.int(11L, length(frames) - 10L)] else frames
 }
 
 # R's own treatment of a warning, by options(warn = ): an error, at once, or after the cell.

@@ -1,0 +1,164 @@
+"""A session of the R kernel: memory, interrupts, questions, history, the ends it can come to, and what it leaves."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+STUDY = """
+study <- dp_study(
+  private = dp_load_rotterdam(), public = dp_load_gbsg(), budget = dp_budget(epsilon = 1),
+  schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary())
+)
+"""
+
+
+def test_a_session_remembers(notebook):
+    notebook.run("x <- 41")
+    done = notebook.run("library(hdpstats); x + 1", user_expressions={"double": "2 * x", "bad": "stop('no')"})
+    assert done.shown == [{"text/plain": "[1] 42"}]
+    assert done.reply["user_expressions"]["double"]["data"] == {"text/plain": "[1] 82"}
+    assert done.reply["user_expressions"]["bad"]["evalue"] == "no"
+    assert notebook.run("environmentName(environment(dp_logit))").shown == [{"text/plain": '[1] "hdpstats"'}]
+
+
+FIT = """
+dp_logit(event3 ~ age, data = dp_study(
+  private = local({ d <- dp_load_rotterdam(); d[rep(seq_len(nrow(d)), 200), ] }), public = dp_load_gbsg(),
+  budget = dp_budget(epsilon = 5), schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary())
+), epsilon = 1)
+"""
+ENDLESS = {
+    "Sys.sleep(30)": 0.5,
+    "repeat {}": 0.5,
+    "for (i in 1:1e4) sort(stats::runif(1e5))": 0.5,
+    "repeat tryCatch(stop('x'), error = function(e) NULL)": 0.5,
+    "repeat dp_schema(age = dp_continuous(20, 90))": 0.5,  # conversions and Python, without end
+    f"repeat {FIT}": 0.5,
+    "readLines(pipe('sleep 30'))": 0.5,
+}
+
+
+@pytest.mark.parametrize("code", ENDLESS)
+def test_an_interrupt_stops_a_cell_within_half_a_second(notebook, code):
+    done = notebook.run(code, interrupt_after=1.0)
+    assert done.reply["status"] == "error"
+    assert done.reply["ename"] == "interrupt"
+    assert done.seconds < ENDLESS[code]
+    assert notebook.run("6 * 7").shown == [{"text/plain": "[1] 42"}]
+    assert "Sys.sleep" in notebook.run("Sys.sleep(0.1); 'Sys.sleep'").shown[0]["text/plain"]
+
+
+def test_an_interrupt_between_cells_does_nothing(notebook):
+    notebook.manager.interrupt_kernel()
+    time.sleep(0.2)
+    assert notebook.run("Sys.sleep(0.2); 1").shown == [{"text/plain": "[1] 1"}]
+
+
+def test_r_code_can_catch_an_interrupt(notebook):
+    done = notebook.run("tryCatch(repeat {}, interrupt = function(e) 'seen')", interrupt_after=0.5)
+    assert done.shown == [{"text/plain": '[1] "seen"'}]
+
+
+def test_readline_and_readlines_ask_the_user(notebook):
+    notebook.answers[:] = ["Ada", "", "one", "two"]
+    done = notebook.run(
+        "a <- readline('Name? '); b <- readline(); c(a, b, readLines(stdin(), n = 2))", allow_stdin=True
+    )
+    assert done.shown == [{"text/plain": '[1] "Ada" ""    "one" "two"'}]
+
+
+def test_readline_is_an_error_where_nobody_can_be_asked(notebook):
+    done = notebook.run("x <- readline('Spend? '); cat('went on')")
+    assert (done.reply["status"], done.stream("stdout")) == ("error", "")
+    assert "takes no input" in done.reply["evalue"]
+
+
+def test_an_interrupt_of_a_question_is_no_answer(fresh):
+    fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True)
+    fresh.client.get_stdin_msg(timeout=30)
+    fresh.manager.interrupt_kernel()
+    assert fresh.client.get_shell_msg(timeout=5)["content"]["ename"] == "interrupt"
+    assert fresh.run("exists('went_on')").shown == [{"text/plain": "[1] FALSE"}]
+
+
+def test_history_is_in_memory_and_only_of_what_is_stored(fresh):
+    fresh.run("1 + 1")
+    fresh.run("'not stored'", store_history=False)
+    fresh.run("cat('x')")
+    fresh.run("stop('z')", silent=True)
+    history = fresh.ask("history", raw=True, output=True, hist_access_type="tail", n=10)["history"]
+    assert history == [[1, 1, ["1 + 1", "[1] 2"]], [1, 2, ["cat('x')", None]]]
+    found = fresh.ask("history", raw=True, output=False, hist_access_type="search", pattern="cat*")["history"]
+    assert found == [[1, 2, "cat('x')"]]
+
+
+@pytest.mark.parametrize("code", ["quit()", "q('yes')", "quit(save = 'yes', status = 3)"])
+def test_quit_answers_the_cell_saves_nothing_and_ends_the_kernel(fresh, code):
+    place = Path(fresh.run("cat(tempdir())").stream("stdout"))
+    done = fresh.run(f"x <- 1; cat('before'); {code}; cat('after')")
+    assert done.reply["status"] == "ok"
+    assert done.reply["payload"] == [{"source": "ask_exit", "keepkernel": False}]
+    assert done.stream("stdout") == "before"
+    fresh.manager.provisioner.process.wait(timeout=20)
+    assert os.listdir(fresh.folder) == []
+    assert not place.exists()
+
+
+def test_a_session_leaves_nothing_in_its_folder_nor_in_the_temporary_one(fresh):
+    place = Path(fresh.run("cat(tempdir())").stream("stdout"))
+    fresh.run("x <- 1; plot(x); x; ?mean")
+    fresh.run(STUDY + "dp_logit(event3 ~ age, data = study, epsilon = 1)")
+    assert list(place.iterdir()) == []
+    fresh.client.shutdown()
+    fresh.manager.provisioner.process.wait(timeout=20)
+    assert os.listdir(fresh.folder) == []
+    assert not place.exists()
+
+
+def test_a_shutdown_stops_what_runs(fresh):
+    fresh.client.execute("repeat {}")
+    time.sleep(1.0)
+    fresh.client.shutdown()
+    assert fresh.manager.provisioner.process.wait(timeout=10) == 0
+
+
+def test_neither_a_profile_nor_modules_of_the_folder_are_read(opened, tmp_path):
+    (tmp_path / ".Rprofile").write_text("planted <- TRUE; stop('a profile was read')")
+    (tmp_path / "json.py").write_text("raise RuntimeError('a module of the folder was imported')")
+    assert opened(tmp_path).run("exists('planted')").shown == [{"text/plain": "[1] FALSE"}]
+
+
+def test_the_kernel_tells_what_it_is(notebook):
+    about = notebook.ask("kernel_info")
+    assert about["language_info"]["codemirror_mode"] == "r"
+    assert about["language_info"]["mimetype"] == "text/x-r-source"
+    assert about["supported_features"] == []  # the debugger of ipykernel is for Python, its subshells are threads
+    assert "hdpstats" in about["banner"]
+    assert notebook.ask("comm_info")["comms"] == {}
+
+
+def test_a_trivial_cell_takes_milliseconds(notebook):
+    seconds = []
+    for _ in range(20):
+        start = time.perf_counter()
+        notebook.run("1")
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.05
+
+
+def test_without_r_the_kernel_dies_and_says_what_to_install(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "r_bridge.kernel", "-f", "none.json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "apt-get install r-base-core r-cran-survival make" in done.stderr.splitlines()[-1]
