@@ -46,15 +46,14 @@ def sum_covariance(law: WeightLaw, residuals: FloatArray) -> tuple[FloatArray, F
     """Return the covariance (k, k) of ``sum_i w_i r_i`` (n, k) due to sampling, and due to privacy noise.
 
     Where the weights are not linear in the noise the whole is taken from `DRAWS` draws of the pipeline, and the part of
-    the noise is what sampling leaves of it: no variance is negative, and none is smaller than that of sampling.
+    the noise is what sampling leaves of it: an estimate, which may be negative where there is next to no noise.
     """
     sampling, privacy = law.covariance(residuals)
     if law.linear:
         return sampling, privacy
     sums = law.draws(min(DRAWS, max(50, NUMBERS // len(residuals)))) @ residuals
     whole = np.atleast_2d(np.cov(sums, rowvar=False))
-    eigenvalues, vectors = np.linalg.eigh(whole - sampling)
-    return sampling, np.asarray((vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T)
+    return sampling, whole - sampling
 
 
 def weighted_means(law: WeightLaw, values: FloatArray) -> WeightedMeans:

@@ -111,7 +111,7 @@ def _noise_share(estimate: Estimate) -> str:
     if not known.any():
         return ""
     shares = privacy[known] / (privacy + sampling)[known]
-    low, high = percent(float(shares.min())), percent(float(shares.max()))
+    low, high = (percent(max(float(share), 0.0)) for share in (shares.min(), shares.max()))
     return f"{low if low == high else f'{low} to {high}'} of the variance of a coefficient is due to privacy noise"
 
 

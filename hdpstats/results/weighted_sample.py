@@ -143,10 +143,11 @@ class WeightedSample:
             If that is not one finite number per row.
         """
         means = weighted_moments.weighted_means(self.law, self._numbers(of)[:, None])
+        whole = max(float(means.sampling[0, 0] + means.privacy[0, 0]), 0.0)
         return Estimated(
             estimate=float(means.estimates[0]),
-            sampling_error=float(np.sqrt(max(means.sampling[0, 0], 0.0))),
-            std_error=float(np.sqrt(max(means.sampling[0, 0] + means.privacy[0, 0], 0.0))),
+            sampling_error=float(np.sqrt(min(max(float(means.sampling[0, 0]), 0.0), whole))),
+            std_error=float(np.sqrt(whole)),
         )
 
     def quantile(

@@ -107,11 +107,3 @@ def test_effective_size_and_overlap():
     assert overlap(np.full(10, 3.0)) == pytest.approx(1.0)
     assert overlap(np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(0.25)
     assert overlap(np.zeros(3)) == 0.0
-
-
-def test_no_part_of_a_variance_is_negative(law):
-    r = np.random.default_rng(3).normal(size=(300, 2))
-    drawn = PoissonLaw(law.weights, noise=-20.0, linear=False)  # draws vary less than sampling says
-    sampling, privacy = sum_covariance(drawn, r)
-    assert np.linalg.eigvalsh(privacy).min() >= -1e-9
-    np.testing.assert_allclose(sampling, (r * law.weights[:, None]).T @ r)
