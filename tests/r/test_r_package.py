@@ -16,7 +16,6 @@ import hdpstats.formula.api as hdpf
 from r_bridge.package import SOURCE
 
 DOCUMENTED = re.compile(r"^export\((.*)\)$", re.MULTILINE)
-FORMULA = "event3 ~ age + size + log1p(nodes)"
 
 
 def plain_r(*arguments: str, folder: Path, seconds: int = 900, **environment: str) -> str:
@@ -36,11 +35,13 @@ def plain_r(*arguments: str, folder: Path, seconds: int = 900, **environment: st
     return printed
 
 
-def script(folder: Path, code: str, library: Path, *, seconds: int = 300) -> str:
+def script(folder: Path, code: str, library: Path, *, seconds: int = 300, **environment: str) -> str:
     """Run R code with a library of its own, by a plain Rscript."""
     file = folder / "script.R"
     file.write_text(code, encoding="utf-8")
-    return plain_r("Rscript", "--vanilla", str(file), folder=folder, seconds=seconds, R_LIBS=str(library))
+    return plain_r(
+        "Rscript", "--vanilla", str(file), folder=folder, seconds=seconds, R_LIBS=str(library), **environment
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,15 +67,26 @@ def test_check_finds_nothing(tarball: Path, tmp_path: Path) -> None:
     assert "1-differential privacy (pure)" in examples  # the examples ran, with Python
 
 
-def test_without_python_check_skips_politely(tarball: Path, tmp_path: Path) -> None:
-    options = ("--no-manual", "--run-donttest", "--no-vignettes", "--no-build-vignettes")
-    printed = plain_r(
-        "R", "CMD", "check", *options, str(tarball), folder=tmp_path,
-        HDPSTATS_PYTHON="/nowhere/python", _R_CHECK_CRAN_INCOMING_="false",
-    )  # fmt: skip
-    assert "Status: OK" in printed
-    results = (tmp_path / "hdpstats.Rcheck" / "tests" / "testthat.Rout").read_text(encoding="utf-8")
-    assert re.search(r"FAIL 0 \| WARN 0 \| SKIP [1-9]\d \| PASS [1-9]", results), results
+WITHOUT_PYTHON = """
+source_of <- function(part) file.path(%s, part)
+found <- as.data.frame(testthat::test_dir(
+  source_of("tests/testthat"), package = "hdpstats", load_package = "installed", reporter = "silent"
+))
+cat("failed:", sum(found$failed), sum(found$error), "skipped:", sum(found$skipped), "passed:", sum(found$passed), "\\n")
+library(hdpstats)
+for (page in list.files(source_of("man"), full.names = TRUE)) {
+  tools::Rd2ex(page, "example.R", commentDonttest = FALSE)
+  source("example.R", local = new.env())
+  cat("ran", basename(page), "\\n")
+}
+"""
+
+
+def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path: Path) -> None:
+    code = WITHOUT_PYTHON % json.dumps(str(SOURCE))
+    printed = script(tmp_path, code, library, HDPSTATS_PYTHON="/nowhere/python")
+    assert re.search(r"failed: 0 0 skipped: [1-9]\d passed: [1-9]", printed), printed
+    assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
 
 
 def test_vignettes_show_what_they_promise(tarball: Path, tmp_path: Path) -> None:
@@ -97,54 +109,73 @@ def test_every_function_has_a_page_with_an_example_that_runs() -> None:
         assert "\\examples{" in page, name
 
 
+NUMBERS = """
+library(hdpstats)
+exact <- function(x) sprintf("%a", as.numeric(unlist(x, use.names = FALSE)))
+facts <- function(fit, predicted) {
+  exact(list(coef(fit), as.vector(vcov(fit)), as.vector(confint(fit)), dp_tidy(fit)$p.value, predicted))
+}
+rows <- dp_load_gbsg()[1:5, ]
+of_logit <- function(fit) facts(fit, predict(fit, rows, type = "response"))
+of_hazard <- function(fit) {
+  curves <- dp_predict_survival(fit, rows)[c("survival", "conf.low", "conf.high")]
+  facts(fit, c(curves, predict(fit, rows, "hazard")$hazard))
+}
+schema <- dp_schema(
+  age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), event = dp_binary(),
+  nodes = dp_continuous(0, 40, missing = 1), event3 = dp_binary(), time = dp_duration(2557, "days")
+)
+study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(2))
+logit <- dp_logit(event3 ~ age + size + log1p(nodes), study, 1)
+hazard <- dp_hazard(Surv(time, event) ~ age + size, study, 1, intervals = 12, link = "cloglog")
+dp_write_result(logit, "logit of R.json")
+dp_write_result(hazard, "hazard of R.json")
+cat("logit of R:", of_logit(logit), "\\n")
+cat("hazard of R:", of_hazard(hazard), "\\n")
+cat("logit of Python:", of_logit(dp_read_result("logit of Python.json")), "\\n")
+cat("hazard of Python:", of_hazard(dp_read_result("hazard of Python.json")), "\\n")
+cat("schema:", schema$json, "\\n")
+"""
+
+
 def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> None:
-    schema = hdp.Schema(
-        age=hdp.Continuous(20, 90),
-        size=hdp.Categorical(["<=20", "20-50", ">50"]),
-        nodes=hdp.Continuous(0, 40, missing=1),
-        event3=hdp.Binary(),
+    columns = {
+        "age": hdp.Continuous(20, 90),
+        "size": hdp.Categorical(["<=20", "20-50", ">50"]),
+        "event": hdp.Binary(),
+        "nodes": hdp.Continuous(0, 40, missing=1),
+        "event3": hdp.Binary(),
+        "time": hdp.Duration(2557, unit="days"),
+    }
+    private, gbsg = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
+    schema, budget = hdp.Schema(columns), hdp.Budget(epsilon=2, delta=0)
+    study = hdp.Study(private=private, public=gbsg, schema=schema, budget=budget)
+    hdpf.logit("event3 ~ age + size + log1p(nodes)", data=study).fit(epsilon=1).to_json(
+        tmp_path / "logit of Python.json"
     )
-    gbsg = hdp.datasets.load_gbsg()
-    study = hdp.Study(
-        private=hdp.datasets.load_rotterdam(), public=gbsg, schema=schema, budget=hdp.Budget(epsilon=1, delta=0)
-    )
-    ours = hdpf.logit(FORMULA, data=study).fit(epsilon=1)
-    ours.to_json(tmp_path / "python.json")
-    printed = script(
-        tmp_path,
-        f"""
-        library(hdpstats)
-        exact <- function(x) sprintf("%a", unname(unlist(x)))
-        facts <- function(fit, rows) list(
-          coef = exact(coef(fit)), vcov = exact(as.vector(vcov(fit))), confint = exact(as.vector(confint(fit))),
-          p = exact(dp_tidy(fit)$p.value), predicted = exact(predict(fit, rows, type = "response"))
-        )
-        rows <- dp_load_gbsg()[1:5, ]
-        schema <- dp_schema(age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")),
-                            nodes = dp_continuous(0, 40, missing = 1), event3 = dp_binary())
-        study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema,
-                          budget = dp_budget(epsilon = 1))
-        fit <- dp_logit({FORMULA}, data = study, epsilon = 1)
-        dp_write_result(fit, "r.json")
-        cat("python:", unlist(facts(dp_read_result("python.json"), rows)), "\\n")
-        cat("r:", unlist(facts(fit, rows)), "\\n")
-        cat("schema:", schema$json, "\\n")
-        """,
-        library,
-    )
-    lines = {line.split(":", 1)[0]: line.split(":", 1)[1] for line in printed.splitlines() if ":" in line}
-    theirs = hdp.Result.from_json(tmp_path / "r.json")
-    for result, said in ((ours, lines["python"]), (theirs, lines["r"])):
-        assert [float.fromhex(text) for text in said.split()] == _facts(result, gbsg.iloc[:5])
+    hazard = hdpf.hazard("Surv(time, event) ~ age + size", data=study, intervals=12, link="cloglog")
+    hazard.fit(epsilon=1).to_json(tmp_path / "hazard of Python.json")
+    lines = dict(line.split(":", 1) for line in script(tmp_path, NUMBERS, library).splitlines() if ":" in line)
+    for name in ("logit of Python", "hazard of Python", "logit of R", "hazard of R"):
+        result = hdp.Result.from_json(tmp_path / f"{name}.json")
+        said, predicted = [float.fromhex(text) for text in lines[name].split()], _predicted(result, gbsg.iloc[:5])
+        assert said[: -len(predicted)] == _released(result), name
+        assert said[-len(predicted) :] == pytest.approx(predicted, rel=1e-14), name  # sums of floats, in two processes
     assert hdp.Schema.from_dict(json.loads(lines["schema"])).sha256 == schema.sha256
-    assert theirs.params.index.tolist() == ours.params.index.tolist()
 
 
-def _facts(result: hdp.Result, rows: pd.DataFrame) -> list[float]:
+def _released(result: hdp.Result) -> list[float]:
     matrices = (result.cov_params().to_numpy(), result.conf_int().to_numpy())
-    vectors = [result.params.to_numpy(), *(each.ravel(order="F") for each in matrices)]
-    vectors += [result.pvalues.to_numpy(), result.predict(rows).to_numpy()]
+    vectors = [result.params.to_numpy(), *(each.ravel(order="F") for each in matrices), result.pvalues.to_numpy()]
     return [float(value) for vector in vectors for value in vector]
+
+
+def _predicted(result: hdp.Result, rows: pd.DataFrame) -> list[float]:
+    if result.facts.model == "Logit":
+        return list(result.predict(rows))
+    curves = result.predict_survival(rows)
+    columns = [curves[name] for name in ("survival", "conf_low", "conf_high")] + [result.predict_hazard(rows)["hazard"]]
+    return [float(value) for column in columns for value in column]
 
 
 def test_garbage_of_reticulate_is_not_collected_while_python_waits_for_r(library: Path, tmp_path: Path) -> None:
