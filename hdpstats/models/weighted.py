@@ -25,7 +25,12 @@ from hdpstats.models.specification import Specification
 from hdpstats.results import Result, WeightedSample
 
 MOST_STEPS = 50
+
 CLOSE = 1e-10
+"""A weighted sum of scores, relative to that of their sizes, that counts as zero."""
+
+SHORTEST = 1e-6
+"""Part of a Newton step below which no descent is looked for."""
 
 
 @final
@@ -174,22 +179,16 @@ def _root(at: Callable[[FloatArray], _Scores], theta: FloatArray, weights: Float
     here = at(theta)
     if not np.any(weights < 0.0):
         return here
-    size = float(np.linalg.norm(weights @ here.scores))
     for _ in range(MOST_STEPS):
-        step, length = np.linalg.lstsq(here.bread, weights @ here.scores, rcond=None)[0], 1.0
-        while length > 1e-6:
-            there = at(here.values - length * step)
-            left = float(np.linalg.norm(weights @ there.scores))
-            if left < size:
-                break
-            length *= 0.5
-        else:
-            break
-        here, before, size = there, size, left
-        if size <= CLOSE * before or size == 0.0:
+        left = weights @ here.scores
+        if float(np.linalg.norm(left)) <= CLOSE * float(np.linalg.norm(np.abs(weights) @ np.abs(here.scores))):
             return here
-    if float(np.linalg.norm(np.linalg.lstsq(here.bread, weights @ here.scores, rcond=None)[0])) < 1e-6:
-        return here
+        step, length = np.linalg.lstsq(here.bread, left, rcond=None)[0], 1.0
+        there = at(here.values - step)
+        while np.linalg.norm(weights @ there.scores) >= np.linalg.norm(left) and length > SHORTEST:
+            length *= 0.5
+            there = at(here.values - length * step)
+        here = there
     raise HdpError(
         "with negative weights the weighted score equations have no solution near that of the positive ones; buy "
         "nothing new: the same call of hybrid_weights with projection='simplex' reads the same release"
