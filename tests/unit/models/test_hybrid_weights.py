@@ -1,0 +1,320 @@
+"""Buying weights: what is charged, what is known, what the weights are, and public data that hardly fit."""
+
+import json
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.audit import observe
+from hdpstats.models.hybrid_weights import hybrid_weights
+from hdpstats.protocols.hybrid import candidate_sizes, part_of, penalties
+from hdpstats.queries import NeighboursQuery
+from hdpstats.results.weighted_sample import WeightedSample
+from tests.support import CORNERS
+
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-4, 4),
+    g=hdp.Categorical(["a", "b", "c"]),
+    y=hdp.Binary(),
+    z=hdp.Continuous(0, 1),
+)
+COLUMNS = ["x", "g", "y"]
+
+
+def people(number, seed=0, shift=0.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(shift, 1, number).clip(-4, 4)
+    return pd.DataFrame(
+        {
+            "x": x,
+            "g": rng.choice(["a", "b", "c"], number, p=[0.5, 0.3, 0.2]),
+            "y": (rng.random(number) < 1 / (1 + np.exp(-x))).astype(float),
+            "z": rng.random(number),
+        }
+    )
+
+
+def study_of(private=None, public=None, *, epsilon=1000, **options):
+    return hdp.Study(
+        private=people(800) if private is None else private,
+        public=people(300, seed=1, shift=0.5) if public is None else public,
+        schema=SCHEMA,
+        budget=hdp.Budget(epsilon=epsilon),
+        **options,
+    )
+
+
+def discrete(number, seed, shares):
+    rng = np.random.default_rng(seed)
+    g = rng.choice(["a", "b", "c"], number, p=shares)
+    return pd.DataFrame({"x": 0.0, "g": g, "y": (rng.random(number) < 0.2 + 0.3 * (g == "b")).astype(float), "z": 0.5})
+
+
+@pytest.mark.parametrize("select", [False, True, "distance", "loss"])
+@pytest.mark.parametrize("distance_share", [0, 0.2])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_purchase_costs_what_was_asked_once(select, distance_share, relation):
+    options = {} if relation == "replace_one" else {"relation": relation, "n_max": 2000}
+    study = study_of(**options)
+    asked = {"epsilon": 0.7, "select": select, "distance_share": distance_share}
+    asked |= {"model": "y ~ x"} if select == "loss" else {}
+    sample = hybrid_weights(study, COLUMNS, **asked)
+    assert study.ledger.spent.epsilon == Fraction(7, 10)
+    assert sample.guarantee.epsilon == Fraction(7, 10)
+    assert sum(query.epsilon for query in sample.queries) == Fraction(7, 10)
+    assert len(sample.releases) == 1 + bool(select) + bool(distance_share)
+    again = hybrid_weights(study, COLUMNS, **asked)
+    assert study.ledger.spent.epsilon == Fraction(7, 10)
+    np.testing.assert_array_equal(again.law.weights, sample.law.weights)
+    hybrid_weights(study, COLUMNS, **asked, replicate=2)
+    assert study.ledger.spent.epsilon == Fraction(14, 10)
+
+
+@pytest.mark.parametrize("select", [False, True, "loss"])
+def test_what_cannot_be_paid_in_full_is_refused_before_anything_is_charged(select):
+    study = study_of(epsilon=1)
+    with pytest.raises(hdp.InsufficientBudget):
+        hybrid_weights(
+            study,
+            COLUMNS,
+            epsilon=1.01,
+            select=select,
+            distance_share=0.3,
+            model="y ~ x" if select == "loss" else None,
+        )
+    assert study.ledger.spent.epsilon == 0
+
+
+def test_with_little_noise_the_weights_are_the_private_frequencies():
+    private, public = discrete(3000, 0, [0.2, 0.5, 0.3]), discrete(500, 1, [0.6, 0.2, 0.2])
+    sample = hybrid_weights(study_of(private, public), ["g", "y"], epsilon=40)
+    for name in ("a", "b", "c"):
+        for y in (0, 1):
+            share = sample.mean(lambda rows, name=name, y=y: (rows.g == name) & (rows.y == y)).estimate
+            assert share == pytest.approx(np.mean((private.g == name) & (private.y == y)), abs=1e-9)
+    assert len(sample.law.counts) == 6
+    assert sample.law.weights.sum() == pytest.approx(3000)
+
+
+def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
+    private, public = discrete(3000, 0, [0.2, 0.5, 0.3]), discrete(500, 1, [0.6, 0.2, 0.2])
+    study, found = study_of(private, public, epsilon=10_000), []
+    for replicate in range(1, 121):
+        sample = hybrid_weights(study, ["g", "y"], epsilon=0.05, projection="none", replicate=replicate)
+        found.append(float(sample.law.weights[public.g == "b"].sum()))
+    claimed = np.sqrt(2 * 8 / 0.05**2)
+    assert np.std(found) == pytest.approx(claimed, rel=0.25)
+    assert np.mean(found) == pytest.approx(np.sum(private.g == "b"), abs=4 * claimed / np.sqrt(120))
+
+
+def test_the_default_is_near_the_fit_to_the_private_records():
+    """Two shifted continuous columns, of which the public rows alone give a mean far away."""
+    private, public = people(5000, 3), people(3000, 4, shift=1.0)
+    sample = hybrid_weights(study_of(private, public), ["x", "y"], epsilon=2, select=True)
+    assert abs(sample.mean("x").estimate - private.x.mean()) < 0.05
+    assert abs(sample.mean("y").estimate - private.y.mean()) < 0.03
+    assert public.x.mean() > 0.9
+
+
+@pytest.mark.parametrize("projection", ["simplex", "clip", "none"])
+def test_samples_survive_json(projection):
+    study = study_of()
+    sample = hybrid_weights(study, COLUMNS, epsilon=1, select=True, projection=projection, distance_share=0.1)
+    again = WeightedSample.from_json(sample.to_json())
+    np.testing.assert_array_equal(again.law.weights, sample.law.weights)
+    np.testing.assert_array_equal(again.law.draws(4), sample.law.draws(4))
+    assert again.facts == sample.facts
+    assert again.queries == sample.queries
+
+
+def test_where_the_number_is_protected_it_plays_no_part():
+    """The same questions for 100 people and for 900, and weights that sum to the noisy counts alone."""
+    asked = []
+    for number in (100, 900):
+        study = study_of(people(number), relation="add_or_remove_one", n_max=5000)
+        sample = hybrid_weights(study, COLUMNS, epsilon=1, select=False, distance_share=0.1)
+        asked.append([query.to_json() for query in sample.queries])
+        assert sample.law.records is None
+        total = max(sum(sample.releases[0].counts), 1)
+        assert sample.law.weights.sum() == pytest.approx(total)
+        assert sample.facts.records == total
+    assert asked[0] == asked[1]
+
+
+def test_nobody_where_the_number_is_protected():
+    study = study_of(people(0), relation="add_or_remove_one", n_max=100)
+    sample = hybrid_weights(study, COLUMNS, epsilon=1, select=True)
+    assert np.all(np.isfinite(sample.law.weights))
+    assert sample.law.weights.sum() > 0
+
+
+def test_nobody_where_the_number_is_public_is_refused():
+    with pytest.raises(hdp.ArgumentError, match="private records"):
+        hybrid_weights(study_of(people(0)), COLUMNS, epsilon=1)
+
+
+def test_a_level_that_no_public_row_has_is_named_and_its_people_are_counted():
+    public = people(200, seed=2)
+    public["g"] = public.g.replace("c", "a")
+    sample = hybrid_weights(study_of(public=public), COLUMNS, epsilon=40)
+    assert any("'g' 'c'" in note for note in sample.facts.notes)
+    assert sample.law.weights.sum() == pytest.approx(800)
+
+
+def test_a_public_range_of_one_value_is_left_out_and_named():
+    public = people(200, seed=2).assign(x=1.5)
+    sample = hybrid_weights(study_of(public=public), COLUMNS, epsilon=1)
+    assert any("the same in 'x'" in note for note in sample.facts.notes)
+    assert sample.queries[0].space.names == ("g", "y")
+    alone = hybrid_weights(study_of(public=public), ["x"], epsilon=1, select=True)
+    assert len(alone.law.counts) == 1
+    np.testing.assert_allclose(alone.law.weights, 800 / 200)
+
+
+def test_everybody_outside_the_public_range_is_counted_at_its_edge():
+    public = people(200, seed=2).assign(x=np.linspace(2.0, 4.0, 200))
+    private = people(300).assign(x=-3.0)
+    sample = hybrid_weights(study_of(private, public), ["x"], epsilon=40)
+    assert sample.law.weights[0] == pytest.approx(300, abs=2)
+    far = hybrid_weights(study_of(private, public), ["x"], epsilon=40, distance_share=0.5)
+    assert "mean distance of" in far.facts.notes[0]
+
+
+@pytest.mark.parametrize("select", [False, True, "loss"])
+def test_one_public_row(select):
+    study = study_of(public=people(1, seed=3))
+    sample = hybrid_weights(study, COLUMNS, epsilon=1, select=select, model="y ~ x" if select == "loss" else None)
+    assert sample.law.weights.tolist() == [800.0]
+    assert study.ledger.spent.epsilon == 1
+
+
+def test_more_than_a_hundred_columns():
+    rng = np.random.default_rng(0)
+    names = [f"v{number}" for number in range(120)]
+    schema = hdp.Schema({name: hdp.Continuous(-4, 4) for name in names})
+    private, public = (pd.DataFrame(rng.normal(size=(400, 120)), columns=names) for _ in range(2))
+    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=2))
+    sample = hybrid_weights(study, names, epsilon=2, select=True)
+    assert sample.law.weights.sum() == pytest.approx(400)
+
+
+def test_incomplete_public_rows_are_left_out_and_numbered():
+    public = people(200, seed=2)
+    public.loc[:19, "x"] = np.nan
+    public.loc[30:39, "z"] = np.nan  # not a weighted column: these rows stay
+    sample = hybrid_weights(study_of(public=public), COLUMNS, epsilon=1)
+    assert len(sample.rows) == 180
+    assert any("20 public rows" in note for note in sample.facts.notes)
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_no_private_cell_changes_what_is_seen(corner):
+    """Facts, notes and sizes are the same; nothing is raised, warned or printed; only counts differ."""
+
+    def seen(private):
+        def look():
+            study = study_of(private)
+            sample = hybrid_weights(study, COLUMNS, epsilon=1)
+            facts = json.dumps(sample.facts.to_dict())
+            return facts, repr(study), sample.queries[0].to_json(), len(sample.releases[0].counts)
+
+        return observe(look)
+
+    strange = people(800).astype(object)
+    strange.loc[5] = pd.Series([CORNERS[corner]] * 4, index=strange.columns, dtype=object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert seen(strange) == seen(people(800).astype(object))
+
+
+def test_a_site_that_forgot_the_public_rows_is_given_them_again():
+    study = study_of()
+    first = hybrid_weights(study, COLUMNS, epsilon=1)
+    study.site._public.clear()
+    again = hybrid_weights(study, COLUMNS, epsilon=1)
+    np.testing.assert_array_equal(first.law.weights, again.law.weights)
+
+
+def test_a_site_keeps_the_latest_public_tables_only():
+    study = study_of()
+    for seed in range(10):
+        study.site.put_public(study_of(public=people(20, seed=seed)).public)
+    study.site.put_public(study.public)
+    assert len(study.site._public) == 8
+    assert list(study.site._public)[-1] == study.public.sha256
+
+
+def test_a_site_refuses_public_rows_of_another_schema_and_what_is_none():
+    other = hdp.Study(public=people(5)[["z"]], schema=hdp.Schema(z=hdp.Continuous(0, 2)))
+    with pytest.raises(hdp.SiteError, match="another schema"):
+        study_of().site.put_public(other.public)
+    with pytest.raises(hdp.ArgumentError):
+        study_of().site.put_public(people(3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"columns": []}, hdp.ArgumentError),
+        ({"columns": "x"}, hdp.ArgumentError),
+        ({"columns": ["nope"]}, hdp.SchemaError),
+        ({"columns": [1]}, hdp.ArgumentError),
+        ({"epsilon": 0}, hdp.ArgumentError),
+        ({"epsilon": 60}, hdp.BudgetError),
+        ({"select": "curvy"}, hdp.ArgumentError),
+        ({"select": "loss"}, hdp.ArgumentError),
+        ({"model": "y ~ x"}, hdp.ArgumentError),
+        ({"select": "loss", "model": "x ~ y"}, hdp.ArgumentError),
+        ({"select": True, "share": 1}, hdp.ArgumentError),
+        ({"select": True, "share": 0}, hdp.ArgumentError),
+        ({"distance_share": 1}, hdp.ArgumentError),
+        ({"select": True, "share": 0.5, "distance_share": 0.5}, hdp.ArgumentError),
+        ({"projection": "sphere"}, hdp.ArgumentError),
+        ({"replicate": 0}, hdp.ArgumentError),
+    ],
+)
+def test_what_makes_no_sense_is_refused_unpaid(arguments, error):
+    study = study_of()
+    asked = {"columns": COLUMNS, "epsilon": 1} | arguments
+    with pytest.raises(error):
+        hybrid_weights(study, **asked)
+    assert study.ledger.spent.epsilon == 0
+
+
+def test_studies_without_a_side_or_with_several_rows_per_person_are_refused():
+    with pytest.raises(hdp.ArgumentError, match="public ones"):
+        hybrid_weights(hdp.Study(public=people(5), schema=SCHEMA), COLUMNS, epsilon=1)
+    rows = people(6).assign(id=["a", "a", "b", "b", "c", "c"])
+    long = study_of(rows, unit="id", max_rows_per_unit=2, n_max=3)
+    with pytest.raises(hdp.ArgumentError, match="one row per person"):
+        hybrid_weights(long, COLUMNS, epsilon=1)
+    with pytest.raises(hdp.ArgumentError):
+        hybrid_weights(people(3), COLUMNS, epsilon=1)
+
+
+def test_sizes_double_and_end_with_all_points():
+    assert candidate_sizes(1) == (1,)
+    assert candidate_sizes(8) == (8,)
+    assert candidate_sizes(9) == (8, 9)
+    assert candidate_sizes(10**6)[-2:] == (2048, 4096)
+    assert len(candidate_sizes(10**6)) == 10
+
+
+def test_parts_are_rounded_down_and_penalties_grow_with_the_noise():
+    assert part_of(Fraction(1, 3), Fraction(1, 10)) <= Fraction(1, 30)
+    small, large = penalties([8, 32], 2.0)
+    assert large == pytest.approx(2 * small)
+    assert penalties([8], 8.0)[0] == pytest.approx(2 * small)
+
+
+def test_a_chosen_size_is_what_is_counted_at():
+    sample = hybrid_weights(study_of(), COLUMNS, epsilon=1, select=True)
+    selection, counting = sample.queries
+    size = selection.sizes[sample.releases[0].choice]
+    assert isinstance(counting, NeighboursQuery)
+    assert counting.support == selection.order[:size]
+    assert len(sample.law.counts) == size
