@@ -21,8 +21,13 @@ c / n_D = 0` with :math:`\sigma = 1 / (1 + e^{-b'x})`, Mallows weights ``w`` and
 * the noise has :math:`a' M^{-1} \mathrm{Cov}(c) M^{-1} a / n_D^2`, or :math:`a' \mathrm{Cov}(v) a` for noise ``v`` on
   the minimiser.
 
-All are multiplied by :math:`n_D^2` for sums of the published weights. What the ridge takes from ``b`` and what a
-log-linear ratio cannot say is no part of them.
+All are multiplied by :math:`n_D^2` for sums of the published weights.
+
+**The ridge.** It takes about :math:`\lambda M^{-1} \beta` from the coefficients. That is no random error, but its size
+is estimated by ``b`` in the place of ``beta``, and the square of its effect, :math:`q (\lambda a' M^{-1} b)^2`, is
+counted with the sampling error, so that intervals are as much wider as the ridge may have moved them; ``q`` is the
+share of the variance of log weights over public rows that is not to be expected from noise. What a log-linear ratio
+cannot say is not counted.
 
 Draws repeat the way with these laws in ``b``, the exact exponential in the weights, and public rows by a Bayesian
 bootstrap (Rubin 1981).
@@ -112,12 +117,22 @@ class DensityRatioLaw(WeightLaw):
         direct = p[:, None] * (residuals - p @ residuals)
         slope = inverse @ (X - p @ X).T @ direct
         rows = direct - scores @ slope / len(X)
+        shrunk = self.ridge * self.coefficients @ slope
         sampling = rows.T @ rows + slope.T @ private @ slope / self.records
+        sampling += self._signal(inverse) * np.outer(shrunk, shrunk)
         square = float(self.records) ** 2
         if self.on_minimiser:
             steep = (X - p @ X).T @ direct
             return square * sampling, np.asarray(square * (steep.T * self.noise.variance) @ steep)
         return square * sampling, np.asarray((slope.T * self.noise.variance) @ slope)
+
+    def _signal(self, inverse: FloatArray) -> float:
+        """Return the share of the variance of log weights over public rows that noise does not explain."""
+        spread = np.cov(self.rows, rowvar=False, bias=True).reshape(inverse.shape)
+        whole = float(self.coefficients @ spread @ self.coefficients)
+        bent = np.eye(len(inverse)) if self.on_minimiser else inverse / self.records
+        noise = float(np.sum(self.noise.variance * np.diag(bent @ spread @ bent)))
+        return max(0.0, 1.0 - noise / whole) if whole > 0 else 0.0
 
     def draws(self, number: int) -> FloatArray:
         """Return weights (number, n) drawn from the whole pipeline, from a generator that the release seeds."""
