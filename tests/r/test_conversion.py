@@ -8,9 +8,12 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import hdpstats.api as hdp
 from r_bridge import from_r, to_r
+from r_bridge.from_r import TEXT
 
 FRAMES = {
     "integer": "data.frame(x = c(1L, NA, 3L), y = 1:3)",
@@ -42,6 +45,35 @@ FRAMES = {
     "picked rows": "data.frame(a = 1:5)[c(2, 4), , drop = FALSE]",
     "I()": "data.frame(a = I(1:3), b = I(c('a', 'b', 'c')))",
     "labels": "data.frame(a = structure(c(1, 2), label = 'age'), f = structure(factor(c('a', 'b')), label = 'sex'))",
+    "tibble of everything": "tibble::tibble(f = factor(c('a', NA)), o = factor(1:2, ordered = TRUE), "
+    "d = Sys.Date() + 0:1, "
+    "t = as.POSIXct(c(0, NA), origin = '1970-01-01', tz = 'Asia/Kolkata'), w = as.difftime(c(1, NA), units = 'weeks'), "
+    "i = bit64::as.integer64(c('-9223372036854775807', NA)))",
+    "tibble of no rows": "tibble::tibble(a = integer(), f = factor(character(), levels = 'x'), s = character())",
+    "tibble of no columns": "tibble::tibble(.rows = 3)",
+    "numbers at the edge": "data.frame(x = c(-0, 0, .Machine$double.xmin, 5e-324, .Machine$double.xmax, 2^53 + 2))",
+    "integers at the edge": "data.frame(x = c(.Machine$integer.max, -.Machine$integer.max, NA))",
+    "integer64 at the edge": "data.frame(x = bit64::as.integer64(c('9223372036854775807', '-9223372036854775807', NA)))",
+    "nothing known": "data.frame(l = NA, i = NA_integer_, r = NA_real_, s = NA_character_, f = factor(NA), "
+    "d = as.Date(NA), t = as.POSIXct(NA, tz = 'UTC'), w = as.difftime(NA_real_, units = 'hours'))",
+    "difftime in every unit": "data.frame(s = as.difftime(1:2, units = 'secs'), "
+    "h = as.difftime(c(1, NA), units = 'hours'), w = as.difftime(c(-1, 0.5), units = 'weeks'))",
+    "long texts": "data.frame(x = c(strrep('\u00e9', 2e5), '', NA, 'line\nline\ttab \"quoted\" \\\\'))",
+    "names beyond ASCII": "data.frame(`\u00c5lder` = 1, `\u5e74\u9f84` = 2, `a b` = 3, "
+    "check.names = FALSE, row.names = '\u00e9')",
+    "levels beyond ASCII": "data.frame(f = factor(c('\u00e9', '\u5e74', NA, ''), levels = c('\u5e74', '\u00e9', '')))",
+    "ordered without rows": "data.frame(o = factor(character(), levels = c('lo', 'hi'), ordered = TRUE))",
+    "factor without levels": "data.frame(f = factor(c(NA, NA)))",
+    "POSIXct around a change of clocks": "data.frame(t = .POSIXct(1729989000 + 1800 * 0:4, tz = 'Europe/Berlin'))",
+    "POSIXct and Date before 1970": "data.frame(t = .POSIXct(c(-1.5, -1e10), tz = 'UTC'), d = structure(c(-1, -1e5), class = 'Date'))",
+    "rows with numbers": "structure(data.frame(a = 1:2), row.names = c(7L, -3L))",
+    "Surv without rows": "{ d <- data.frame(id = 1:2); d$s <- survival::Surv(1:2, 0:1); d[0, ] }",
+    "Surv, left": "{ d <- data.frame(i = 1:2); d$s <- survival::Surv(c(1, 2), c(0, 1), type = 'left'); d }",
+    "Surv, interval": "{ d <- data.frame(i = 1:3); "
+    "d$s <- survival::Surv(c(1, 2, NA), c(3, NA, 4), type = 'interval2'); d }",
+    "Surv from, to, of causes": "{ d <- data.frame(i = 1:2); d$s <- survival::Surv(c(0, 1), c(2, 3), "
+    "factor(c('no', 'b'), c('no', 'a', 'b'))); d }",
+    "two Surv": "{ d <- data.frame(i = 1:2); d$s <- survival::Surv(1:2, 0:1); d$u <- survival::Surv(3:4); d }",
     "pbc": "survival::pbc",
     "rotterdam": "survival::rotterdam",
 }
@@ -67,7 +99,9 @@ VALUES = {
 
 
 def identical(evaluate, first, second):
-    return bool(evaluate("identical")(first, second)[0])
+    """Whether two R objects are the same: -0 is not 0, NaN is not NA, all attributes are there."""
+    same = evaluate("function(a, b) identical(a, b, num.eq = FALSE)")
+    return bool(same(first, second)[0])
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -76,6 +110,14 @@ def test_a_frame_of_r_comes_back_identical(evaluate, name):
     frame = from_r(there)
     assert isinstance(frame, pd.DataFrame)
     assert identical(evaluate, there, to_r(frame))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_frame_that_python_got_comes_back_to_python_identical(evaluate, name):
+    frame = from_r(evaluate(FRAMES[name]))
+    back = from_r(to_r(frame))
+    pd.testing.assert_frame_equal(back, frame)
+    assert back.attrs == frame.attrs
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -114,6 +156,43 @@ COLUMNS = {
 def test_a_column_of_python_comes_back_identical(evaluate, name):
     frame = pd.DataFrame({"x": COLUMNS[name]})
     pd.testing.assert_frame_equal(from_r(to_r(frame)), frame)
+
+
+def columns(size):
+    """Return columns of any kind that R has, with gaps."""
+    texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
+    whole = st.integers(-(2**31) + 1, 2**31 - 1)
+    instants = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2260, 1, 1))
+
+    def cells(each, dtype, missing=None):
+        return st.lists(st.none() | each, min_size=size, max_size=size).map(
+            lambda found: pd.Series([missing if cell is None else cell for cell in found], dtype=dtype)
+        )
+
+    return st.one_of(
+        cells(whole, "Int64").map(lambda column: column if column.isna().any() else column.astype("int64")),
+        cells(st.booleans(), "boolean").map(lambda column: column if column.isna().any() else column.astype("bool")),
+        cells(st.floats(allow_nan=False), "float64", np.nan),
+        cells(texts, TEXT),
+        cells(
+            st.sampled_from(["é", "b", ""]), pd.CategoricalDtype(pd.Index(["b", "é", "", "unused"], dtype=TEXT), True)
+        ),
+        cells(instants, "datetime64[us]", pd.NaT).map(
+            lambda column: column.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+        ),
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    made=st.integers(0, 6).flatmap(lambda size: st.dictionaries(st.text("aé_", min_size=1), columns(size), min_size=1))
+)
+def test_any_frame_of_python_comes_back_identical(evaluate, made):
+    frame = pd.DataFrame(made)
+    back = from_r(to_r(frame))
+    pd.testing.assert_frame_equal(back, frame)
+    for name in frame.select_dtypes("float64"):
+        assert (np.signbit(back[name]) == np.signbit(frame[name]))[frame[name].notna()].all()
 
 
 @pytest.mark.parametrize(
