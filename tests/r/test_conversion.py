@@ -53,7 +53,7 @@ FRAMES = {
     "tibble of no columns": "tibble::tibble(.rows = 3)",
     "numbers at the edge": "data.frame(x = c(-0, 0, .Machine$double.xmin, 5e-324, .Machine$double.xmax, 2^53 + 2))",
     "integers at the edge": "data.frame(x = c(.Machine$integer.max, -.Machine$integer.max, NA))",
-    "integer64 at the edge": "data.frame(x = bit64::as.integer64(c('9223372036854775807', '-9223372036854775807', NA)))",
+    "integer64 at the edge": "data.frame(x = bit64::as.integer64(c('-9223372036854775807', '9223372036854775807')))",
     "nothing known": "data.frame(l = NA, i = NA_integer_, r = NA_real_, s = NA_character_, f = factor(NA), "
     "d = as.Date(NA), t = as.POSIXct(NA, tz = 'UTC'), w = as.difftime(NA_real_, units = 'hours'))",
     "difftime in every unit": "data.frame(s = as.difftime(1:2, units = 'secs'), "
@@ -65,7 +65,8 @@ FRAMES = {
     "ordered without rows": "data.frame(o = factor(character(), levels = c('lo', 'hi'), ordered = TRUE))",
     "factor without levels": "data.frame(f = factor(c(NA, NA)))",
     "POSIXct around a change of clocks": "data.frame(t = .POSIXct(1729989000 + 1800 * 0:4, tz = 'Europe/Berlin'))",
-    "POSIXct and Date before 1970": "data.frame(t = .POSIXct(c(-1.5, -1e10), tz = 'UTC'), d = structure(c(-1, -1e5), class = 'Date'))",
+    "POSIXct and Date before 1970": "data.frame(t = .POSIXct(c(-1.5, -1e10), tz = 'UTC'), "
+    "d = structure(c(-1, -1e5), class = 'Date'))",
     "rows with numbers": "structure(data.frame(a = 1:2), row.names = c(7L, -3L))",
     "Surv without rows": "{ d <- data.frame(id = 1:2); d$s <- survival::Surv(1:2, 0:1); d[0, ] }",
     "Surv, left": "{ d <- data.frame(i = 1:2); d$s <- survival::Surv(c(1, 2), c(0, 1), type = 'left'); d }",
