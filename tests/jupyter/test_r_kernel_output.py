@@ -126,6 +126,28 @@ def test_what_belongs_to_a_study_is_html_and_text(study, code):
     assert "<table" in shown["text/html"]
 
 
+def test_a_ledger_says_what_is_left_and_a_plan_what_each_epsilon_buys(study):
+    (ledger,) = study.run("dp_ledger(study)").shown
+    assert cells(ledger["text/html"]) == [
+        ["", "epsilon", "delta"],
+        ["total", "5", "0"],
+        ["spent", "1", "0"],
+        ["remaining", "4", "0"],
+    ]
+    assert "objective-perturbation/1</td>" in ledger["text/html"]
+    (plan,) = study.run("dp_plan(event3 ~ age, study, epsilon = c(0.5, 2))").shown
+    head, *rows = cells(plan["text/html"])
+    assert (head, [row[0] for row in rows]) == (["", "public only", "epsilon=0.5", "epsilon=2"], ["Intercept", "age"])
+    assert all(float(row[3]) < float(row[2]) < float(row[1]) for row in rows)
+    assert plan["text/html"].count("<li>epsilon = ") == 2
+
+
+def test_a_heading_stands_over_its_cells(notebook):
+    (shown,) = notebook.run("data.frame(term = 'a', estimate = 1)").shown
+    heads = re.findall(r'<th style="text-align: (\w+)">(\w+)</th>', shown["text/html"])
+    assert heads == [("left", "term"), ("right", "estimate")]
+
+
 def test_a_plot_is_png_and_svg_of_the_size_that_options_ask_for(notebook):
     done = notebook.run("options(repr.plot.width = 4, repr.plot.height = 3, repr.plot.res = 100); plot(1:3)")
     (shown,) = done.shown

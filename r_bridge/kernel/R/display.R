@@ -21,9 +21,22 @@ with_limits <- function(action, value) {
 }
 
 as_html <- function(value) {
-  if (inherits(value, "dp_account")) return(titled(value$text, as_table(value$history)))
-  if (inherits(value, "dp_plan")) return(titled(value$text, as_table(as.data.frame(value))))
+  if (inherits(value, "dp_account")) return(account_html(value))
+  if (inherits(value, "dp_plan")) return(plan_html(value))
   if (is.data.frame(value) || is.matrix(value) && (is.atomic(value))) as_table(value)
+}
+
+account_html <- function(account) {
+  sums <- rbind(total = account$total, spent = account$spent, remaining = account$remaining)
+  shown <- c("at", "mechanism", "model", "epsilon", "delta", "released")
+  charges <- if (nrow(account$history) > 0L) as_table(account$history[shown])
+  paste0(titled(account$text, as_table(sums)), charges)
+}
+
+plan_html <- function(plan) {
+  verdicts <- paste0("<li>epsilon = ", names(plan$verdicts), ": ", escape(plan$verdicts), "</li>", collapse = "")
+  table <- titled(plan$text, as_table(signif(plan$table, 3L)))
+  paste0(table, "<ul>", verdicts, "</ul><p>", escape(plan$assumption), "</p>")
 }
 
 titled <- function(text, table) paste0("<p>", escape(strsplit(text, "\n", fixed = TRUE)[[1L]][1L]), "</p>", table)

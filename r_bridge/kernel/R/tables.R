@@ -11,8 +11,9 @@ as_table <- function(x) {
   cells <- written(part)
   if (ncol(cells) != length(right)) right <- rep(TRUE, ncol(cells)) # a matrix within a data frame has several columns
   names <- if (is.null(colnames(cells))) paste0("[,", columns, "]") else colnames(cells)
-  head <- paste0(if (named) "<th></th>", paste0("<th>", escape(names), "</th>", collapse = ""))
   align <- ifelse(right, "right", "left")
+  heads <- paste0("<th style=\"text-align: ", align, "\">", escape(names), "</th>", collapse = "")
+  head <- paste0(if (named) "<th></th>", heads)
   body <- vapply(rows, function(i) {
     paste0("<tr>", if (named) paste0("<th>", escape(rownames(part)[i]), "</th>"),
            paste0("<td style=\"text-align: ", align, "\">", escape(cells[i, ]), "</td>", collapse = ""), "</tr>")
