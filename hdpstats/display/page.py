@@ -55,7 +55,7 @@ STYLE: Final = """
 .hdp-page summary { cursor: pointer; font-weight: 600; }
 .hdp-page details > summary { color: var(--jp-content-link-color, var(--hdp-accent)); }
 .hdp-page .hdp-meter {
-  display: grid; grid-template-columns: 5em minmax(8em, 1fr) 12em; gap: 0.8em; align-items: center; margin: 0.4em 0;
+  display: grid; grid-template-columns: 7em minmax(8em, 1fr) 12em; gap: 0.8em; align-items: center; margin: 0.4em 0;
 }
 .hdp-page .hdp-bar {
   display: flex; height: 0.8em; overflow: hidden;

@@ -12,12 +12,19 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.data.schema import Schema
-from hdpstats.display import EscapedSummary, details, element
+from hdpstats.display import EscapedSummary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weights import WeightLaw
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import LedgerEntry, Query, Release
-from hdpstats.results import disclosure, weighted_plots, weighted_serialization, weighted_tables
+from hdpstats.results import (
+    disclosure,
+    weighted_balance,
+    weighted_page,
+    weighted_plots,
+    weighted_serialization,
+    weighted_tables,
+)
 from hdpstats.results.serialization import text_of
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_tables import Estimated
@@ -168,6 +175,15 @@ class WeightedSample:
         """
         return weighted_tables.frequencies(self.law, self.rows, columns, alpha=alpha)
 
+    def balance(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the shifts that the weights correct, a row per column, for categorical ones a row per level.
+
+        Columns: feature, public (its mean in public rows), private (its mean among private records, estimated),
+        difference (of the two, in standard deviations of the public rows), std_error (of that), conf_low, conf_high.
+        The weighted columns are listed whose values differ in public rows.
+        """
+        return weighted_balance.balance(self.law, self.rows, self.schema, self.facts.columns, alpha=alpha)
+
     def fit(self, model: Callable[..., Any], formula: str, **options: Any) -> "Result":
         """Fit a model to the weighted rows, with standard errors that count sampling and privacy noise.
 
@@ -200,7 +216,7 @@ class WeightedSample:
 
         Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise.
         """
-        return weighted_plots.plot_balance(self.law, self.rows, self.schema, self.facts.columns, ax=ax)
+        return weighted_plots.plot_balance(self.balance(), ax=ax)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write `frame` to a CSV file, numbers to the last digit."""
@@ -256,5 +272,10 @@ class WeightedSample:
         return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
 
     def _repr_html_(self) -> str:
-        promise = details("What this promises", element("p", self.guarantee.statement()))
-        return f"<div>{self.summary().as_html()}\n{promise}</div>"
+        return weighted_page.sample_page(
+            facts=self.facts,
+            law=self.law,
+            balance=self.balance(),
+            releases=self.releases,
+            guarantee=self.guarantee,
+        )

@@ -22,6 +22,8 @@ from hdpstats.results.weighted_facts import SampleFacts
 MOST_LEVELS = 200
 """Combinations of levels that a table may have."""
 
+TITLE = "Weighted public sample, differentially private"
+
 OTHER_COLUMNS = (
     "The weights carry over what private records say about these columns; other columns follow only as far as they "
     "depend on these alike in both."
@@ -130,30 +132,43 @@ def summarise(
     *, facts: SampleFacts, law: WeightLaw, releases: Sequence[Release], guarantee: Guarantee
 ) -> EscapedSummary:
     """Return the summary of a weighted sample: how it was made, its diagnostics, the privacy block, notes."""
-    shown = "unknown" if facts.records is None else str(facts.records)
-    made = [
+    tables = [pairs(made_rows(facts)), pairs(_diagnostics(law)), pairs(promise_rows(guarantee, releases))]
+    return summary(TITLE, tables, notes_of(facts))
+
+
+def made_rows(facts: SampleFacts) -> list[tuple[str, str]]:
+    """Return how a sample was made."""
+    return [
         ("Method:", facts.method),
         ("Columns:", facts.formula or ", ".join(facts.columns)),
-        ("No. private records:", shown),
+        ("No. private records:", "unknown" if facts.records is None else str(facts.records)),
         ("No. public rows:", str(facts.public_rows)),
     ]
-    tables = [pairs(made), pairs(_diagnostics(law)), pairs(promise_rows(guarantee, releases))]
-    notes = [OTHER_COLUMNS, *facts.notes]
-    return summary("Weighted public sample, differentially private", tables, notes)
+
+
+def notes_of(facts: SampleFacts) -> list[str]:
+    """Return what a reader must know."""
+    return [OTHER_COLUMNS, *facts.notes]
+
+
+def weight_rows(law: WeightLaw) -> list[tuple[str, str]]:
+    """Return the largest weight and how many rows have none."""
+    weights = law.weights
+    total = float(np.sum(weights))
+    largest = percent(float(np.max(weights, initial=0.0)) / total) if total > 0 else "none"
+    return [
+        ("Largest weight:", f"{largest} of the total"),
+        ("Rows without weight:", str(int(np.sum(weights <= 0.0)))),
+    ]
 
 
 def _diagnostics(law: WeightLaw) -> list[tuple[str, str]]:
-    weights = law.weights
-    total = float(np.sum(weights))
-    size, rows = weighted_moments.effective_size(weights), len(weights)
-    empty = int(np.sum(weights <= 0.0))
-    largest = percent(float(np.max(weights, initial=0.0)) / total) if total > 0 else "none"
+    size, rows = weighted_moments.effective_size(law.weights), len(law.weights)
     return [
         ("Effective size:", f"{size:.1f} of {rows} public rows"),
+        *weight_rows(law),
         (
-            "Largest weight:",
-            f"{largest} of the total",
+            "Overlap:",
+            f"{weighted_moments.overlap(law.weights):.3f} (1: weighted and unweighted public rows agree)",
         ),
-        ("Rows without weight:", str(empty)),
-        ("Overlap:", f"{weighted_moments.overlap(weights):.3f} (1: weighted and unweighted public rows agree)"),
     ]

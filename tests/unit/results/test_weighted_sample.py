@@ -16,6 +16,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
 from hdpstats.inference.histogram_law import HistogramLaw
+from hdpstats.results.weighted_balance import balance
+from hdpstats.results.weighted_page import sample_page
 from hdpstats.results.weighted_plots import plot_balance
 from tests.support import RECORDS, SCHEMA, people, study_of
 
@@ -247,14 +249,52 @@ def test_diagnostics(sample):
 def test_plots(sample):
     axes = sample.plot_weights()
     assert "effective size" in axes.get_title()
-    balance = sample.plot_balance()
-    assert "y" in [label.get_text() for label in balance.get_yticklabels()]
+    axes = sample.plot_balance()
+    assert "y" in [label.get_text() for label in axes.get_yticklabels()]
     plt.close("all")
 
 
 def test_nothing_to_balance_is_said(sample):
     with pytest.raises(ArgumentError, match="nothing to balance"):
-        plot_balance(sample.law, sample.rows.assign(x=1.0), SCHEMA, ["x"], ax=None)
+        plot_balance(balance(sample.law, sample.rows.assign(x=1.0), SCHEMA, ["x"], alpha=0.05), ax=None)
+
+
+def test_the_balance_is_the_shift_of_means(sample):
+    table = sample.balance().set_index("feature")
+    levels = [f"g = {level}" for level in "abc"]
+    assert [name for name in table.index if name.startswith("g")] == levels
+    assert table.loc["y", "public"] == pytest.approx(PUBLIC["y"].mean())
+    assert table.loc["y", "private"] == pytest.approx(sample.mean("y").estimate)
+    spread = PUBLIC["y"].std(ddof=0)
+    assert table.loc["y", "difference"] == pytest.approx((sample.mean("y").estimate - PUBLIC["y"].mean()) / spread)
+    assert table.loc["y", "std_error"] == pytest.approx(sample.mean("y").std_error / spread, rel=1e-6)
+    assert table.loc[levels, "private"].sum() == pytest.approx(1)
+    narrow = sample.balance(alpha=0.5).set_index("feature")
+    assert (narrow["conf_low"] > table["conf_low"]).all()
+    with pytest.raises(ArgumentError, match="alpha"):
+        sample.balance(alpha=2)
+
+
+def test_the_page_says_what_the_summary_says_and_escapes(sample):
+    facts = dataclasses.replace(sample.facts, notes=("<b>a note</b>",))
+    page = dataclasses.replace(sample, facts=facts)._repr_html_()
+    assert "&lt;b&gt;a note" in page
+    assert "<b>" not in page
+    assert facts.method in page
+    assert f"{sample.effective_size:.1f} of {len(sample)} rows" in page
+    assert "What this promises" in page
+    assert f"epsilon = {float(sample.guarantee.epsilon):g}" in page
+    for name, shift in sample.balance()[["feature", "difference"]].itertuples(index=False):
+        assert name in page
+        assert f"{shift:+.2f}" in page
+
+
+def test_a_long_table_of_shifts_is_to_be_opened(sample):
+    known = {"facts": sample.facts, "law": sample.law, "releases": sample.releases, "guarantee": sample.guarantee}
+    table = pd.concat([sample.balance()] * 6)
+    assert "<summary>What the weights change" in sample_page(balance=table, **known)
+    assert "<summary>What the weights change" not in sample_page(balance=sample.balance(), **known)
+    assert "What the weights change" not in sample_page(balance=table[:0], **known)
 
 
 def test_the_disclosure_record_counts_every_release(study):
