@@ -113,35 +113,40 @@ class _Trees:
 
     def answer(self, rows: FloatArray) -> Nearest:
         """Return the neighbours of some rows, from the largest set down to the smallest."""
-        shape = (len(self._sizes), len(rows))
-        found = Nearest(place=np.zeros(shape, dtype=np.int64), squared=np.zeros(shape))
-        open_sizes = np.full(len(rows), len(self._sizes))
-        while np.any(open_sizes):
-            level = int(np.max(self._level[open_sizes - 1], where=open_sizes > 0, initial=0))
-            asked = np.flatnonzero((open_sizes > 0) & (self._level[open_sizes - 1] == level))
-            self._ask(rows, asked, level, open_sizes, found)
-        return found
+        shape = (len(rows), len(self._sizes))
+        place, squared = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        unanswered = np.full(len(rows), len(self._sizes))
+        while np.any(unanswered):
+            level = int(np.max(self._level[unanswered - 1], where=unanswered > 0, initial=0))
+            asked = np.flatnonzero((unanswered > 0) & (self._level[unanswered - 1] == level))
+            self._ask(rows, asked, level, unanswered, place, squared)
+        return Nearest(place=place.T, squared=squared.T)
 
-    def _ask(self, rows: FloatArray, asked: IntArray, level: int, open_sizes: IntArray, found: Nearest) -> None:
-        """Answer the largest open size of the asked rows, and smaller ones where the same proposals tell."""
+    def _ask(
+        self, rows: FloatArray, asked: IntArray, level: int, unanswered: IntArray, place: IntArray, squared: FloatArray
+    ) -> None:
+        """Answer the largest unanswered size of the asked rows, and smaller ones as far as the same proposals tell."""
         size = int(self._sizes[level])
         proposals = PROPOSALS if len(self._sizes) > 1 else 2
         while asked.size and proposals < min(size, MOST_PROPOSALS):
-            before = open_sizes[asked]
-            places, squared, certain = self._propose(rows[asked], size, proposals)
-            for number in range(int(before.max()) - 1, -1, -1):
-                fits = certain & (places < self._sizes[number])
-                done = np.flatnonzero(fits.any(axis=1) & (open_sizes[asked] == number + 1))
-                if not done.size:
-                    break
-                column = fits[done].argmax(axis=1)
-                found.place[number, asked[done]] = places[done, column]
-                found.squared[number, asked[done]] = squared[done, column]
-                open_sizes[asked[done]] = number
-            asked = asked[open_sizes[asked] == before]
+            places, distances, certain = self._propose(rows[asked], size, proposals)
+            earliest = np.minimum.accumulate(np.where(certain, places, size), axis=1)
+            smallest = np.searchsorted(self._sizes, earliest, side="right").astype(np.int16)
+            top = int(unanswered[asked].max())
+            numbers = np.arange(top, dtype=np.int16)
+            column = np.zeros((len(asked), top), dtype=np.uint8)
+            for proposal in smallest.T:
+                column += numbers < proposal[:, None]
+            told = (numbers < unanswered[asked].astype(np.int16)[:, None]) & (column < proposals)
+            row, number = np.nonzero(told)
+            answer = column[row, number]
+            place[asked[row], number] = places[row, answer]
+            squared[asked[row], number] = distances[row, answer]
+            unanswered[asked] -= told.sum(axis=1)
+            asked = asked[~told.any(axis=1)]
             proposals *= 4
         if asked.size:
-            self._compare_all(rows, asked, open_sizes, found)
+            self._compare_all(rows, asked, unanswered, place, squared)
 
     def _propose(self, rows: FloatArray, size: int, proposals: int) -> tuple[IntArray, FloatArray, BoolArray]:
         """Return proposals (b, k) in order, their squared distances, and which precede all that were not proposed."""
@@ -152,20 +157,21 @@ class _Trees:
         places, squared = _first(rows, self._points, places.astype(np.int64))
         return places, squared, squared < frontier
 
-    def _compare_all(self, rows: FloatArray, asked: IntArray, open_sizes: IntArray, found: Nearest) -> None:
-        """Answer all open sizes by the definition alone: for few points, and for crowds at one distance."""
-        width = max(1, PAIRS // max(int(self._sizes[-1]), 1))
+    def _compare_all(
+        self, rows: FloatArray, asked: IntArray, unanswered: IntArray, place: IntArray, squared: FloatArray
+    ) -> None:
+        """Answer all sizes by the definition alone: for few points, and for crowds at one distance."""
+        width = max(1, PAIRS // len(self._points))
+        top = int(unanswered[asked].max())
         for start in range(0, len(asked), width):
             some = asked[start : start + width]
-            top = int(open_sizes[some].max())
-            squared = squared_distances(rows[some][:, None, :], self._points[None, : self._sizes[top - 1]])
+            distances = squared_distances(rows[some][:, None, :], self._points[None, : self._sizes[top - 1]])
             for number in range(top):
-                open_rows = some[open_sizes[some] > number]
-                part = squared[open_sizes[some] > number, : self._sizes[number]]
-                place = part.argmin(axis=1)
-                found.place[number, open_rows] = place
-                found.squared[number, open_rows] = part[np.arange(len(place)), place]
-        open_sizes[asked] = 0
+                nearest_one = distances[:, : self._sizes[number]].argmin(axis=1)
+                told = unanswered[some] > number
+                place[some[told], number] = nearest_one[told]
+                squared[some[told], number] = distances[np.flatnonzero(told), nearest_one[told]]
+        unanswered[asked] = 0
 
 
 def _levels(sizes: IntArray) -> IntArray:
