@@ -115,6 +115,12 @@ def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
 
 def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel | HazardModel, Outcomes, PublicFit]:
     """Return the model that is asked about, public people with all their outcomes, and the public fit."""
+    if isinstance(spec, Regression) and spec.loss.name != "logistic":
+        raise MechanismError(
+            "the gradient mechanism compares with all outcomes that public people might have: it is for logistic "
+            "regressions and for hazards; use mechanism='objective', 'output' or (with a delta) 'sampling'",
+            available=("objective", "output", "sampling"),
+        )
     public = spec.public
     fit = None if public is None else public.fit
     if public is None or fit is None:
@@ -122,7 +128,7 @@ def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel 
     if isinstance(spec, HazardSpecification) and isinstance(public, HazardSide):
         model, outcomes = _hazard(spec, public, censoring=options.censoring)
         return model, outcomes, fit
-    if isinstance(spec, Regression) and spec.public is not None and spec.loss.name == "logistic":
+    if isinstance(spec, Regression) and spec.public is not None:
         side = with_radius(spec.public, RADIUS)
         binary = BinaryOutcomes(loss=spec.loss, X=side.X, weights=side.weights * side.mallows, offset=side.offset)
         regression = RegressionModel(
@@ -133,7 +139,7 @@ def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel 
             offset=spec.offset,
         )
         return regression, binary, fit
-    raise _refusal("the gradient mechanism lists all outcomes of a person: it is for binary outcomes and for hazards")
+    raise _refusal("the gradient mechanism is for logistic regressions and for hazards")
 
 
 def _hazard(spec: HazardSpecification, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:

@@ -50,6 +50,9 @@ CHEAP = 2.0
 PAID, PAID_ALONE = 1.0 / 20.0, 1.0 / 7.0
 """Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
 
+MOST_PAID = 5.0
+"""And no more than this much of it, however large it is: a ridge need not vanish."""
+
 
 def choose_query(
     design: Design,
@@ -124,7 +127,7 @@ class _Price:
         beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
         if self.loss.coupled:
             return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
-        return beta / math.expm1((PAID_ALONE if alone else PAID) * self.epsilon)
+        return beta / math.expm1(min((PAID_ALONE if alone else PAID) * self.epsilon, MOST_PAID))
 
 
 def noise_law(geometry: Geometry, *, rate: float) -> NoiseLaw:

@@ -236,8 +236,18 @@ class Result:
         other = reference._fitted() if isinstance(reference, Result) else reference
         return comparing.compare(self._fitted(), other, cause=cause, label=label)
 
+    def rate_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return rate ratios by term: estimate, conf_low, conf_high, std_error, as `odds_ratios`.
+
+        Incidence rate ratios of a Poisson model, ratios of the rates of an event of an exponential one. The exponential
+        of the intercept is the mean, or the rate per unit of time, where every covariate is 0.
+        """
+        return tables.ratios(self.facts, self.estimate, kind="rate ratio", alpha=alpha)
+
     def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
         """Predict the mean of the outcome (a probability for a binary one) of public rows.
+
+        A quantile regression predicts the quantile, an exponential model the mean time until the event.
 
         A hazard model has no such mean, and software differs in what ``predict`` gives for one (a linear predictor in
         R, a relative hazard in statsmodels): ask `predict_survival`, `predict_hazard` or `predict_median`.

@@ -58,7 +58,7 @@ def ratios(facts: ModelFacts, estimate: Estimate, *, kind: str, alpha: float) ->
     The standard error is that of the delta method, :math:`e^{\beta} \mathrm{se}(\beta)`; the limits are the
     exponentials of the coefficient's limits and not symmetric around the estimate.
     """
-    if facts.exponentiated != kind:
+    if facts.exponentiated != kind and not (kind == "rate ratio" and facts.exponentiated.endswith(kind)):
         raise ArgumentError(_no_ratio(facts, kind), argument="kind")
     places = covariates(facts, estimate)
     limits = estimate.conf_int(alpha).to_numpy()[places]
@@ -75,8 +75,12 @@ def ratios(facts: ModelFacts, estimate: Estimate, *, kind: str, alpha: float) ->
 
 
 def _no_ratio(facts: ModelFacts, kind: str) -> str:
-    if facts.hazard is None:
-        reason = f"it is: {facts.exponentiated}; ask for tidy(exponentiate=True)"
+    if facts.hazard is None and facts.exponentiated == "exponential":
+        reason = "coefficients are differences on the outcome's own scale; ask for tidy() or conf_int()"
+    elif facts.hazard is None:
+        own = "odds_ratios() or " if facts.exponentiated == "odds ratio" else ""
+        other = "rate_ratios() or " if facts.exponentiated.endswith("rate ratio") else own
+        reason = f"it is: {facts.exponentiated}; ask for {other}tidy(exponentiate=True)"
     elif facts.hazard.link == "probit":
         reason = "with the probit link effects are shifts on the normal scale; ask for predict_survival(frame)"
     else:

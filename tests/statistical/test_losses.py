@@ -1,0 +1,107 @@
+"""Coverage of linear, Huber, quantile and Poisson fits, 10^4 private and 200 public records: run by `make validate`."""
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+
+pytestmark = pytest.mark.validate
+
+RECORDS, PUBLIC, REPEATS = 10_000, 200, 150
+EPSILONS = (1.0, 3.0)
+LOWEST, HIGHEST = 0.93, 0.985
+FORMULA = "x1 + x2 + x3 + g"
+SLOPES = np.array([1.0, -0.5, 0.25])
+STEP = 0.6
+SCHEMA = hdp.Schema(
+    y=hdp.Continuous(-10, 12),
+    k=hdp.Continuous(0, 15),
+    x1=hdp.Continuous(-3, 3),
+    x2=hdp.Continuous(-3, 3),
+    x3=hdp.Continuous(0, 1),
+    g=hdp.Binary(),
+)
+MODELS = {
+    "linear": lambda study: hdpf.linear(f"y ~ {FORMULA}", study),
+    "huber": lambda study: hdpf.linear(f"y ~ {FORMULA}", study, loss=hdp.losses.Huber()),
+    "median": lambda study: hdpf.quantile(f"y ~ {FORMULA}", study),
+    "poisson": lambda study: hdpf.mestimate(f"k ~ {FORMULA}", study, loss=hdp.losses.Poisson()),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One simulated data set for one model."""
+
+    name: str
+    seed: int
+
+
+def simulated(rng: np.random.Generator, rows: int) -> pd.DataFrame:
+    """Return rows whose residuals are symmetric, of a spread that depends on a covariate, with rare large ones."""
+    z = rng.multivariate_normal(np.zeros(2), [[1.0, 0.4], [0.4, 1.0]], rows).clip(-3, 3)
+    x3, g = rng.uniform(size=rows), (rng.random(rows) < 0.3).astype(float)
+    eta = np.column_stack([z, x3]) @ SLOPES + STEP * g
+    noise = rng.normal(size=rows) * (0.7 + 0.4 * x3) * np.where(rng.random(rows) < 0.03, 3.0, 1.0)
+    counts = rng.poisson(np.exp(0.2 + 0.4 * eta)).clip(0, 15)
+    return pd.DataFrame(
+        {"y": (1.0 + eta + noise).clip(-10, 12), "k": counts, "x1": z[:, 0], "x2": z[:, 1], "x3": x3, "g": g}
+    )
+
+
+def truth(name: str) -> np.ndarray:
+    """Return the coefficients, the intercept first."""
+    slopes = np.array([*SLOPES, STEP])
+    return np.array([0.2, *(0.4 * slopes)]) if name == "poisson" else np.array([1.0, *slopes])
+
+
+def covered(job: Job) -> list[tuple[str, float, float, float, float]]:
+    """Return for every epsilon how many intervals, private only and pooled, held the truth, and their widths."""
+    rng = np.random.default_rng([job.seed, len(job.name)])
+    study = hdp.Study(
+        private=simulated(rng, RECORDS),
+        public=simulated(rng, PUBLIC),
+        schema=SCHEMA,
+        budget=hdp.Budget(epsilon=10),
+    )
+    model, beta = MODELS[job.name](study), truth(job.name)
+    found = []
+    for epsilon in EPSILONS:
+        result = model.fit(epsilon)
+        shares, ratios = [], []
+        for part in (result.private_only, result.pooled):
+            limits = part.conf_int().to_numpy()
+            shares.append(float(np.mean((limits[:, 0] <= beta) & (beta <= limits[:, 1]))))
+            ratios.append(float(np.median(part.bse / result.public_only.bse)))
+        found.append((job.name, epsilon, *shares, ratios[1]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def study() -> pd.DataFrame:
+    """Return mean coverage with its standard error by model and epsilon."""
+    jobs = [Job(name, seed) for name in MODELS for seed in range(REPEATS)]
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        rows = [row for found in pool.map(covered, jobs, chunksize=8) for row in found]
+    columns = ["model", "epsilon", "private", "pooled", "ratio"]
+    return pd.DataFrame(rows, columns=columns).groupby(["model", "epsilon"]).agg(["mean", "sem"])
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_intervals_cover(study: pd.DataFrame, name: str, epsilon: float) -> None:
+    found = study.loc[(name, epsilon)]
+    for part in ("private", "pooled"):
+        mean, error = found[part]["mean"], found[part]["sem"]
+        assert LOWEST - error <= mean <= HIGHEST + error
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_private_records_are_worth_their_epsilon(study: pd.DataFrame, name: str) -> None:
+    ratio = study["ratio"]["mean"]
+    assert ratio[(name, 3.0)] < ratio[(name, 1.0)] < 0.5
