@@ -120,19 +120,13 @@ stopifnot(gap < 0.03)
 # ## What would an answer cost?
 #
 # `dp_plan` predicts the standard errors that each epsilon would buy, from public rows and the number of private
-# records. It reads no private record. (The standard errors of the baseline are left out of the table; only curves
-# make sense of them.)
+# records. It reads no private record.
 
 # %%
-plan <- dp_plan(
+dp_plan(
   formula, data = study, epsilon = c(0.1, 0.5, 1, 2, 10),
   intervals = 20, df = 4, link = "cloglog"
 )
-round(plan$table[-(1:4), ], 3)
-
-# %%
-verdicts <- paste0("epsilon = ", names(plan$verdicts), ": ", plan$verdicts)
-writeLines(strwrap(verdicts, 80, exdent = 4))
 
 # %% [markdown]
 # At 0.1 the noise drowns what Rotterdam has to say. At 10 hardly any noise is left to buy off, and little is promised.

@@ -246,22 +246,23 @@ observed = reference.kaplan_meier("Surv(time, relapse) ~ unfavourable", four_yea
 curves = free.predict_survival(third, ci=False)
 histology = third["unfavourable"].loc[curves["row"]].to_numpy()
 means = curves.groupby([histology, "time"])["survival"].mean()
-two = pd.DataFrame({"unfavourable": [0, 1], "stage": "2", "age": 3}, index=["favourable", "unfavourable"])
+two = pd.DataFrame({"unfavourable": [0, 1], "stage": "2", "age": 3})
+two.index = ["favourable histology", "unfavourable"]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
-for code, name, colour in ((0, "favourable histology", "#000000"), (1, "unfavourable", "#0072B2")):
+for code, colour in enumerate(["#000000", "#0072B2"]):
     steps = observed[observed["strata"] == f"unfavourable={code}"]
-    left.step([0, *steps["time"]], [1, *steps["survival"]], where="post", color=colour, label=name)
+    left.step([0, *steps["time"]], [1, *steps["survival"]], where="post", color=colour)
     limits = {"y1": steps["conf_low"], "y2": steps["conf_high"], "step": "post"}
     left.fill_between(steps["time"], **limits, color=colour, alpha=0.15, linewidth=0)
     left.plot(means[code], "o", color=colour, markersize=3.5)
 left.set(xlim=(0, 4.05), ylim=(0, 1.02), xlabel="years", ylabel="alive without relapse")
-left.set_title("third trial: survfit, and the model's mean (dots)", loc="left", fontsize="medium")
+left.set_title("third trial: survfit, model (dots)", loc="left", fontsize="medium")
 result.plot_survival(two, ax=right)
 right.set(xlabel="years", ylabel="")
 right.set_title("a child of 3 years, stage 2; epsilon = 2", loc="left", fontsize="medium")
+right.legend(frameon=False, loc="lower left")
 for panel in (left, right):
-    panel.legend(frameon=False, loc="lower left")
     panel.spines[["top", "right"]].set_visible(False)
 
 # %%

@@ -139,6 +139,7 @@ def test_a_ledger_says_what_is_left_and_a_plan_what_each_epsilon_buys(study):
     head, *rows = cells(plan["text/html"])
     assert (head, [row[0] for row in rows]) == (["", "public only", "epsilon=0.5", "epsilon=2"], ["Intercept", "age"])
     assert all(float(row[3]) < float(row[2]) < float(row[1]) for row in rows)
+    assert {len(text.split(".")[1]) for row in rows for text in row[1:]} == {4}  # age has 0.0035
     assert plan["text/html"].count("<li>epsilon = ") == 2
 
 

@@ -35,7 +35,9 @@ account_html <- function(account) {
 
 plan_html <- function(plan) {
   verdicts <- paste0("<li>epsilon = ", names(plan$verdicts), ": ", escape(plan$verdicts), "</li>", collapse = "")
-  table <- titled(plan$text, as_table(signif(plan$table, 3L)))
+  known <- abs(plan$table[is.finite(plan$table) & plan$table != 0])
+  decimals <- max(3, if (length(known)) 1 - floor(log10(min(known)))) # two digits of the smallest
+  table <- titled(plan$text, as_table(round(plan$table, decimals)))
   paste0(table, "<ul>", verdicts, "</ul><p>", escape(plan$assumption), "</p>")
 }
 
