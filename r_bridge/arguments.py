@@ -16,7 +16,7 @@ from hdpstats.api import ArgumentError
 _TABLES: Final = frozenset({"data", "private", "public", "frame", "newdata", "at"})
 """Arguments that may be tables; their receivers never quote them."""
 
-_VECTORS: Final = frozenset({"levels", "knots", "times", "intervals"})
+_VECTORS: Final = frozenset({"columns", "levels", "knots", "times", "intervals", "probabilities"})
 """Arguments that may have several values, all of them declared or public."""
 
 
@@ -87,3 +87,15 @@ def _single(name: str, value: Any, vectors: Iterable[str]) -> Any:
             )
         return next(iter(value))
     return value
+
+
+def whole(value: Any) -> Any:
+    """Return R's 24 as Python's 24; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def many(value: Any) -> list[Any]:
+    """Return the elements of an R vector of any length, or of a list."""
+    if isinstance(value, pd.Series):
+        return [None if pd.isna(each) else each for each in value.tolist()]
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -130,6 +130,27 @@ def _result(result: hdp.Result) -> tuple[list[str], dict[str, object]]:
     }
 
 
+def _sample(sample: hdp.WeightedSample) -> tuple[list[str], dict[str, object]]:
+    facts, guarantee = sample.facts, sample.guarantee
+    return ["dp_weighted_sample"], {
+        "json": sample.to_json(),
+        "frame": sample.frame,
+        "weight_name": sample.weight_name,
+        "method": facts.method,
+        "columns": list(facts.columns),
+        "formula": facts.formula,
+        "records": facts.records,
+        "notes": pd.Series(facts.notes, dtype=str),
+        "effective_size": sample.effective_size,
+        "max_weight": sample.max_weight,
+        "overlap": sample.overlap,
+        "epsilon": float(guarantee.epsilon),
+        "delta": float(guarantee.delta),
+        "guarantee": str(guarantee),
+        "statement": guarantee.statement(),
+    }
+
+
 _FORMS: dict[type, Callable[[Any], tuple[list[str], dict[str, object]]]] = {
     hdp.Study: _handle("dp_study", repr),
     hdp.Ledger: _handle("dp_ledger", str),
@@ -137,6 +158,7 @@ _FORMS: dict[type, Callable[[Any], tuple[list[str], dict[str, object]]]] = {
     hdp.Budget: _budget,
     hdp.Plan: _plan,
     hdp.Result: _result,
+    hdp.WeightedSample: _sample,
 }
 
 _REVIVED: dict[str, Callable[[Callable[[str], Any]], Any]] = {
@@ -145,4 +167,5 @@ _REVIVED: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "dp_schema": lambda field: hdp.Schema.from_dict(json.loads(field("json"))),
     "dp_budget": lambda field: hdp.Budget(field("epsilon"), field("delta")),
     "dp_result": lambda field: hdp.Result.from_json(field("json")),
+    "dp_weighted_sample": lambda field: hdp.WeightedSample.from_json(field("json")),
 }
