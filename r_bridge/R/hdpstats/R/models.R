@@ -61,7 +61,7 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
 
 # The model that a formula asks for: a response Surv(...) is one of hazards.
 .model <- function(formula, model, call = NULL) {
-  if (!is.null(model)) return(match.arg(model, c("logit", "hazard")))
+  if (!is.null(model)) return(match.arg(model, c("logit", "hazard", "linear", "quantile", "mestimate")))
   if (grepl("^\\s*(survival::)?Surv\\s*\\(", .formula_text(formula, call))) "hazard" else "logit"
 }
 
