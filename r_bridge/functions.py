@@ -13,10 +13,11 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from r_bridge.arguments import accepted, check, checked_call
+from r_bridge.arguments import accepted, check, checked_call, many, whole
 from r_bridge.handles import Matrix
+from r_bridge.samples import SAMPLES, checked
 
-_COUNTS = frozenset({"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds"})
+_COUNTS = frozenset({"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins"})
 _LISTS = frozenset({"knots", "times"})
 _KINDS = {
     "continuous": hdp.Continuous,
@@ -26,22 +27,7 @@ _KINDS = {
     "weight": hdp.Weight,
     "offset": hdp.Offset,
 }
-_MODELS: dict[str, Callable[..., Any]] = {
-    "logit": hdpf.logit,
-    "hazard": hdpf.hazard,
-    "linear": hdpf.linear,
-    "quantile": hdpf.quantile,
-    "mestimate": hdpf.mestimate,
-}
-_LOSSES: dict[str, Callable[..., Any]] = {
-    "squares": hdp.losses.Squares,
-    "huber": hdp.losses.Huber,
-    "quantile": hdp.losses.Quantile,
-    "absolute": hdp.losses.Absolute,
-    "logistic": hdp.losses.Logistic,
-    "poisson": hdp.losses.Poisson,
-    "exponential": hdp.losses.Exponential,
-}
+_MODELS: dict[str, Callable[..., Any]] = {"logit": hdpf.logit, "hazard": hdpf.hazard}
 PLANS = frozenset(f"{name}_plan" for name in _MODELS)
 """The functions that take several epsilons."""
 
@@ -49,18 +35,6 @@ PLANS = frozenset(f"{name}_plan" for name in _MODELS)
 def amount(value: Any) -> "pd.Series[float]":
     """Return an amount of privacy as R's ``c(epsilon = , delta = )``."""
     return pd.Series({"epsilon": float(value.epsilon), "delta": float(value.delta)})
-
-
-def whole(value: Any) -> Any:
-    """Return R's 24 as Python's 24; anything else as it is."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def many(value: Any) -> list[Any]:
-    """Return the elements of an R vector of any length, or of a list."""
-    if isinstance(value, pd.Series):
-        return [None if pd.isna(each) else each for each in value.tolist()]
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,20 +46,9 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
         options["intervals"] = many(cuts) if isinstance(cuts, pd.Series | list) else whole(cuts)
     if isinstance(options.get("epsilon"), pd.Series):
         options["epsilon"] = many(options["epsilon"])
-    if options.get("loss") is not None:
-        options["loss"] = _loss(options["loss"])
     if isinstance(options.get("mechanism"), dict):
         options["mechanism"] = _mechanism(options["mechanism"])
     return options
-
-
-def _loss(given: Any) -> Any:
-    """Return the loss of "huber", or of ``list(name = "huber", c = 4)``."""
-    options = dict(given) if isinstance(given, dict) else {"name": given}
-    name = options.pop("name", None)
-    if not isinstance(name, str) or name not in _LOSSES:
-        raise hdp.ArgumentError(f"loss must be one of {', '.join(_LOSSES)}, or a list with that name", argument="loss")
-    return checked_call(_LOSSES[name], options, name=f"loss {name!r}")
 
 
 def _mechanism(given: dict[str, Any]) -> Any:
@@ -312,9 +275,19 @@ def refused(result: hdp.Result, name: str) -> None:
         raise hdp.ArgumentError(str(error), argument=name) from None
 
 
-def disclosure(result: hdp.Result) -> str:
+def disclosure(result: hdp.Result | hdp.WeightedSample) -> str:
     """Return the privacy record for an output checker, as JSON text."""
-    return json.dumps(_result(result).disclosure())
+    shown = result if isinstance(result, hdp.WeightedSample) else _result(result)
+    return json.dumps(shown.disclosure())
+
+
+def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **options: Any) -> Any:
+    """Fit the model of that name to the rows of a weighted sample."""
+    if model not in _MODELS:
+        raise hdp.ArgumentError(f"model must be one of {', '.join(_MODELS)}, not {model!r}", argument="model")
+    constructor, own = _MODELS[model], _options(options)
+    check(constructor, {"formula": formula, "data": None, **own}, name=model)
+    return checked(sample).fit(constructor, formula, **own)
 
 
 def person_period(**arguments: Any) -> pd.DataFrame:
@@ -372,6 +345,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "load_flchain": hdp.datasets.load_flchain,
     "load_nwtco": hdp.datasets.load_nwtco,
     "person_period": person_period,
+    **SAMPLES,
+    "sample_fit": sample_fit,
     "versions": versions,
 }
 """The functions by the names that R uses."""
