@@ -27,7 +27,22 @@ _KINDS = {
     "weight": hdp.Weight,
     "offset": hdp.Offset,
 }
-_MODELS: dict[str, Callable[..., Any]] = {"logit": hdpf.logit, "hazard": hdpf.hazard}
+_MODELS: dict[str, Callable[..., Any]] = {
+    "logit": hdpf.logit,
+    "hazard": hdpf.hazard,
+    "linear": hdpf.linear,
+    "quantile": hdpf.quantile,
+    "mestimate": hdpf.mestimate,
+}
+_LOSSES: dict[str, Callable[..., Any]] = {
+    "squares": hdp.losses.Squares,
+    "huber": hdp.losses.Huber,
+    "quantile": hdp.losses.Quantile,
+    "absolute": hdp.losses.Absolute,
+    "logistic": hdp.losses.Logistic,
+    "poisson": hdp.losses.Poisson,
+    "exponential": hdp.losses.Exponential,
+}
 PLANS = frozenset(f"{name}_plan" for name in _MODELS)
 """The functions that take several epsilons."""
 
@@ -46,9 +61,20 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
         options["intervals"] = many(cuts) if isinstance(cuts, pd.Series | list) else whole(cuts)
     if isinstance(options.get("epsilon"), pd.Series):
         options["epsilon"] = many(options["epsilon"])
+    if options.get("loss") is not None:
+        options["loss"] = _loss(options["loss"])
     if isinstance(options.get("mechanism"), dict):
         options["mechanism"] = _mechanism(options["mechanism"])
     return options
+
+
+def _loss(given: Any) -> Any:
+    """Return the loss of "huber", or of ``list(name = "huber", c = 4)``."""
+    options = dict(given) if isinstance(given, dict) else {"name": given}
+    name = options.pop("name", None)
+    if not isinstance(name, str) or name not in _LOSSES:
+        raise hdp.ArgumentError(f"loss must be one of {', '.join(_LOSSES)}, or a list with that name", argument="loss")
+    return checked_call(_LOSSES[name], options, name=f"loss {name!r}")
 
 
 def _mechanism(given: dict[str, Any]) -> Any:
