@@ -6,7 +6,7 @@ C^{1,1} and its second derivative is that of the pieces.
 """
 
 from abc import ABC
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Self, final
 
@@ -19,6 +19,9 @@ from hdpstats.losses.base import Loss, Table
 
 SPREAD = 33
 """Outcomes over which `Located.typical` averages."""
+
+FAR = 1000.0
+"""Ranges of the outcome beyond which no prediction goes."""
 
 
 def scale_of(residuals: FloatArray) -> float:
@@ -84,6 +87,11 @@ class BoundedSquares(Located):
     def meat(self) -> float:  # type: ignore[override]
         """``(b - a)^2 / 4``."""
         return (self.upper - self.lower) ** 2 / 4.0
+
+    @property
+    def plain(self) -> "BoundedSquares":
+        """Least squares, for predictions within a thousand ranges."""
+        return replace(self, lower=-FAR, upper=FAR)
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return half the square within the range, and its tangent beyond."""
