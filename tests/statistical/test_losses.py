@@ -12,7 +12,7 @@ import hdpstats.formula.api as hdpf
 
 pytestmark = pytest.mark.validate
 
-RECORDS, PUBLIC, REPEATS = 10_000, 200, 150
+RECORDS, PUBLIC, REPEATS = 10_000, 200, 120
 EPSILONS = (1.0, 3.0)
 LOWEST, HIGHEST = 0.93, 0.985
 FORMULA = "x1 + x2 + x3 + g"
