@@ -201,7 +201,8 @@ def test_any_frame_of_python_comes_back_identical(evaluate, made):
     [
         (pd.Series([1, 2], dtype="uint8"), "c(1L, 2L)"),
         (pd.Series([1.5, None], dtype="Float64"), "c(1.5, NA)"),
-        (pd.Series([2**40, -(2**31)]), "c(2^40, -2^31)"),
+        (pd.Series([2**40, 1]), "c(2^40, 1)"),
+        (pd.Series([-(2**31), 1]), "c(-2^31, 1)"),
         (pd.Series([1, None], dtype="int64[pyarrow]"), "c(1L, NA)"),
         (pd.Series([True, None], dtype="bool[pyarrow]"), "c(TRUE, NA)"),
         (pd.Series(["a", None], dtype="string[pyarrow]"), "c('a', NA)"),
@@ -308,6 +309,11 @@ def test_a_level_for_na_is_missing_and_other_levels_stay(evaluate):
     assert frame["x"].isna().tolist() == [False, True, False]
     assert frame["x"].cat.categories.tolist() == ["a", "b"]
     assert frame["x"].tolist()[::2] == ["b", "a"]
+
+
+def test_instants_beyond_what_pandas_counts_are_missing_and_the_last_ones_are_not(evaluate):
+    frame = from_r(evaluate("data.frame(t = .POSIXct(c(9e12, 5e13, -5e13), tz = 'UTC'))"))
+    assert frame["t"].isna().tolist() == [False, True, True]
 
 
 def test_na_raises_no_alarm_in_arithmetic(evaluate):

@@ -16,9 +16,9 @@ dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c(
   .check_data(data, sys.call())
   .check_epsilon(epsilon, sys.call())
   .fit("hazard", formula, data, match.call(), list(
-    epsilon = epsilon, intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df, knots = knots, 
-    link = .first(link, c("logit", "cloglog", "probit")), cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
-    se_share = se_share, replicate = replicate, ...
+    epsilon = epsilon, intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df,
+    knots = knots, link = .first(link, c("logit", "cloglog", "probit")), cap = cap, weights = weights, offset = offset,
+    row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share, replicate = replicate, ...
   ))
 }
 

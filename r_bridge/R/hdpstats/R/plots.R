@@ -23,9 +23,14 @@ plot.dp_plan <- function(x, ...) {
   table <- as.data.frame.dp_plan(x)
   wide <- tapply(table$std.error, list(table$epsilon, factor(table$term, unique(table$term))), identity)
   epsilon <- as.numeric(rownames(wide))
-  graphics::matplot(epsilon, wide, type = "b", log = "xy", pch = 19, lty = 1, col = .colours,
+  margins <- graphics::par("mar")
+  old <- graphics::par(mar = c(margins[1:3], 5 + 0.45 * max(nchar(colnames(wide)))))
+  on.exit(graphics::par(old))
+  graphics::matplot(epsilon, wide, type = "b", log = "xy", pch = 19, lty = 1, col = .colours, las = 1,
                     xlab = "epsilon", ylab = "predicted standard error", ...)
-  graphics::legend("topright", colnames(wide), col = .colours, lty = 1, pch = 19, bty = "n", cex = 0.8)
+  corner <- 10^graphics::par("usr")[c(2L, 4L)]
+  graphics::legend(corner[[1L]], corner[[2L]], colnames(wide), col = .colours, lty = 1, pch = 19, bty = "n", cex = 0.8,
+                   xpd = NA)
   invisible(x)
 }
 

@@ -2,6 +2,8 @@
 
 predict.dp_logit <- function(object, newdata, type = c("link", "response"),
                              interval = c("none", "confidence"), level = 0.95, ...) {
+  .no_more("predict", ...)
+  .check_newdata(newdata, sys.call())
   type <- match.arg(type)
   ci <- match.arg(interval) == "confidence"
   found <- .py("predict", list(result = object, newdata = newdata, ci = ci, alpha = 1 - level))
@@ -13,6 +15,8 @@ predict.dp_logit <- function(object, newdata, type = c("link", "response"),
 
 predict.dp_hazard <- function(object, newdata, type = c("survival", "hazard", "incidence", "median"), times = NULL,
                               conf.int = TRUE, level = 0.95, ...) {
+  .no_more("predict", ...)
+  .check_newdata(newdata, sys.call())
   type <- match.arg(type)
   timed <- type %in% c("survival", "incidence")
   if (!is.null(times) && !timed) .refuse("times are for type = \"survival\" and \"incidence\"", sys.call())
@@ -21,7 +25,14 @@ predict.dp_hazard <- function(object, newdata, type = c("survival", "hazard", "i
   )))
 }
 
+.check_newdata <- function(newdata, call) {
+  if (missing(newdata) || is.null(newdata)) {
+    .refuse("newdata must be given: a result holds no rows for which it could predict", call)
+  }
+}
+
 dp_predict_survival <- function(object, newdata, times = NULL, conf.int = TRUE, level = 0.95) {
+  .check_newdata(newdata, sys.call())
   .broom_names(.py("predict_survival", list(
     result = object, newdata = newdata, times = times, ci = conf.int, alpha = 1 - level
   )))

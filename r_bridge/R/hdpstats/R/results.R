@@ -24,6 +24,7 @@ formula.dp_result <- function(x, ...) {
 }
 
 confint.dp_result <- function(object, parm, level = 0.95, ...) {
+  .no_more("confint", ...)
   limits <- .py("confint", list(result = object, level = level))
   tails <- c((1 - level) / 2, 1 - (1 - level) / 2)
   colnames(limits) <- paste(format(100 * tails, trim = TRUE, scientific = FALSE, digits = 3), "%")
@@ -31,6 +32,7 @@ confint.dp_result <- function(object, parm, level = 0.95, ...) {
 }
 
 summary.dp_result <- function(object, level = 0.95, ...) {
+  .no_more("summary", ...)
   table <- .py("tidy", list(result = object))
   columns <- c(Estimate = "estimate", `Std. Error` = "std_error", `z value` = "statistic", `Pr(>|z|)` = "p_value")
   coefficients <- as.matrix(table[columns])

@@ -51,6 +51,20 @@ test_that("neither a condition nor a saved result holds data", {
   expect_false(grepl("rownames|data.frame", rawToChar(serialize(study, NULL, ascii = TRUE))))
 })
 
+test_that("methods refuse what they do not take", {
+  need_python()
+  study <- dp_study(public = dp_load_gbsg(), schema = declared())
+  fit <- dp_fit_public(event3 ~ age, study)
+  hazard <- dp_fit_public(Surv(time, event) ~ age, study, intervals = 5)
+  expect_error(predict(fit, data.frame(age = 50), se.fit = TRUE), "no argument 'se.fit'; it takes newdata", class = "dp_argument_error")
+  expect_error(predict(hazard, data.frame(age = 50), se.fit = TRUE), "no argument 'se.fit'", class = "dp_argument_error")
+  expect_error(confint(fit, method = "profile"), "no argument 'method'", class = "dp_argument_error")
+  expect_error(summary(fit, correlation = TRUE), "no argument 'correlation'", class = "dp_argument_error")
+  for (ask in expression(predict(fit), predict(hazard), dp_predict_survival(hazard), predict(fit, NULL))) {
+    expect_error(eval(ask), "newdata must be given", class = "dp_argument_error")
+  }
+})
+
 test_that("what was given in the wrong place is not quoted", {
   need_python()
   rows <- data.frame(age = c(41.4142135, 33), event3 = c(1, 0))
