@@ -163,7 +163,7 @@ def columns(size):
     """Return columns of any kind that R has, with gaps."""
     texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
     whole = st.integers(-(2**31) + 1, 2**31 - 1)
-    instants = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2260, 1, 1))
+    instants = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1))  # doubles hold microseconds
 
     def cells(each, dtype, missing=None):
         return st.lists(st.none() | each, min_size=size, max_size=size).map(

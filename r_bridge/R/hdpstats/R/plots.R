@@ -26,7 +26,7 @@ plot.dp_plan <- function(x, ...) {
   margins <- graphics::par("mar")
   old <- graphics::par(mar = c(margins[1:3], 5 + 0.45 * max(nchar(colnames(wide)))))
   on.exit(graphics::par(old))
-  graphics::matplot(epsilon, wide, type = "b", log = "xy", pch = 19, lty = 1, col = .colours, las = 1,
+  graphics::matplot(epsilon, wide, type = "b", log = "xy", pch = 19, lty = 1, col = .colours,
                     xlab = "epsilon", ylab = "predicted standard error", ...)
   corner <- 10^graphics::par("usr")[c(2L, 4L)]
   graphics::legend(corner[[1L]], corner[[2L]], colnames(wide), col = .colours, lty = 1, pch = 19, bty = "n", cex = 0.8,
