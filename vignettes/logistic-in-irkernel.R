@@ -70,17 +70,26 @@ stopifnot(all.equal(unname(vcov(free)), unname(vcov(by_glm)), tolerance = 1e-5))
 # Also free: what an answer would be worth. Each column of the table is a price.
 
 # %%
-plan <- dp_plan(formula, data = study, epsilon = c(0.25, 0.5, 1, 3))
+epsilon <- c(0.1, 0.25, 0.5, 1, 3, 10)
+plan <- dp_plan(formula, data = study, epsilon = epsilon)
 round(plan$table, 3)
 
 # %%
-options(repr.plot.width = 8, repr.plot.height = 4.5)
-plot(plan, main = "What each epsilon buys")
+options(repr.plot.width = 9, repr.plot.height = 5.5, repr.plot.pointsize = 15)
+percent <- 100 * plan$table[-1, -1] / plan$table[-1, "public only"]
+colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7")
+par(mar = c(4.5, 4.5, 1, 1))
+matplot(
+  epsilon, t(percent), type = "b", pch = 19, lty = 1, col = colours,
+  log = "x", ylim = c(0, 100), las = 1, ylab = "standard error, % of that from public rows"
+)
+legend("bottomleft", rownames(percent), col = colours, pch = 19, lty = 1, bty = "n", y.intersp = 1.3)
 
 # %% [markdown]
 # ## Ask
 #
-# Epsilon = 1 brings most of what 3 would. The charge is in the account before a private record is read.
+# The curves are steep up to 1 and flat beyond: epsilon = 1 brings most of what 10 would. The charge is in the account
+# before a private record is read.
 
 # %%
 fit <- dp_logit(formula, data = study, epsilon = 1)
@@ -96,7 +105,7 @@ odds <- dp_tidy(fit, conf.int = TRUE, exponentiate = TRUE)
 data.frame(term = odds$term, round(odds[c("estimate", "conf.low", "conf.high")], 2))
 
 # %%
-options(repr.plot.width = 8, repr.plot.height = 5)
+par(mar = c(4.5, 4.5, 2, 1))
 plot(fit)
 
 # %% [markdown]
