@@ -32,9 +32,10 @@ from hdpstats.sites import Site, Study
 MECHANISMS = ("auto", "objective", "output")
 
 CONTINUOUS = (
-    "Standard errors do not count what the ridge leaves of a shift, nor what a log-linear ratio cannot say about "
-    "continuous columns: 95 % intervals for means have covered 80 to 87 % there. They are right where the formula has "
-    "a term for every combination of levels, and public rows have all of them."
+    "Standard errors do not count what a log-linear ratio cannot say about continuous columns: 95 % intervals for "
+    "means have covered 80 to 95 % there, and much less where private and public values differ in spread and the "
+    "formula has no squares. They are right where it has a term for every combination of levels, and public rows have "
+    "all of them."
 )
 WITHOUT_INTERCEPT = (
     "The formula has no intercept: the coding is that of Ji and Elkan (2013), which leaves most of a shift in a "

@@ -93,8 +93,8 @@ def test_the_sample_says_what_it_is():
     assert 0 < sample.overlap < 1
     assert 1 < sample.effective_size < 1500
     assert any("ridge leaves" in note for note in sample.facts.notes)
-    assert any("80 to 87 %" in note for note in sample.facts.notes)
-    assert not any("80 to 87 %" in note for note in importance_weights(study, "~ g*y", epsilon=1).facts.notes)
+    assert any("80 to 95 %" in note for note in sample.facts.notes)
+    assert not any("80 to 95 %" in note for note in importance_weights(study, "~ g*y", epsilon=1).facts.notes)
     back = WeightedSample.from_json(sample.to_json())
     assert np.array_equal(back.law.weights, sample.law.weights)
     assert back.mean("x") == sample.mean("x")
