@@ -1,0 +1,86 @@
+"""Counts at nearest public points: hdpstats beside scipy's k-d tree, scikit-learn, faiss and brute force.
+
+After ``sh benchmarks/make_environment.sh``, from the project's root: ``python -m benchmarks.neighbours``. Every program
+runs in a process of its own with one thread, one after the other. The tables are printed and written to
+``benchmarks/results/neighbours.md``.
+"""
+
+import argparse
+import statistics
+import sys
+from typing import Any
+
+from benchmarks.hazard import run
+from benchmarks.logistic import DIFFPRIVLIB_PYTHON, OWN_PYTHON, ROOT, machine
+
+RESULTS = ROOT / "benchmarks" / "results" / "neighbours.md"
+WORKER = "benchmarks/workers/neighbours.py"
+ALL = ("hdpstats", "cKDTree", "scikit-learn", "faiss")
+SEARCHES = {
+    "10^6 private rows, 10^6 public points, p = 2": (10**6, 10**6, 2, ALL[:3]),
+    "10^5 private rows, 10^5 public points, p = 10": (10**5, 10**5, 10, ALL),
+    "10^4 private rows, 10^4 public points, p = 100": (10**4, 10**4, 100, ALL),
+    "10^4 private rows, 10^4 public points, p = 10": (10**4, 10**4, 10, (*ALL, "brute force")),
+}
+NESTED = {p: (10**4, 10**4, p, 50) for p in (2, 10, 100)}
+
+
+def measured(program: str, sizes: tuple[int, int, int, int], repeats: int) -> dict[str, Any]:
+    """Return the median CPU time of a program, the digest of its counts, and its versions."""
+    python = DIFFPRIVLIB_PYTHON if program == "faiss" else OWN_PYTHON
+    records = [run(python, WORKER, program, *map(str, sizes)) for _ in range(repeats)]
+    return records[0] | {"seconds": statistics.median(record["seconds"] for record in records)}
+
+
+def table(records: dict[str, dict[str, Any]]) -> list[str]:
+    """Return rows of CPU seconds, ratios to the first row, and whether all counts are the same as its."""
+    unit = records["hdpstats"]
+    lines = ["| program | CPU seconds | ratio | counts |", "|---|---|---|---|"]
+    for name, own in records.items():
+        same = "identical" if own["digest"] == unit["digest"] else "differ"
+        lines.append(f"| {name} | {own['seconds']:.3f} | {own['seconds'] / unit['seconds']:.2f} | {same} |")
+    return lines
+
+
+def report(repeats: int) -> str:
+    """Measure, and return the page that is printed and written."""
+    lines = [
+        "# Nearest public points",
+        "",
+        "Normal private rows, public points with half the variance, scaled by the public range. CPU time of one thread,",
+        f"trees included, median of {repeats} runs. `identical`: all counts are those of hdpstats, which compares by exact",
+        "double distances and breaks ties by the order of points. faiss computes in single precision.",
+    ]
+    versions: dict[str, str] = {}
+    for title, (n, m, p, programs) in SEARCHES.items():
+        records = {program: measured(program, (n, m, p, 1), repeats) for program in programs}
+        for record in records.values():
+            versions |= record["versions"]
+        lines += ["", f"## {title}", "", *table(records)]
+    lines += ["", "## 50 nested sets of 200, 400, ..., 10^4 points, 10^4 private rows", ""]
+    lines += ["| p | one pass | 50 searches: hdpstats | 50 searches: fastest other | ratios |", "|---|---|---|---|---|"]
+    for p, sizes in NESTED.items():
+        own = measured("hdpstats", sizes, repeats)
+        others = {name: measured(f"50 x {name}", sizes, repeats) for name in ("hdpstats", "cKDTree", "scikit-learn")}
+        fastest = min(("cKDTree", "scikit-learn"), key=lambda name: others[name]["seconds"])
+        again, other = others["hdpstats"], others[fastest]
+        if again["digest"] != own["digest"]:
+            sys.exit("one pass and 50 searches must give the same counts")
+        ratios = f"{again['seconds'] / own['seconds']:.1f}, {other['seconds'] / own['seconds']:.1f}"
+        times = f"{own['seconds']:.3f} s | {again['seconds']:.2f} s | {other['seconds']:.2f} s ({fastest})"
+        lines.append(f"| {p} | {times} | {ratios} |")
+    named = ", ".join(f"{package} {number}" for package, number in sorted(versions.items()))
+    return "\n".join([*lines, "", f"Machine: {machine()}.", "", f"Versions: {named}.", ""])
+
+
+def main() -> None:
+    """Measure, print and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    page = report(parser.parse_args().repeats)
+    sys.stdout.write(page)
+    RESULTS.write_text(page)
+
+
+if __name__ == "__main__":
+    main()
