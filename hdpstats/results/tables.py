@@ -61,13 +61,14 @@ def ratios(facts: ModelFacts, estimate: Estimate, *, kind: str, alpha: float) ->
     if facts.exponentiated != kind and not (kind == "rate ratio" and facts.exponentiated.endswith(kind)):
         raise ArgumentError(_no_ratio(facts, kind), argument="kind")
     places = covariates(facts, estimate)
-    limits = estimate.conf_int(alpha).to_numpy()[places]
-    value = np.exp(estimate.params.to_numpy()[places])
+    with np.errstate(over="ignore"):  # infinite, as in R, where the rows nearly separate the outcomes
+        low, high = np.exp(estimate.conf_int(alpha).to_numpy()[places].T)
+        value = np.exp(estimate.params.to_numpy()[places])
     return pd.DataFrame(
         {
             "estimate": value,
-            "conf_low": np.exp(limits[:, 0]),
-            "conf_high": np.exp(limits[:, 1]),
+            "conf_low": low,
+            "conf_high": high,
             "std_error": value * estimate.bse.to_numpy()[places],
         },
         index=pd.Index([estimate.terms[place] for place in places], name="term"),

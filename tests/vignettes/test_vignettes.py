@@ -111,6 +111,31 @@ PROMISED = {
             "epsilon = 1: the private records add next to nothing",
         ),
     ),
+    "weighted-sample": (
+        3,
+        (
+            "1,546 private women, 686 public ones",
+            "every combination is in the public rows: True",
+            "1-differential privacy (pure)",
+            "most of the trial's information on other columns is given up: True",
+            "grade and treatment, at most half as far from the registry as the trial: True",
+            "statsmodels' coefficients are the same to 1e-5: True",
+            "scikit-learn's probabilities are the same to 1e-3: True",
+            "statsmodels' standard errors are too small on average: True",
+            "svyglm's coefficients are the same to 1e-5: True",
+            "within half a standard error of coxph: True",
+            "counts make coxph's errors too small: True",
+            "the colleague's copy gives the same mean: True",
+            "charged: 0",
+            "Not protected:",
+            "5 entries verify",
+            "more than three standard errors off: True",
+            "weighting moved them away from the registry: True",
+            "No public row has 'node_class' '0': private people who do are counted at others.",
+            "more than twice too many: True",
+            "spent: 2.5 of 3",
+        ),
+    ),
 }
 """By vignette: the number of figures, and texts that it must print whatever the noise."""
 
