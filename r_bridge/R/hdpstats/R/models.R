@@ -40,13 +40,19 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
   result
 }
 
-# The text of a formula; one that is text already stays as it is. Values in its place are nobody's formula and stay here.
+# The text of a formula, with backticks around names beyond ASCII, which R itself takes for plain ones. One that is text
+# already stays as it is; values in its place are nobody's formula and stay here.
 .formula_text <- function(formula, call = NULL) {
   if (is.null(formula) || (is.character(formula) && length(formula) == 1L)) return(formula)
   if (!is.call(formula) || !.is_code(formula)) {
     .refuse("formula must be a formula or its text, without values in it: outcome ~ terms", call)
   }
-  paste(deparse(formula, width.cutoff = 500L), collapse = " ")
+  odd <- Filter(function(name) any(utf8ToInt(enc2utf8(name)) > 127L), unique(all.names(formula)))
+  stand_ins <- sprintf(".hdpstats_name_%d.", seq_along(odd))
+  plain <- do.call(substitute, list(formula, stats::setNames(lapply(stand_ins, as.name), odd)))
+  text <- paste(deparse(plain, width.cutoff = 500L), collapse = " ")
+  for (i in seq_along(odd)) text <- gsub(stand_ins[[i]], paste0("`", odd[[i]], "`"), text, fixed = TRUE)
+  text
 }
 
 # Whether a call consists of names and single constants.

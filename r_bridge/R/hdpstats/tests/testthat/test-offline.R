@@ -26,6 +26,14 @@ test_that("long formulas stay one text", {
   expect_match(text(long), "covariate_090$")
 })
 
+test_that("names beyond ASCII get the backticks that Python's parser asks for", {
+  skip_if_not(l10n_info()[["UTF-8"]])
+  text <- getFromNamespace(".formula_text", "hdpstats")
+  written <- as.formula("event ~ log(\u00c5lder) + `a b` + \u00c5lder:size + \u00e9")
+  expect_equal(text(written), "event ~ log(`\u00c5lder`) + `a b` + `\u00c5lder`:size + `\u00e9`")
+  expect_equal(text(y ~ x), "y ~ x")
+})
+
 test_that("without Python the error says what to install", {
   script <- withr::local_tempfile(fileext = ".R")
   writeLines(c(
