@@ -23,10 +23,12 @@ class RKernelApp(IPKernelApp):
     def initialize(self, argv: Any = None) -> None:
         """Set everything up."""
         super().initialize(argv)
+        # Again: R has put Python's handler back, and an interrupt between two cells would end the kernel.
+        self.init_signal()  # type: ignore[no-untyped-call]
         sys.unraisablehook = _lost
 
 
 def _lost(lost: "sys.UnraisableHookArgs") -> None:
-    """Write the type of an exception that nobody can catch: no contents, and nothing of an interrupt, which R reports."""
+    """Write the type of an exception that nobody can catch, without its contents; R reports interrupts by itself."""
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.stderr.write(f"{lost.exc_type.__name__} in the kernel; please report it\n")

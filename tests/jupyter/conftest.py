@@ -69,6 +69,13 @@ class Notebook:
     def ask(self, name, *arguments, **named):
         return getattr(self.client, name)(*arguments, **named, reply=True, timeout=30)["content"]
 
+    def wait_for_the_end(self, seconds=20):
+        """Wait until the kernel has ended by itself."""
+        until = time.monotonic() + seconds
+        while self.manager.is_alive():
+            assert time.monotonic() < until, "the kernel still runs"
+            time.sleep(0.1)
+
     def _answer(self, message):
         self.client.input(self.answers.pop(0))
 
@@ -99,7 +106,7 @@ def notebook_in(folder):
         yield Notebook(manager=manager, client=client, folder=folder)
     finally:
         client.stop_channels()
-        manager.shutdown_kernel()
+        manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def test_quit_answers_the_cell_saves_nothing_and_ends_the_kernel(fresh, code):
     assert done.reply["status"] == "ok"
     assert done.reply["payload"] == [{"source": "ask_exit", "keepkernel": False}]
     assert done.stream("stdout") == "before"
-    fresh.manager.provisioner.process.wait(timeout=20)
+    fresh.wait_for_the_end()
     assert os.listdir(fresh.folder) == []
     assert not place.exists()
 
@@ -114,7 +114,7 @@ def test_a_session_leaves_nothing_in_its_folder_nor_in_the_temporary_one(fresh):
     fresh.run(STUDY + "dp_logit(event3 ~ age, data = study, epsilon = 1)")
     assert list(place.iterdir()) == []
     fresh.client.shutdown()
-    fresh.manager.provisioner.process.wait(timeout=20)
+    fresh.wait_for_the_end()
     assert os.listdir(fresh.folder) == []
     assert not place.exists()
 
@@ -123,7 +123,7 @@ def test_a_shutdown_stops_what_runs(fresh):
     fresh.client.execute("repeat {}")
     time.sleep(1.0)
     fresh.client.shutdown()
-    assert fresh.manager.provisioner.process.wait(timeout=10) == 0
+    fresh.wait_for_the_end(5)
 
 
 def test_neither_a_profile_nor_modules_of_the_folder_are_read(opened, tmp_path):
