@@ -42,6 +42,7 @@ _LOSSES: dict[str, Callable[..., Any]] = {
     "logistic": hdp.losses.Logistic,
     "poisson": hdp.losses.Poisson,
     "exponential": hdp.losses.Exponential,
+    "multinomial": hdp.losses.Multinomial,
 }
 PLANS = frozenset(f"{name}_plan" for name in _MODELS)
 """The functions that take several epsilons."""

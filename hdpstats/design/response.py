@@ -16,8 +16,9 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.data.columns import Duration, NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
-from hdpstats.design.compiler import compile_design
+from hdpstats.design.compiler import compile_design, compile_terms, declared
 from hdpstats.design.design import Design
+from hdpstats.design.parser import parse, plain_outcome
 from hdpstats.design.survival import compile_survival
 from hdpstats.losses import BY_NAME, Loss, Table
 
@@ -80,6 +81,27 @@ def design_of(formula: str, loss: str, schema: Schema) -> Design:
     if design.start is not None:
         raise MechanismError("an exponential model is for people who enter at time 0: Surv(time, event)")
     return replace(design.covariates, needs=(design.stop, *design.covariates.needs))
+
+
+def categorical_design(formula: str, schema: Schema) -> Design:
+    """Return the design of a formula whose outcome is declared as `Categorical`.
+
+    Raises
+    ------
+    FormulaError
+        As `compile_design`.
+    MechanismError
+        If the outcome is something else.
+    """
+    parsed = parse(formula)
+    plain_outcome(parsed.left)
+    if declared(parsed.response, schema).kind != "categorical":
+        raise MechanismError(
+            f"the multinomial loss is proved for a categorical outcome; the schema declares {parsed.response!r} as "
+            f"{schema[parsed.response].kind}",
+            column=parsed.response,
+        )
+    return compile_terms(parsed, schema)
 
 
 def response_of(design: Design, loss: str, schema: Schema) -> Response:

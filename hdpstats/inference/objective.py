@@ -64,9 +64,7 @@ def estimates(
     if information is not None:
         return combine(query, release, information, noise=noise, fit=fit, T=T, terms=terms)
     if public is None or not public.known:
-        return Estimates(
-            public_only=None, private_only=_as_released(release, T=T, terms=terms, meat=meat), pooled=None
-        )
+        return Estimates(public_only=None, private_only=_as_released(release, T=T, terms=terms, meat=meat), pooled=None)
     model_based = PublicInformation(public=public, records=max(records, 1))
     note = ASSUMED if release.hessian is None else DROWNED
     return combine(query, release, model_based, noise=noise, fit=fit, T=T, terms=terms, note=note)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.losses.multinomial import probabilities
 
 
 def _itself(eta: FloatArray) -> FloatArray:
@@ -32,6 +33,11 @@ LINKS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 """The inverses of the links that somebody's own loss may have."""
 
+
+def _probabilities(eta: FloatArray) -> FloatArray:
+    return probabilities(eta)
+
+
 MEANS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "logistic": _probability,
     "squares": _itself,
@@ -39,6 +45,7 @@ MEANS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "quantile": _itself,
     "poisson": _exponential,
     "exponential": _time,
+    "multinomial": _probabilities,
     **{f"own ({link} link)": mean for link, mean in LINKS.items()},
 }
-"""The outcome's mean (quantile, mean time until the event) at linear predictors."""
+"""The outcome's mean (quantile, mean time until the event; probabilities of levels) at linear predictors."""

@@ -10,7 +10,18 @@ from typing import final
 from hdpstats._base.validation import real
 from hdpstats.losses.own import Loss
 
-__all__ = ["Absolute", "Exponential", "Huber", "Logistic", "Loss", "LossOption", "Poisson", "Quantile", "Squares"]
+__all__ = [
+    "Absolute",
+    "Exponential",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "LossOption",
+    "Multinomial",
+    "Poisson",
+    "Quantile",
+    "Squares",
+]
 
 
 @final
@@ -128,5 +139,14 @@ class Exponential:
         real(self.cap, name="cap", lower=0.01, upper=1e4)
 
 
-LossOption = Squares | Huber | Quantile | Absolute | Logistic | Poisson | Exponential | Loss
+@final
+@dataclass(frozen=True, slots=True)
+class Multinomial:
+    """Minus the multinomial log-likelihood of a `Categorical` outcome, the first level of which is the reference.
+
+    Coefficients are log odds ratios of each other level against it, named ``level:term``.
+    """
+
+
+LossOption = Squares | Huber | Quantile | Absolute | Logistic | Poisson | Exponential | Multinomial | Loss
 """Any of the losses."""

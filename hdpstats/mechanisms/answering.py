@@ -20,8 +20,10 @@ from hdpstats.mechanisms import (
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import hazard_contrast
+from hdpstats.mechanisms.multinomial import multinomial_contrast
 from hdpstats.mechanisms.regression import regression_contrast
 from hdpstats.queries import (
+    AnyModel,
     CountQuery,
     DistanceQuery,
     EvaluationQuery,
@@ -30,11 +32,11 @@ from hdpstats.queries import (
     HistogramQuery,
     ImportanceQuery,
     LossSelectionQuery,
+    MultinomialModel,
     NeighboursQuery,
     ObjectiveQuery,
     OutputQuery,
     Query,
-    RegressionModel,
     SamplingQuery,
     SelectionQuery,
 )
@@ -74,7 +76,7 @@ def prepare(query: Query, custody: Custody) -> Prepared:
     return answer(query, custody)
 
 
-def contrast_of(model: RegressionModel | HazardModel, custody: Custody) -> Contrast:
+def contrast_of(model: AnyModel, custody: Custody) -> Contrast:
     """Return one person's loss under a model, at a site."""
     if isinstance(model, HazardModel):
         return hazard_contrast(model, custody)
@@ -83,4 +85,6 @@ def contrast_of(model: RegressionModel | HazardModel, custody: Custody) -> Contr
             "this site's people have several rows each; a regression of one row per person does not fit them: use a "
             "hazard model in long form, or aggregate to one row per person"
         )
+    if isinstance(model, MultinomialModel):
+        return multinomial_contrast(model, custody.schema)
     return regression_contrast(model, custody.schema)

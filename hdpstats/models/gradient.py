@@ -115,7 +115,9 @@ def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
 
 def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel | HazardModel, Outcomes, PublicFit]:
     """Return the model that is asked about, public people with all their outcomes, and the public fit."""
-    if isinstance(spec, Regression) and spec.loss.name != "logistic":
+    if not isinstance(spec, HazardSpecification) and not (
+        isinstance(spec, Regression) and spec.loss.name == "logistic"
+    ):
         raise MechanismError(
             "the gradient mechanism compares with all outcomes that public people might have: it is for logistic "
             "regressions and for hazards; use mechanism='objective', 'output' or (with a delta) 'sampling'",

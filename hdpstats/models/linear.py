@@ -11,6 +11,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import opened, outcome_of
 from hdpstats.models.front_desk import FrontDesk
+from hdpstats.models.multinomial import open_multinomial
 from hdpstats.models.regression import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
@@ -229,7 +230,7 @@ class MEstimator(FrontDesk):
         As for `Linear`.
     loss
         An object of `hdp.losses`: `Squares`, `Huber`, `Absolute`, `Quantile`, `Logistic`, `Poisson`, or a `Loss` that
-        you bring; with formulas also `Exponential`, for ``Surv(time, event)``.
+        you bring; with formulas also `Exponential`, for ``Surv(time, event)``, and `Multinomial`.
     endog_bounds
         The outcome's bounds; None for a binary one.
 
@@ -266,9 +267,9 @@ class MEstimator(FrontDesk):
         budget: Budget | None = None,
         row_norm: float | None = None,
     ) -> None:
-        if isinstance(loss, options.Exponential):
+        if isinstance(loss, options.Exponential | options.Multinomial):
             raise ArgumentError(
-                "times with events are given by a formula: hdpf.mestimate('Surv(time, event) ~ x', study, loss=...)",
+                "times with events and levels are given by a formula: hdpf.mestimate(formula, study, loss=...)",
                 argument="loss",
             )
         formula, study = opened(
@@ -310,9 +311,14 @@ class MEstimator(FrontDesk):
         row_norm: object,
     ) -> None:
         self._loss = type(loss).__name__
-        self._spec = open_regression(
-            formula, study, loss, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
-        )
+        if isinstance(loss, options.Multinomial):
+            self._spec = open_multinomial(
+                formula, study, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
+            )
+        else:
+            self._spec = open_regression(
+                formula, study, loss, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
+            )
 
     def __repr__(self) -> str:
         return f"<MEstimator: {self._spec.formula}, {self._loss}>"

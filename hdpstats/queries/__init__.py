@@ -8,7 +8,7 @@ from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.queries.histogram import HistogramQuery, HistogramRelease
 from hdpstats.queries.importance import Box, DensityRatioModel, ImportanceQuery
-from hdpstats.queries.model import HazardCap, HazardModel, RegressionModel
+from hdpstats.queries.model import AnyModel, HazardCap, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
@@ -20,6 +20,7 @@ from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
 __all__ = [
+    "AnyModel",
     "Box",
     "CountQuery",
     "CountRelease",
@@ -38,6 +39,7 @@ __all__ = [
     "ImportanceQuery",
     "LedgerEntry",
     "LossSelectionQuery",
+    "MultinomialModel",
     "NeighboursQuery",
     "NeighboursRelease",
     "ObjectiveQuery",

@@ -10,7 +10,7 @@ from hdpstats._base.validation import rational
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.model import HazardModel, RegressionModel, model_from_dict
+from hdpstats.queries.model import AnyModel, model_from_dict
 
 
 @final
@@ -24,7 +24,7 @@ class GradientQuery(Query):
 
     Attributes
     ----------
-    model : RegressionModel or HazardModel
+    model : AnyModel
         Whose scores are summed.
     theta : tuple of float
         Where, in whitened coordinates (D,).
@@ -35,7 +35,7 @@ class GradientQuery(Query):
     """
 
     kind: ClassVar[str] = "clipped-gradient/1"
-    model: RegressionModel | HazardModel
+    model: AnyModel
     theta: tuple[float, ...]
     clip: Fraction
     epsilon: Fraction
@@ -183,7 +183,7 @@ class RoundsQuery(Query):
             raise MechanismError("the rounds of a fit must agree in everything but theta, clip and their costs")
 
     @property
-    def model(self) -> RegressionModel | HazardModel:
+    def model(self) -> AnyModel:
         """Whose scores were summed."""
         return self.rounds[0].model
 

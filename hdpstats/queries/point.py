@@ -9,7 +9,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.model import HazardModel, RegressionModel, model_from_dict
+from hdpstats.queries.model import AnyModel, model_from_dict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,11 +79,11 @@ class PointQuery(MinimiserQuery, ABC):
 
     Attributes
     ----------
-    model : RegressionModel or HazardModel
+    model : AnyModel
         What is fitted.
     """
 
-    model: RegressionModel | HazardModel
+    model: AnyModel
 
     @property
     def dimension(self) -> int:

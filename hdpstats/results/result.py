@@ -247,7 +247,8 @@ class Result:
     def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
         """Predict the mean of the outcome (a probability for a binary one) of public rows.
 
-        A quantile regression predicts the quantile, an exponential model the mean time until the event.
+        A quantile regression predicts the quantile, an exponential model the mean time until the event, a multinomial
+        one the probability of every level: a column each, with ``ci`` a row each.
 
         A hazard model has no such mean, and software differs in what ``predict`` gives for one (a linear predictor in
         R, a relative hazard in statsmodels): ask `predict_survival`, `predict_hazard` or `predict_median`.

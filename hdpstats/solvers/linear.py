@@ -83,7 +83,9 @@ class LinearObjective(Objective):
         g = 2.0 * (D + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
-        per_row = self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * UNIT * m)
+        per_row = (
+            self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * UNIT * m)
+        )
         cells: float = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + m * float(np.sum(self.weights * norms))

@@ -1,0 +1,74 @@
+r"""The multinomial logistic loss of an outcome with several levels, the first of which is the reference.
+
+With linear predictors :math:`\eta_1, \dots, \eta_M` of the other ``M = K - 1`` levels and :math:`\eta_0 = 0`
+
+.. math:: \ell(\eta; y) = \log \sum_j e^{\eta_j} - \eta_y, \qquad \nabla\ell = p - e_y, \qquad
+          \nabla^2\ell = \mathrm{diag}(p) - p p',
+
+``p`` being the probabilities of the M levels.
+
+Constants. Over all K levels :math:`\|p - e_y\|^2 = \sum_{j \ne y} p_j^2 + (1 - p_y)^2 \le 2 (1 - p_y)^2 \le 2`, so over
+the M levels :math:`\|\nabla\ell\| \le \sqrt 2` (1 where M = 1). The trace of the Hessian, :math:`\sum_{j \ge 1} p_j
+(1 - p_j)`, is concave in ``p`` and largest at equal :math:`p_j = \min(1/2, 1/M)`: 1/4 for M = 1, else :math:`1 - 1/M`.
+The score of a row is :math:`(p - e_y) \otimes x`, its Hessian :math:`(\mathrm{diag}(p) - pp') \otimes xx'`, of rank M.
+"""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+
+NAME = "multinomial"
+
+ROOT_TWO = Fraction(141422, 100000)
+"""Above the square root of two."""
+
+
+def steepest(others: int) -> Fraction:
+    """Return the bound on the length of a score for ``M`` levels beside the reference."""
+    return Fraction(1) if others == 1 else ROOT_TWO
+
+
+def trace_bound(others: int) -> Fraction:
+    """Return the bound on the trace of a Hessian.
+
+    >>> [str(trace_bound(others)) for others in (1, 2, 4)]
+    ['1/4', '1/2', '3/4']
+    """
+    return Fraction(1, 4) if others == 1 else 1 - Fraction(1, others)
+
+
+def probabilities(eta: FloatArray) -> FloatArray:
+    """Return the probabilities (n, M) of the levels beside the reference; in the L2 norm they err by (M + 16) u."""
+    top = np.maximum(np.max(eta, axis=1, initial=0.0), 0.0)
+    shares = np.exp(np.maximum(eta - top[:, None], -745.0))
+    whole = np.exp(np.maximum(-top, -745.0))
+    for column in shares.T:
+        whole = whole + column
+    return np.asarray(shares / whole[:, None])
+
+
+def values(eta: FloatArray, y: IntArray) -> FloatArray:
+    """Return the losses (n,) at predictors (n, M) of outcomes 0..M."""
+    top = np.maximum(np.max(eta, axis=1, initial=0.0), 0.0)
+    whole = np.exp(np.maximum(-top, -745.0))
+    for column in eta.T:
+        whole = whole + np.exp(np.maximum(column - top, -745.0))
+    own = np.where(y > 0, np.take_along_axis(eta, np.maximum(y - 1, 0)[:, None], axis=1)[:, 0], 0.0)
+    return np.asarray(top + np.log(whole) - own)
+
+
+def residuals(eta: FloatArray, y: IntArray) -> FloatArray:
+    """Return ``p - e_y`` (n, M)."""
+    hit = y[:, None] == np.arange(1, eta.shape[1] + 1)
+    return np.asarray(probabilities(eta) - hit)
+
+
+def exact_residuals(eta: list[mpmath.mpf], y: int) -> list[mpmath.mpf]:
+    """Return ``p - e_y`` at mpmath's present precision."""
+    top = max([*eta, mpmath.mpf(0)])
+    shares = [mpmath.exp(value - top) for value in eta]
+    whole = mpmath.exp(-top) + sum(shares, mpmath.mpf(0))
+    return [share / whole - (1 if y == k + 1 else 0) for k, share in enumerate(shares)]
