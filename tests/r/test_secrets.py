@@ -3,6 +3,7 @@
 import gzip
 import os
 import pty
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests.r.hosts import HOSTS, environment, run
 
 NUMBER, DAY = 7734511.25, 44_260
-SECRETS = [b"JANEDOE", b"7734511", b"2091-03-07", str(DAY).encode()]
+SECRETS = [b"JANEDOE", b"7734511", b"2091-03-07"]
 SECRETS += [struct.pack(order + "d", number) for order in "<>" for number in (NUMBER, -NUMBER, float(DAY))]
 
 
@@ -24,7 +25,9 @@ def test_the_day_is_what_r_counts():
 def secrets_in(data: bytes) -> list[bytes]:
     """Return the secrets that data hold, also where R has compressed them."""
     plain = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    return [secret for secret in SECRETS if secret in plain]
+    found = [secret for secret in SECRETS if secret in plain]
+    alone = re.compile(rb"(?<![0-9.])%d(?![0-9])" % DAY)  # five digits in a row occur within the digits of noisy numbers
+    return found + alone.findall(plain)
 
 
 @pytest.mark.parametrize("host", HOSTS)
