@@ -26,7 +26,7 @@ def secrets_in(data: bytes) -> list[bytes]:
     """Return the secrets that data hold, also where R has compressed them."""
     plain = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     found = [secret for secret in SECRETS if secret in plain]
-    alone = re.compile(rb"(?<![0-9.])%d(?![0-9])" % DAY)  # five digits in a row occur within the digits of noisy numbers
+    alone = re.compile(rb"(?<![0-9.])%d(?![0-9])" % DAY)  # not within the digits of noise
     return found + alone.findall(plain)
 
 
