@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 
 import pytest
 from jupyter_client.manager import KernelManager
+from jupyter_core.utils import ensure_event_loop
 
 from r_bridge.kernel.install import install
+
+LOOP = ensure_event_loop()  # one for all clients: made here, since each fixture would make another that nobody closes
+
+
+def pytest_unconfigure():
+    LOOP.close()
 
 
 @dataclass(frozen=True, kw_only=True)

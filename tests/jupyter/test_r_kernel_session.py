@@ -78,10 +78,12 @@ def test_readline_is_an_error_where_nobody_can_be_asked(notebook):
 
 
 def test_an_interrupt_of_a_question_is_no_answer(fresh):
-    fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True)
+    asked = fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True)
     fresh.client.get_stdin_msg(timeout=30)
     fresh.manager.interrupt_kernel()
-    assert fresh.client.get_shell_msg(timeout=5)["content"]["ename"] == "interrupt"
+    while (reply := fresh.client.get_shell_msg(timeout=5))["parent_header"]["msg_id"] != asked:
+        pass
+    assert reply["content"]["ename"] == "interrupt"
     assert fresh.run("exists('went_on')").shown == [{"text/plain": "[1] FALSE"}]
 
 
