@@ -47,9 +47,9 @@ def report(repeats: int) -> str:
     lines = [
         "# Nearest public points",
         "",
-        "Normal private rows, public points with half the variance, scaled by the public range. CPU time of one thread,",
-        f"trees included, median of {repeats} runs. `identical`: all counts are those of hdpstats, which compares by exact",
-        "double distances and breaks ties by the order of points. faiss computes in single precision.",
+        "Normal private rows, public points with half the variance, scaled by the public range. CPU time of one",
+        f"thread, trees included, median of {repeats} runs. `identical`: all counts are those of hdpstats, which",
+        "compares by exact double distances; ties go to the first point. faiss computes in single precision.",
     ]
     versions: dict[str, str] = {}
     for title, (n, m, p, programs) in SEARCHES.items():

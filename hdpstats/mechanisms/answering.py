@@ -6,6 +6,7 @@ from typing import Any, Final
 from hdpstats._base.errors import SiteError
 from hdpstats.mechanisms import (
     count,
+    curve,
     distance,
     evaluation,
     gradient,
@@ -25,6 +26,7 @@ from hdpstats.mechanisms.regression import regression_contrast
 from hdpstats.queries import (
     AnyModel,
     CountQuery,
+    CurveQuery,
     DistanceQuery,
     EvaluationQuery,
     GradientQuery,
@@ -50,6 +52,7 @@ WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] =
     SelectionQuery: selection.prepare,
     LossSelectionQuery: selection.prepare_loss,
     DistanceQuery: distance.prepare,
+    CurveQuery: curve.prepare,
 }
 """The mechanisms that are told everything by query and site."""
 

@@ -1,5 +1,6 @@
 """What a purchase of weights asks the site, in which order, and what comes of the answers."""
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,12 +15,16 @@ from hdpstats.design import compile_design
 from hdpstats.inference.histogram_law import HistogramLaw
 from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.losses.logistic import Logistic
+from hdpstats.mechanisms.answering import prepare
+from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.relation import Relation
 from hdpstats.protocols.hybrid import Candidates, PublicPoints, candidates_of, penalties
 from hdpstats.queries import (
+    CurveQuery,
+    CurveRelease,
     DistanceQuery,
     DistanceRelease,
     LossSelectionQuery,
@@ -37,7 +42,13 @@ from hdpstats.solvers.nearest import nearest
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
 """How much more loss than under the best candidate counts at most."""
 
-LARGEST_COEFFICIENT = 1e6
+LARGEST_COEFFICIENT, STEP = 1e6, 2.0**-20
+"""Coefficients are rounded, so that the last bits of a linear algebra library do not make another question of one."""
+
+LEAST, MOST = Fraction(1, 10**6), Fraction(10**6)
+
+LENGTH = 0.95
+"""Part of the public rows that a performance curve leaves as long as they are."""
 
 
 @final
@@ -62,9 +73,9 @@ class Desk:
     columns : tuple of str
         What the weighted rows shall agree in.
     select : str
-        ``"none"``, ``"distance"`` or ``"loss"``.
+        ``"none"``, ``"distance"``, ``"loss"`` or ``"curve"``.
     model : str or None
-        The formula whose loss chooses.
+        The formula that chooses.
     projection : str
         From counts to weights.
     prices : Prices
@@ -82,6 +93,18 @@ class Desk:
     projection: str
     prices: Prices
     replicate: int
+
+    @property
+    def custody(self) -> Custody:
+        """The public facts about the site's records."""
+        return Custody(
+            schema=self.table.schema,
+            relation=self.site.relation,
+            records=self.site.records,
+            unit=self.site.unit,
+            most_rows=self.site.most_rows,
+            public={self.table.sha256: self.table},
+        )
 
 
 @final
@@ -114,7 +137,7 @@ def buy(desk: Desk) -> Bought:
     if candidates is None or len(candidates.sizes) == 1:
         prices = desk.prices
         return _measured(desk, _counted(desk, None, prices.counting + prices.choosing, later=prices.measuring))
-    return _measured(desk, (_by_distance if desk.select == "distance" else _by_loss)(desk, candidates))
+    return _measured(desk, (_by_distance if desk.select == "distance" else _by_model)(desk, candidates))
 
 
 def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: Fraction) -> Bought:
@@ -173,26 +196,59 @@ def _chosen(release: Release) -> SelectionRelease:
     return release
 
 
-def _by_loss(desk: Desk, candidates: Candidates) -> Bought:
-    """Count at the most points, merge them to fewer, and choose the coefficients that fit private people best."""
-    prices = desk.prices
+def _by_model(desk: Desk, candidates: Candidates) -> Bought:
+    """Count at the most points, merge them to fewer, and choose the coefficients that suit private people best.
+
+    Whether the site would answer the second question is tried before the first is charged.
+    """
+    prices, fits = desk.prices, PublicFits.of(desk)
+    question = _loss_query if desk.select == "loss" else _curve_query
+    prepare(question(desk, fits, np.zeros((len(candidates.sizes), len(fits.terms)))), desk.custody)
     counted = _counted(desk, candidates.order, prices.counting, later=prices.choosing + prices.measuring)
     merged = [_merged(desk, counted, candidates.order[:size]) for size in candidates.sizes]
-    fits = PublicFits.of(desk)
     coefficients = np.stack([fits.coefficients(replace(each.law, projection="simplex").weights) for each in merged])
-    query = LossSelectionQuery(
+    query = question(desk, fits, coefficients)
+    release = desk.site.answer(query)
+    if isinstance(release, CurveRelease):
+        chosen = merged[int(np.argmin(release.errors))]
+    else:
+        chosen = merged[_chosen(release).choice]
+    return replace(chosen, queries=(*counted.queries, query), releases=(*counted.releases, release))
+
+
+def _loss_query(desk: Desk, fits: "PublicFits", coefficients: FloatArray) -> LossSelectionQuery:
+    return LossSelectionQuery(
         formula=fits.formula,
-        candidates=tuple(tuple(row) for row in coefficients.tolist()),
+        candidates=_rows(coefficients),
         reach=fits.excess(coefficients),
-        epsilon=prices.choosing,
+        epsilon=desk.prices.choosing,
         schema_sha256=desk.table.schema.sha256,
         public_sha256=desk.table.sha256,
-        ahead=Spend(prices.measuring),
+        ahead=Spend(desk.prices.measuring),
         replicate=desk.replicate,
     )
-    release = _chosen(desk.site.answer(query))
-    chosen = merged[release.choice]
-    return replace(chosen, queries=(*counted.queries, query), releases=(*counted.releases, release))
+
+
+def _curve_query(desk: Desk, fits: "PublicFits", coefficients: FloatArray) -> CurveQuery:
+    """Return the question for the curve, with a ridge that makes a person's own part of it the larger one."""
+    scale, radius = fits.scale()
+    ridge = radius**2 / Fraction(max(math.isqrt(desk.site.records), 1))
+    return CurveQuery(
+        formula=fits.formula,
+        candidates=_rows(coefficients * scale),
+        scale=tuple(scale.tolist()),
+        radius=radius,
+        ridge=min(max(ridge, LEAST), MOST),
+        epsilon=desk.prices.choosing,
+        schema_sha256=desk.table.schema.sha256,
+        public_sha256=desk.table.sha256,
+        ahead=Spend(desk.prices.measuring),
+        replicate=desk.replicate,
+    )
+
+
+def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in matrix.tolist())
 
 
 def _merged(desk: Desk, counted: Bought, support: IntArray) -> Bought:
@@ -280,11 +336,18 @@ class PublicFits:
                 terms=self.terms,
             )
         values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)
-        return np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+        return np.asarray(np.rint(np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) / STEP) * STEP)
+
+    def scale(self) -> tuple[FloatArray, Fraction]:
+        """Return the root mean square of each column (D,), 1 where it is 0, and the length of nearly all rows."""
+        squares = np.mean(self.X**2, axis=0)
+        scale = np.array([float(f"{value:.6g}") for value in np.sqrt(np.where(squares > 1e-12, squares, 1.0))])
+        length = float(np.quantile(np.linalg.norm(self.X / scale, axis=1), LENGTH))
+        return scale, min(max(Fraction(f"{length:.6g}"), LEAST), MOST)
 
     def excess(self, coefficients: FloatArray) -> float:
         """Return the largest excess of a loss over the best candidate's (K, D) in a public row: what may count."""
         eta = self.X @ coefficients.T
         losses = np.logaddexp(0.0, eta) - self.y[:, None] * eta
         most = float(np.max(losses - losses.min(axis=1, keepdims=True), initial=0.0))
-        return min(max(most, SMALLEST_EXCESS), LARGEST_EXCESS)
+        return float(f"{min(max(most, SMALLEST_EXCESS), LARGEST_EXCESS):.6g}")

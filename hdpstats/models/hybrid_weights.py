@@ -30,13 +30,13 @@ from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.privacy.relation import Relation
 from hdpstats.protocols.hybrid import part_of, public_points, spread_of
-from hdpstats.queries import DistanceQuery
+from hdpstats.queries import CurveRelease, DistanceQuery
 from hdpstats.queries.distance import UNITS
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.sites import Site, Study
 
-SELECT = ("none", "distance", "loss")
+SELECT = ("none", "distance", "loss", "curve")
 
 CONTINUOUS = (
     "Standard errors do not count that public rows stand for private people who are only near them: with continuous "
@@ -72,8 +72,10 @@ def hybrid_weights(
         True or ``"distance"``: a part of epsilon chooses how many points to count at, by how far private people are
         from them. ``"loss"``: counts are bought first, at the most points; coefficients of ``model`` are computed from
         them with more and more points merged, and a part of epsilon chooses those that fit private people best.
+        ``"curve"``: the same, and that part buys the error of each size in predicting private people, up to 10 noisy
+        numbers that share it, so that each has 10 times the noise of one: for many people or a large epsilon only.
     model
-        With ``select="loss"``: the formula of a logistic model, such as ``"event ~ age"``.
+        With ``"loss"`` and ``"curve"``: the formula of a logistic model, such as ``"event ~ age"``.
     projection
         ``"simplex"``: weights that are not negative and sum to the number of records, neighbourhood by neighbourhood.
         ``"clip"``: negative counts are set to 0. ``"none"``: weights may be negative, which most software refuses;
@@ -146,8 +148,9 @@ def _names(columns: object, table: PublicTable) -> tuple[str, ...]:
 def _kind(select: object, model: object, table: PublicTable) -> str:
     named = ("distance" if select else "none") if isinstance(select, bool) else select
     kind = choice(named, name="select", options=SELECT)
-    if (kind == "loss") != (model is not None):
-        raise ArgumentError("model, a formula, belongs to select='loss': give both or neither", argument="model")
+    if (kind in ("loss", "curve")) != (model is not None):
+        message = "model, a formula, belongs to select='loss' and select='curve': give both or neither"
+        raise ArgumentError(message, argument="model")
     if model is not None:
         design = compile_design(text(model, name="model"), table.schema)
         if not isinstance(table.schema[design.response], Binary):
@@ -211,12 +214,22 @@ def _notes(desk: Desk, bought: Bought) -> list[str]:
                 notes.append(
                     f"No public row has {column!r} {' or '.join(absent)}: private people who do are counted at others."
                 )
+    curves = [release for release in bought.releases if isinstance(release, CurveRelease)]
+    notes += [_curve_note(release) for release in curves]
     if bought.distance is not None:
         notes.append(_distance_note(desk, bought))
     numeric = [column.name for column in desk.public.space.columns if column.levels is None]
     if any(not isinstance(schema[name], Binary) for name in numeric):
         notes.append(CONTINUOUS)
     return notes
+
+
+def _curve_note(release: CurveRelease) -> str:
+    shown = ", ".join(f"{value:.3g}" for value in release.errors)
+    return (
+        "Errors of the sizes, smallest first, in predicting private people (Euclidean norm, noise "
+        f"{release.noise_sd:.2g} each): {shown}."
+    )
 
 
 def _distance_note(desk: Desk, bought: Bought) -> str:

@@ -28,6 +28,7 @@ class Ran(StrEnum):
     COUNT = "two-sided geometric noise on the number of records"
     HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
     SELECTION = "permute-and-flip choice among public candidates"
+    CURVE = "two-sided geometric noise on a performance curve"
     DISTANCE = "two-sided geometric noise on a sum of clipped distances"
 
 

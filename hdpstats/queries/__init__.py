@@ -2,6 +2,7 @@
 
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
+from hdpstats.queries.curve import CurveQuery, CurveRelease
 from hdpstats.queries.distance import DistanceQuery, DistanceRelease
 from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.geometry import Geometry
@@ -24,6 +25,8 @@ __all__ = [
     "Box",
     "CountQuery",
     "CountRelease",
+    "CurveQuery",
+    "CurveRelease",
     "DensityRatioModel",
     "DistanceQuery",
     "DistanceRelease",

@@ -4,6 +4,7 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import SiteError
 from hdpstats.queries.base import Query, Release
 from hdpstats.queries.count import CountQuery, CountRelease
+from hdpstats.queries.curve import CurveQuery, CurveRelease
 from hdpstats.queries.distance import DistanceQuery, DistanceRelease
 from hdpstats.queries.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
@@ -31,6 +32,7 @@ _QUERIES = {
         SelectionQuery,
         LossSelectionQuery,
         DistanceQuery,
+        CurveQuery,
     )
 }
 _RELEASES = {
@@ -47,6 +49,7 @@ _RELEASES = {
         NeighboursRelease,
         SelectionRelease,
         DistanceRelease,
+        CurveRelease,
     )
 }
 

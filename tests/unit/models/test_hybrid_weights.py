@@ -54,14 +54,19 @@ def discrete(number, seed, shares):
     return pd.DataFrame({"x": 0.0, "g": g, "y": (rng.random(number) < 0.2 + 0.3 * (g == "b")).astype(float), "z": 0.5})
 
 
-@pytest.mark.parametrize("select", [False, True, "distance", "loss"])
+@pytest.mark.parametrize("select", [False, True, "distance", "loss", "curve"])
 @pytest.mark.parametrize("distance_share", [0, 0.2])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_a_purchase_costs_what_was_asked_once(select, distance_share, relation):
     options = {} if relation == "replace_one" else {"relation": relation, "n_max": 2000}
     study = study_of(**options)
+    if select == "curve" and options:
+        with pytest.raises(hdp.MechanismError, match="number of people"):
+            hybrid_weights(study, COLUMNS, epsilon=0.7, select=select, model="y ~ x")
+        assert study.ledger.spent.epsilon == 0
+        return
     asked = {"epsilon": 0.7, "select": select, "distance_share": distance_share}
-    asked |= {"model": "y ~ x"} if select == "loss" else {}
+    asked |= {"model": "y ~ x"} if select in ("loss", "curve") else {}
     sample = hybrid_weights(study, COLUMNS, **asked)
     assert study.ledger.spent.epsilon == Fraction(7, 10)
     assert sample.guarantee.epsilon == Fraction(7, 10)
@@ -74,7 +79,7 @@ def test_a_purchase_costs_what_was_asked_once(select, distance_share, relation):
     assert study.ledger.spent.epsilon == Fraction(14, 10)
 
 
-@pytest.mark.parametrize("select", [False, True, "loss"])
+@pytest.mark.parametrize("select", [False, True, "loss", "curve"])
 def test_what_cannot_be_paid_in_full_is_refused_before_anything_is_charged(select):
     study = study_of(epsilon=1)
     with pytest.raises(hdp.InsufficientBudget):
@@ -84,7 +89,7 @@ def test_what_cannot_be_paid_in_full_is_refused_before_anything_is_charged(selec
             epsilon=1.01,
             select=select,
             distance_share=0.3,
-            model="y ~ x" if select == "loss" else None,
+            model="y ~ x" if select in ("loss", "curve") else None,
         )
     assert study.ledger.spent.epsilon == 0
 
@@ -309,6 +314,15 @@ def test_parts_are_rounded_down_and_penalties_grow_with_the_noise():
     small, large = penalties([8, 32], 2.0)
     assert large == pytest.approx(2 * small)
     assert penalties([8], 8.0)[0] == pytest.approx(2 * small)
+
+
+def test_a_curve_is_shown_with_its_noise_and_chooses_the_least():
+    sample = hybrid_weights(study_of(), COLUMNS, epsilon=40, select="curve", model="y ~ x", share=0.9)
+    release = sample.releases[1]
+    assert any("Errors of the sizes" in note for note in sample.facts.notes)
+    size = candidate_sizes(len(sample.releases[0].counts))[int(np.argmin(release.errors))]
+    assert len(sample.law.counts) == size
+    assert sample.law.weights.sum() == pytest.approx(800)
 
 
 def test_a_chosen_size_is_what_is_counted_at():
