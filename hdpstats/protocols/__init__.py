@@ -4,7 +4,8 @@
 predicts the private score. ``objective`` and ``hazard_objective`` turn both and an epsilon into the query of objective
 perturbation; ``output`` and ``sampling`` turn that one into their own. ``gradient`` asks in rounds: ``outcomes`` lists
 what public people might have had, and ``matching`` finds the coefficients that fit the answers. ``pooling`` says how
-far apart the public and the private source may be.
+far apart the public and the private source may be. ``importance`` asks for a density ratio, in a coding of
+``ratio_coding``.
 """
 
 from hdpstats.protocols.moments import PublicFit, PublicSide
