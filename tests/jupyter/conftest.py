@@ -1,18 +1,21 @@
 """The R kernel for tests: its kernelspec under a temporary path, and a notebook on it."""
 
+import asyncio
 import os
 import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+import jupyter_core.utils
 import pytest
 from jupyter_client.manager import KernelManager
-from jupyter_core.utils import ensure_event_loop
 
 from r_bridge.kernel.install import install
 
-LOOP = ensure_event_loop()  # one for all clients: made here, since each fixture would make another that nobody closes
+# Clients make an event loop for each context, that is for each fixture and test, and close none. Here they share one.
+LOOP = asyncio.new_event_loop()
+jupyter_core.utils.ensure_event_loop = lambda prefer_selector_loop=False: LOOP
 
 
 def pytest_unconfigure():
