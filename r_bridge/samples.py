@@ -66,9 +66,12 @@ def sample_quantile(
     sample: hdp.WeightedSample, frame: pd.DataFrame, probabilities: Any, alpha: float = 0.05
 ) -> pd.DataFrame:
     """Return the quantiles of columns of numbers, a row for each column and probability."""
+    asked = many(probabilities)
+    if not asked or not all(isinstance(each, int | float) and 0 < each < 1 for each in asked):
+        raise hdp.ArgumentError("q must be one or more numbers between 0 and 1", argument="q")
     tables = []
     for name, values in _features(frame):
-        found = checked(sample).quantile(values, many(probabilities), alpha)
+        found = checked(sample).quantile(values, asked, alpha)
         found.insert(0, "term", name)
         tables.append(found)
     return pd.concat(tables, ignore_index=True)

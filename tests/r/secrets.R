@@ -62,7 +62,14 @@ for (kind in names(private)) {
   said(dp_logit(event ~ age, study, 1000, allow_large_epsilon = TRUE))
   said(dp_fit_public(event ~ age, study))
   said(dp_plan(event ~ age, study))
+  study <- dp_study(private = rows_now, public = dp_load_gbsg(), schema = schema, budget = dp_budget(9))
+  said(print(dp_hybrid_weights(study, ~ age + size + event, 1, distance_share = 0.1)))
+  said(print(dp_importance_weights(study, ~ age + size + nodes, 1)))
+  said(dp_hybrid_weights(study, "grade", 1))
+  said(dp_importance_weights(study, ~ log(age - 30), 1))
 }
+both <- dp_study(private = rows, public = dp_load_gbsg(), schema = schema, budget = dp_budget(1))
+sample <- dp_hybrid_weights(both, "size", 1)
 study <- said(dp_study(private = rows, schema = schema, ledger = dp_ledger_open("ledger.db", dataset = "plain", epsilon = 100)))
 said(dp_hazard(Surv(time, event) ~ age + size, study, 1))
 said(dp_hazard(Surv(nodes, time, event) ~ age, study, 1))
@@ -76,6 +83,13 @@ mistakes <- expression(
   dp_study(rows, schema = schema, budget = dp_budget(1), unit = rows$grade, max_rows_per_unit = 2),
   dp_study(rows, schema = schema, budget = dp_budget(1), relation = rows$grade), dp_study(rows, schema = schema, budget = dp_budget(1), extra = rows),
   dp_budget(rows), dp_continuous(rows$age, 3), dp_binary(rows), dp_categorical(rows$grade), dp_schema(age = rows), dp_schema(rows),
+  dp_hybrid_weights(rows, "age", 1), dp_hybrid_weights(study, rows$grade, 1), dp_hybrid_weights(study, rows$age, 1),
+  dp_hybrid_weights(study, rows, 1), dp_hybrid_weights(study, "age", rows$age), dp_hybrid_weights(study, "age", 1, select = rows$grade),
+  dp_importance_weights(study, rows$grade, 1), dp_importance_weights(study, ~ age, 1, ridge = rows), dp_importance_weights(rows, ~ age, 1),
+  dp_sample_mean(rows, "age"), dp_sample_mean(sample, rows), dp_sample_mean(sample, rows$grade), dp_sample_mean(sample, rows$age),
+  dp_sample_mean(sample, ~ rows$grade), dp_sample_quantile(sample, "age", q = rows$age), dp_sample_quantile(sample, "age", q = rows$grade),
+  dp_sample_table(sample, rows$grade), dp_sample_table(sample, rows), dp_sample_table(sample, "size", level = rows$age),
+  dp_sample_fit(sample, rows), dp_sample_fit(sample, event ~ age, rows$grade), dp_write_sample(rows, "x.json"), dp_read_sample(rows$grade),
   dp_ledger(rows), dp_ledger_open(rows$grade), dp_tidy(rows), dp_read_result(rows$grade), dp_write_result(rows, "x.json"),
   do.call(dp_study, list(private = rows, schema = 3)), do.call("dp_study", list(private = rows, schema = schema, budget = 3))
 )

@@ -64,7 +64,9 @@ dp_importance_weights <- function(study, formula, epsilon, ..., delta = 0, ridge
     found <- lapply(variables, eval, frame, environment(of))
     return(stats::setNames(found, vapply(variables, function(each) paste(deparse(each), collapse = " "), "")))
   }
-  if (!is.character(of)) .refuse("of must be names of columns, a formula such as ~ age, or a function of the rows", call)
+  if (!is.character(of) || length(of) > ncol(frame)) { # the values of a column are not names, and not quoted
+    .refuse("of must be names of columns, a formula such as ~ age, or a function of the rows", call)
+  }
   unknown <- setdiff(of, names(frame))
   if (length(unknown)) {
     .refuse(paste0("there is no column '", unknown[[1L]], "'; the columns are ", paste(names(frame), collapse = ", ")), call)
