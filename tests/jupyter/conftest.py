@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -67,7 +68,7 @@ class Notebook:
 
         def strike():
             struck.append(time.monotonic())
-            self.manager.interrupt_kernel()
+            self.interrupt()
 
         if interrupt_after is not None:
             threading.Timer(interrupt_after, strike).start()
@@ -78,6 +79,10 @@ class Notebook:
 
     def ask(self, name, *arguments, **named):
         return getattr(self.client, name)(*arguments, **named, reply=True, timeout=30)["content"]
+
+    def interrupt(self):
+        """Interrupt the kernel as its manager does, from any thread."""
+        os.killpg(self.manager.provisioner.pgid, signal.SIGINT)
 
     def wait_for_the_end(self, seconds=20):
         """Wait until the kernel has ended by itself."""

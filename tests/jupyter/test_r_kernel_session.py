@@ -27,7 +27,7 @@ def test_a_session_remembers(notebook):
 
 FIT = """
 dp_logit(event3 ~ age, data = dp_study(
-  private = local({ d <- dp_load_rotterdam(); d[rep(seq_len(nrow(d)), 200), ] }), public = dp_load_gbsg(),
+  private = local({ d <- dp_load_rotterdam(); d[rep(seq_len(nrow(d)), 20), ] }), public = dp_load_gbsg(),
   budget = dp_budget(epsilon = 5), schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary())
 ), epsilon = 1)
 """
@@ -53,7 +53,7 @@ def test_an_interrupt_stops_a_cell_within_half_a_second(notebook, code):
 
 
 def test_an_interrupt_between_cells_does_nothing(notebook):
-    notebook.manager.interrupt_kernel()
+    notebook.interrupt()
     time.sleep(0.2)
     assert notebook.run("Sys.sleep(0.2); 1").shown == [{"text/plain": "[1] 1"}]
 
@@ -80,7 +80,7 @@ def test_readline_is_an_error_where_nobody_can_be_asked(notebook):
 def test_an_interrupt_of_a_question_is_no_answer(fresh):
     asked = fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True)
     fresh.client.get_stdin_msg(timeout=30)
-    fresh.manager.interrupt_kernel()
+    fresh.interrupt()
     while (reply := fresh.client.get_shell_msg(timeout=5))["parent_header"]["msg_id"] != asked:
         pass
     assert reply["content"]["ename"] == "interrupt"
