@@ -4,7 +4,8 @@
 ``operations``, ``intervals`` and ``expressions`` know what its transforms do to values and to bounds; ``coding`` turns
 categories into columns; ``compiler`` makes the `Design`, which computes the matrix. ``survival`` adds the times and
 the event of a survival formula, ``baseline`` the intervals of follow-up and their features. ``geometry`` whitens and
-weights the rows of a matrix, ``box`` bounds their columns one by one; ``reference`` makes rows from the schema alone, for plans without public rows.
+weights the rows of a matrix, ``box`` bounds their columns one by one; ``reference`` makes rows from the schema alone,
+for plans without public rows.
 """
 
 from hdpstats.design.compiler import compile_design, compile_one_sided
