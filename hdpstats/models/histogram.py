@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer
 from hdpstats.data.columns import Binary, Categorical, NumericColumn
 from hdpstats.data.schema import Schema
@@ -42,6 +43,7 @@ from hdpstats.queries.histogram import MOST_CELLS, Axis, HistogramQuery, Histogr
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.sites import Study
+from hdpstats.solvers.covering import halving_order
 
 USELESS = 0.05
 """Predicted error, in parts of a column's range, above which a histogram is refused."""
@@ -89,6 +91,7 @@ def perturbed_histogram(
         records=site.records if exact else None,
         projection="simplex",
         seed=release.sha256,
+        order=halving_order(_places(axes)),
     )
     return WeightedSample(
         rows=centres(schema, axes),
@@ -136,6 +139,12 @@ def axes_of(
 
 def _error(numeric: int, bins: int, cells: int, *, variance: float, people: int) -> float:
     return math.hypot(math.sqrt(numeric) / (4.0 * bins), math.sqrt(cells * variance / 12.0) / max(people, 1))
+
+
+def _places(axes: tuple[Axis, ...]) -> FloatArray:
+    """Return the cells (m, axes), the last axis fastest, as points of the unit cube."""
+    shape = tuple(axis.classes for axis in axes)
+    return np.asarray((np.indices(shape).reshape(len(shape), -1).T + 0.5) / shape)
 
 
 def _is_cut(schema: Schema, name: str) -> bool:

@@ -17,7 +17,14 @@ from hdpstats.simulate.wang.hospitals import (
     prediction_error,
     simulated_hospitals,
 )
-from hdpstats.simulate.wang.subsets import Tradeoff, curve_counterexample, grid_fit, tradeoff
+from hdpstats.simulate.wang.subsets import (
+    Tradeoff,
+    curve_counterexample,
+    distinct_points,
+    grid_fit,
+    rescaled,
+    tradeoff,
+)
 
 __all__ = [
     "Hospital",
@@ -25,9 +32,11 @@ __all__ = [
     "Tradeoff",
     "breast_cancer_hospitals",
     "curve_counterexample",
+    "distinct_points",
     "fit",
     "grid_fit",
     "prediction_error",
+    "rescaled",
     "simulated_hospitals",
     "tradeoff",
 ]
