@@ -39,5 +39,5 @@ def run(host: str, code: str, *, folder: Path, library: Path, **changes: str) ->
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
