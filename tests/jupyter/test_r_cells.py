@@ -82,6 +82,20 @@ def test_a_study_a_ledger_and_a_result_are_the_same_on_both_sides(notebook):
     assert notebook.value("kept is ledger, held is study") == "(True, True)"
 
 
+def test_a_weighted_sample_is_the_same_on_both_sides(notebook):
+    own = (
+        "own = hdp.Study(private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,"
+        " budget=hdp.Budget(epsilon=2))\nbought = hdp.hybrid_weights(own, ['event3'], epsilon=1)"
+    )
+    assert notebook.run(own).error is None
+    code = (
+        "%%R -i own,bought -o total,again\ntotal <- sum(weights(bought))\nagain <- dp_hybrid_weights(own, 'event3', 1)"
+    )
+    assert notebook.run(code).error is None
+    assert notebook.value("again.to_json() == bought.to_json(), float(own.ledger.spent.epsilon)") == "(True, 1.0)"
+    assert notebook.value("bool(abs(total - bought.weights.sum()) < 1e-9)") == "True"
+
+
 def test_every_visible_value_is_printed(notebook):
     assert notebook.run("%%R\n1\nx <- 2\nx\ninvisible(3)\n(4)").text() == "[1] 1\n[1] 2\n[1] 4\n"
 

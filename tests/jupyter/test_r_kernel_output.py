@@ -119,6 +119,13 @@ def test_a_result_is_a_table_and_the_same_as_in_python(study):
     assert hdp.Result.from_json(written)._repr_html_() == shown["text/html"]
 
 
+def test_a_weighted_sample_is_the_page_of_python(study):
+    (shown,) = study.run("(sample <- dp_hybrid_weights(study, 'event3', epsilon = 0.5))").shown
+    assert shown["text/plain"].startswith("weighted public sample, 0.5-differential privacy (pure)\n")
+    written = study.run("cat(sample$json)").stream("stdout")
+    assert hdp.WeightedSample.from_json(written)._repr_html_() == shown["text/html"]
+
+
 @pytest.mark.parametrize("code", ["study", "dp_ledger(study)", "dp_plan(event3 ~ age, study)", "dp_tidy(fit)"])
 def test_what_belongs_to_a_study_is_html_and_text(study, code):
     (shown,) = study.run(code).shown
