@@ -44,7 +44,7 @@ def _weights(law: WeightLaw) -> str:
     alike = weighted_moments.overlap(law.weights)
     bars = (
         meter("Effective size", f"{size:.1f} of {rows} rows", [("filled", size / rows if rows else 0.0)]),
-        meter("Overlap", f"{alike:.3f} (1: equal weights)", [("filled", alike)]),
+        meter("Overlap", f"{alike:.3f} of 1", [("filled", alike)]),
     )
     return "".join(bars) + plain(weight_rows(law))
 
