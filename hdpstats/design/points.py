@@ -19,19 +19,33 @@ from hdpstats.queries.points import PointColumn, PointSpace
 _LEVEL = 2.0**-0.5
 
 
-def embed(space: PointSpace, table: AdmittedTable) -> FloatArray:
-    """Return the points (n, p) of rows, in [0, 1] in every coordinate."""
+def embed(space: PointSpace, table: AdmittedTable, *, clip: bool = True) -> FloatArray:
+    """Return the points (n, p) of rows, in [0, 1] in every coordinate; without ``clip`` where they would lie else."""
     points = np.zeros((table.rows, space.dimension))
     place = 0
     for column in space.columns:
         if column.levels is None:
-            inside = np.clip(table.numeric[column.name], column.lower, column.upper)
+            values = table.numeric[column.name]
+            inside = np.clip(values, column.lower, column.upper) if clip else values
             points[:, place] = (inside - column.lower) / (column.upper - column.lower)
             place += 1
         else:
             points[np.arange(table.rows), place + table.codes[column.name]] = _LEVEL
             place += column.levels
     return points
+
+
+def reach_of(space: PointSpace, schema: Schema) -> float:
+    """Return a bound on the distance of any row, not clipped to the public ranges, from any public point."""
+    squares = 0.0
+    for column in space.columns:
+        declared, width = schema[column.name], column.upper - column.lower
+        if column.levels is None and isinstance(declared, NumericColumn):
+            lower, upper = min(declared.lower, column.lower), max(declared.upper, column.upper)
+            squares += ((upper - lower) / width) ** 2
+        else:
+            squares += 1.0
+    return float(np.sqrt(max(squares, 1.0))) * (1.0 + 2.0**-40)
 
 
 def check_space(space: PointSpace, schema: Schema) -> None:

@@ -1,7 +1,8 @@
 r"""How far private people are from public points: a sum of distances with exact noise, pure epsilon.
 
-Each private person adds the distance to the nearest public point, at most ``reach``, rounded down to an integer number
-of :math:`2^{-20}` ``reach``; the integer sum is released with two-sided geometric noise.
+Each private person adds the distance from the public point that the person is counted at, at most ``reach``, rounded
+down to an integer number of :math:`2^{-20}` ``reach``; the integer sum is released with two-sided geometric noise. The
+distance is that of the row as the schema admits it, not of its image in the public range: who lies outside is far.
 
 **Sensitivity.** A person's number is from 0 to :math:`2^{20}`, whatever the row: adding, removing and replacing a
 person move the sum by at most :math:`2^{20}`, all attained.
@@ -49,10 +50,9 @@ class PreparedDistance(Prepared):
 
     def compute(self, table: AdmittedTable) -> DistanceRelease:
         """Draw the noise, sum, add and release."""
-        total = self.noise.draw()
-        for block in self.landscape.neighbours(table, [len(self.landscape.points)]):
-            total += int(in_units(block.squared[0], self.query.reach).sum())
-        return DistanceRelease(units=total, noise_sd=self.noise.variance**0.5, events=self.events)
+        noise = self.noise.draw()
+        units = in_units(self.landscape.squared_distances(table), self.query.reach)
+        return DistanceRelease(units=noise + int(units.sum()), noise_sd=self.noise.variance**0.5, events=self.events)
 
 
 def prepare(query: DistanceQuery, custody: Custody) -> PreparedDistance:

@@ -42,7 +42,7 @@ from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.points import PointSpace
-from hdpstats.solvers.nearest import Nearest, nested_nearest
+from hdpstats.solvers.nearest import Nearest, nested_nearest, squared_distances
 
 
 @final
@@ -56,6 +56,16 @@ class Landscape:
     def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[Nearest]:
         """Yield the nearest of the first so many points for blocks of rows."""
         return nested_nearest(embed(self.space, table), self.points, sizes)
+
+    def squared_distances(self, table: AdmittedTable) -> FloatArray:
+        """Return the squared distance (n,) of each row as it is, not clipped to the public ranges, from its point."""
+        rows, start = embed(self.space, table, clip=False), 0
+        found = np.empty(len(rows))
+        for block in self.neighbours(table, [len(self.points)]):
+            part = slice(start, start + len(block.place[0]))
+            found[part] = squared_distances(rows[part], self.points[block.place[0]])
+            start = part.stop
+        return found
 
     def counts(self, table: AdmittedTable) -> IntArray:
         """Return the number of rows (m,) to which each point is the nearest."""

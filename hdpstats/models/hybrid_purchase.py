@@ -12,6 +12,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design import compile_design
+from hdpstats.design.points import reach_of
 from hdpstats.inference.histogram_law import HistogramLaw
 from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.losses.logistic import Logistic
@@ -274,7 +275,7 @@ def _measured(desk: Desk, bought: Bought) -> Bought:
     query = DistanceQuery(
         space=desk.public.space,
         support=None if np.array_equal(bought.support, desk.public.first) else tuple(bought.support.tolist()),
-        reach=max(desk.public.space.diameter, 1.0),
+        reach=reach_of(desk.public.space, desk.table.schema),
         epsilon=desk.prices.measuring,
         schema_sha256=desk.table.schema.sha256,
         public_sha256=desk.table.sha256,

@@ -24,7 +24,7 @@ def check_reach(reach: float) -> None:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DistanceQuery(Query):
-    """Sum over private people the distance to the nearest public point, at most ``reach`` each.
+    """Sum over private people the distance from the public point that each is counted at, at most ``reach``.
 
     Attributes
     ----------

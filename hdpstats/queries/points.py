@@ -1,6 +1,5 @@
 """Where a row lies among public points: columns scaled to [0, 1] by public ranges, levels at distance 1."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -75,11 +74,6 @@ class PointSpace:
     def dimension(self) -> int:
         """The number of coordinates."""
         return sum(1 if column.levels is None else column.levels for column in self.columns)
-
-    @property
-    def diameter(self) -> float:
-        """The largest distance of two points: each column adds at most 1 to its square."""
-        return math.sqrt(len(self.columns))
 
     def to_list(self) -> list[Any]:
         """Return the space as JSON values."""

@@ -185,8 +185,8 @@ def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
     prepared = distance.prepare(DISTANCE, custody(relation))
 
     def total(frame):
-        blocks = prepared.landscape.neighbours(admitted(frame), [len(prepared.landscape.points)])
-        return sum(int(distance.in_units(block.squared[0], DISTANCE.reach).sum()) for block in blocks)
+        squared = prepared.landscape.squared_distances(admitted(frame))
+        return int(distance.in_units(squared, DISTANCE.reach).sum())
 
     at_a_point = PUBLIC.frame().iloc[[3]].reset_index(drop=True)
     frame = pd.concat([at_a_point, people(4)], ignore_index=True)

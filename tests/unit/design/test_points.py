@@ -8,7 +8,7 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats.data.public import PublicTable
 from hdpstats.data.table import PrivateTable
-from hdpstats.design.points import check_space, distinct, embed, space_of
+from hdpstats.design.points import check_space, distinct, embed, reach_of, space_of
 from hdpstats.queries import PointColumn, PointSpace
 from tests.support import CORNERS
 
@@ -39,7 +39,7 @@ def test_ranges_are_those_of_the_public_rows_within_the_schema():
     assert (columns["t"].lower, columns["t"].upper) == (5.0, 100.0)
     assert columns["g"].levels == 3
     assert space().dimension == 6
-    assert space().diameter == 2.0
+    assert reach_of(space(), SCHEMA) == pytest.approx(np.sqrt((20 / 8) ** 2 + 1 + (100 / 95) ** 2 + 1))
 
 
 def test_private_rows_are_clipped_to_the_public_range():
@@ -47,6 +47,14 @@ def test_private_rows_are_clipped_to_the_public_range():
     assert private(x=[9.0])[0, 0] == 1.0
     assert private(x=[2.0])[0, 0] == 0.5
     assert private(t=[1.0])[0, 2] == 0.0
+
+
+def test_no_admitted_row_is_farther_from_a_public_point_than_the_reach():
+    rows = pd.DataFrame([(x, b, t, g) for x in (-10.0, 10.0) for b in (0, 1) for t in (0, 100) for g in "abc"])
+    table = PrivateTable.from_frame(rows.set_axis(NAMES, axis=1), SCHEMA).admit(NAMES)
+    apart = embed(space(), table, clip=False)[:, None] - embed(space(), PUBLIC.admitted(NAMES))
+    farthest = np.linalg.norm(apart, axis=2).max()
+    assert 0.9 * reach_of(space(), SCHEMA) < farthest <= reach_of(space(), SCHEMA)
 
 
 def test_a_row_far_away_does_not_move_the_points_of_others():
