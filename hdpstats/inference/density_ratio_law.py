@@ -147,7 +147,7 @@ class DensityRatioLaw(WeightLaw):
         moved = normal(rng, private / self.records, number) - shares @ scores
         noise = perturbation(rng, self.noise, count=number)
         step = moved @ inverse + (noise if self.on_minimiser else noise @ inverse / self.records)
-        return self.records * _softmax(np.log(shares) + (self.coefficients + step) @ self.rows.T)
+        return self.records * _softmax(np.log(np.maximum(shares, 1e-300)) + (self.coefficients + step) @ self.rows.T)
 
     def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return ``M^-1``, ``V_D`` (D, D) and the centred scores of the public rows (n, D)."""

@@ -72,6 +72,8 @@ from hdpstats.queries.geometry import Geometry
 from hdpstats.queries.importance import Box, DensityRatioModel, ImportanceQuery
 from hdpstats.solvers.objective import UNIT, integer_bits
 
+LARGEST_LEVERAGE = 1e13
+
 HALF = Fraction(1, 2) * ROUNDING
 """Half of what a replaced person moves in ``K``."""
 
@@ -214,7 +216,7 @@ def density_ratio_contrast(model: DensityRatioModel, custody: Custody, *, public
     Raises
     ------
     SiteError
-        If people have several rows, the model does not fit the schema, or no public row is complete.
+        If people have several rows, the model or its coding does not fit the schema, or no public row is complete.
     MechanismError
         Under ``add_or_remove_one``.
     """
@@ -225,7 +227,13 @@ def density_ratio_contrast(model: DensityRatioModel, custody: Custody, *, public
     rows = coded(model, design, public.admitted(design.needs))
     if not len(rows.X):
         raise SiteError("no public row is complete in the formula's columns; a density ratio needs one at least")
-    return DensityRatioContrast(model=model, design=design, public=rows, records=custody.records)
+    contrast = DensityRatioContrast(model=model, design=design, public=rows, records=custody.records)
+    if not contrast.extent.leverage <= LARGEST_LEVERAGE:
+        raise SiteError(
+            f"coded rows of this site's schema can have a leverage above {LARGEST_LEVERAGE:g}, beyond which weights "
+            "are not exact to their last digits; use larger scales"
+        )
+    return contrast
 
 
 def ratio_design(model: DensityRatioModel, schema: Schema) -> Design:

@@ -239,6 +239,14 @@ def test_a_site_refuses_models_that_do_not_fit_it(changes):
     assert study.ledger.spent.epsilon == 0
 
 
+def test_a_site_refuses_a_coding_in_which_rows_could_be_beyond_all_digits():
+    study, query = asked_site()
+    box = Box(location=(0.0,) * 3, scale=(1e-12, 1, 1), lower=(-1.0,) * 3, upper=(100.0,) * 3, intercept=True)
+    with pytest.raises(hdp.SiteError, match="leverage"):
+        study.site.answer(replace(query, model=replace(query.model, coding=box)))
+    assert study.ledger.spent.epsilon == 0
+
+
 def test_a_site_refuses_public_rows_that_it_does_not_have_or_that_say_nothing():
     study, query = asked_site()
     with pytest.raises(hdp.SiteError, match="put_public"):
