@@ -64,7 +64,7 @@ def test_ratios_that_the_link_does_not_have_are_refused(hazard, link, method, wo
 
 
 def test_a_logistic_regression_has_no_hazard_ratios(result):
-    with pytest.raises(ArgumentError, match="odds ratio; ask for tidy"):
+    with pytest.raises(ArgumentError, match="odds ratio; ask for odds_ratios"):
         result.hazard_ratios()
 
 
