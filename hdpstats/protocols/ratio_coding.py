@@ -27,7 +27,7 @@ from hdpstats.queries import Box, Geometry
 REACH = 1.25
 """Coded size, 2.5 standard deviations, beyond which a number is weighted down."""
 
-MOST_ROWS = 20_000
+MOST_ROWS = 5_000
 """About so many public rows are what predictions rest on."""
 
 FEWEST_ROWS = 40
