@@ -57,6 +57,21 @@ PROMISED = {
             "[1] TRUE",
         ),
     ),
+    "paper-000": (
+        5,
+        (
+            "the distance falls with the number of public records, in 2 and in 100 dimensions: True",
+            "U-shaped where epsilon is small, with all of epsilon_2 for every size: True",
+            "without noise more records are better: True",
+            "p = 100: even without noise, more than half of the error of the public records is left: True",
+            "Algorithm 2 is never better than the public records alone, not even in hindsight: True",
+            "at a total of 6 and 20 the fit of the model is nearest: True",
+            "one record moves t by more than 15 among 1,001 and by more than 45 among 10,001: True",
+            "claimed: 2 epsilon; with 60 sizes: 61 epsilon",
+            "at most half of Algorithm 2 in hindsight: True",
+            "at most a tenth of the public records' error: True",
+        ),
+    ),
     "paper-004": (
         4,
         (
