@@ -40,7 +40,7 @@ SELECT = ("none", "distance", "loss", "curve")
 
 CONTINUOUS = (
     "Standard errors do not count that public rows stand for private people who are only near them: with continuous "
-    "columns 95 % intervals may cover less."
+    "columns 95 % intervals may cover less, and much less where private people lie beyond the public range."
 )
 
 

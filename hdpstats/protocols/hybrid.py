@@ -7,7 +7,7 @@ than about necessary. Sizes double from `SMALLEST` to `LARGEST`.
 standard deviation :math:`s \sqrt{m v}`, ``v`` being the variance of the noise of a count. Moving people to their points
 changes the sum by at most the slope of the function times the sum of distances; as they move in all directions, by far
 less. The cost of a size is the sum of distances plus `NOISE_PER_DISTANCE` times :math:`\sqrt{m v}`. That factor is no
-consequence of anything: it was found by simulation, where a fourfold change of it does little. A wrong one costs
+consequence of anything: it was found by simulation, where half or twice of it does little. A wrong one costs
 accuracy, never privacy.
 """
 
@@ -28,7 +28,7 @@ from hdpstats.solvers.covering import farthest_first
 SMALLEST, LARGEST = 8, 4096
 """Sizes of the smallest and the largest candidate."""
 
-NOISE_PER_DISTANCE = 6.0
+NOISE_PER_DISTANCE = 4.0
 """Units of distance that one standard deviation of the noise in a sum is worth."""
 
 DIGITS = 10**15

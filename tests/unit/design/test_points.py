@@ -54,7 +54,7 @@ def test_no_admitted_row_is_farther_from_a_public_point_than_the_reach():
     table = PrivateTable.from_frame(rows.set_axis(NAMES, axis=1), SCHEMA).admit(NAMES)
     apart = embed(space(), table, clip=False)[:, None] - embed(space(), PUBLIC.admitted(NAMES))
     farthest = np.linalg.norm(apart, axis=2).max()
-    assert 0.9 * reach_of(space(), SCHEMA) < farthest <= reach_of(space(), SCHEMA)
+    assert 0.8 * reach_of(space(), SCHEMA) < farthest <= reach_of(space(), SCHEMA)
 
 
 def test_a_row_far_away_does_not_move_the_points_of_others():

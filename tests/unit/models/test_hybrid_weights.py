@@ -186,9 +186,7 @@ def test_everybody_outside_the_public_range_is_counted_at_its_edge():
     sample = hybrid_weights(study_of(private, public), ["x"], epsilon=40)
     assert sample.law.weights[0] == pytest.approx(300, abs=2)
     far = hybrid_weights(study_of(private, public), ["x"], epsilon=40, distance_share=0.5)
-    assert (
-        "mean distance of 2.5 " in far.facts.notes[0]
-    )  # from -3 to 2, in ranges of length 2: clipping does not hide it
+    assert "mean distance of 2.5 " in far.facts.notes[0]  # from -3 to 2 in ranges of 2: clipping does not hide it
 
 
 @pytest.mark.parametrize("select", [False, True, "loss"])
