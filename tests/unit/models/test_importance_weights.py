@@ -168,8 +168,9 @@ def test_it_is_proved_under_replace_one_only_and_says_what_to_use():
     assert study.ledger.spent.epsilon == 0
     query = importance_weights(study_of(), "~ x", epsilon=1).queries[0]
     study.site.put_public(study.public)
-    with pytest.raises(hdp.MechanismError, match="replace_one"):
-        study.site.answer(query)
+    for perturbs in ("objective", "output"):
+        with pytest.raises(hdp.MechanismError, match="replace_one"):
+            study.site.answer(replace(query, perturbs=perturbs))
     assert study.ledger.spent.epsilon == 0
 
 
