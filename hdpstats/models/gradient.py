@@ -6,10 +6,11 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON, estimates
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import HAZARDS, Loss, PoissonLoss
 from hdpstats.mechanisms.options import NoisyNewton
 from hdpstats.models.counting import reckon
 from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.models.multinomial import Multinomial
 from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
@@ -18,8 +19,10 @@ from hdpstats.privacy.gaussian import mu_of
 from hdpstats.protocols.gradient import Rounds, advance, check_enough, clip_at, costs_of, first_query
 from hdpstats.protocols.hazard import HazardSide
 from hdpstats.protocols.hazard import with_radius as geometry_at
+from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
 from hdpstats.protocols.matching import Matched
 from hdpstats.protocols.moments import PublicFit
+from hdpstats.protocols.multinomial import MultinomialSide, side_at
 from hdpstats.protocols.outcomes import (
     BinaryOutcomes,
     Outcomes,
@@ -27,11 +30,14 @@ from hdpstats.protocols.outcomes import (
     followed_as_public,
     followed_to_horizon,
 )
-from hdpstats.protocols.public import with_radius
-from hdpstats.queries import CountRelease, HazardCap, HazardModel, RegressionModel
+from hdpstats.protocols.public import WhitenedPublic, with_radius
+from hdpstats.queries import AnyModel, CountRelease, HazardCap, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Site
+
+MOST_COUNTS = 200
+"""The largest count up to which counts are listed."""
 
 RADIUS = 1000.0
 """Rows are weighted down only beyond it: the clip bounds a person, not the length of a row."""
@@ -104,7 +110,7 @@ def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
     if request.delta == 0:
         return None
     few = len(spec.terms) + 1 <= (epsilon / mu_of(epsilon, request.delta)) ** 2
-    if isinstance(spec, Regression) and few:
+    if few and not isinstance(spec, HazardSpecification):
         return None
     try:
         rounds_of(spec, options, request, records=1)
@@ -113,16 +119,9 @@ def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
     return options
 
 
-def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel | HazardModel, Outcomes, PublicFit]:
+def _opened(spec: Specification, options: NoisyNewton) -> tuple[AnyModel, Outcomes, PublicFit]:
     """Return the model that is asked about, public people with all their outcomes, and the public fit."""
-    if not isinstance(spec, HazardSpecification) and not (
-        isinstance(spec, Regression) and spec.loss.name == "logistic"
-    ):
-        raise MechanismError(
-            "the gradient mechanism compares with all outcomes that public people might have: it is for logistic "
-            "regressions and for hazards; use mechanism='objective', 'output' or (with a delta) 'sampling'",
-            available=("objective", "output", "sampling"),
-        )
+    _check_listed(spec)
     public = spec.public
     fit = None if public is None else public.fit
     if public is None or fit is None:
@@ -130,18 +129,48 @@ def _opened(spec: Specification, options: NoisyNewton) -> tuple[RegressionModel 
     if isinstance(spec, HazardSpecification) and isinstance(public, HazardSide):
         model, outcomes = _hazard(spec, public, censoring=options.censoring)
         return model, outcomes, fit
-    if isinstance(spec, Regression) and spec.public is not None:
-        side = with_radius(spec.public, RADIUS)
-        binary = BinaryOutcomes(loss=spec.loss, X=side.X, weights=side.weights * side.mallows, offset=side.offset)
+    if isinstance(spec, Multinomial) and isinstance(public, MultinomialSide):
+        levels = side_at(public, RADIUS)
+        multinomial = MultinomialModel(
+            formula=spec.design.canonical, others=spec.others, geometry=levels.geometry, weights=spec.weights
+        )
+        listed = LevelOutcomes(others=spec.others, X=levels.X, weights=levels.weights * levels.mallows)
+        return multinomial, listed, fit
+    if isinstance(spec, Regression) and isinstance(public, WhitenedPublic):
+        side = with_radius(public, RADIUS)
         regression = RegressionModel(
             formula=spec.design.canonical,
             loss=spec.loss.name,
             geometry=side.geometry,
             weights=spec.weights,
             offset=spec.offset,
+            parameters=spec.chosen.parameters,
         )
-        return regression, binary, fit
-    raise _refusal("the gradient mechanism is for logistic regressions and for hazards")
+        return regression, _listed(spec.loss, side), fit
+    raise _refusal("the gradient mechanism is not for this model")
+
+
+def _check_listed(spec: Specification) -> None:
+    """Refuse models whose outcomes cannot be listed."""
+    if not isinstance(spec, Regression) or spec.loss.name == "logistic":
+        return
+    response = spec.response
+    counts = isinstance(spec.loss, PoissonLoss) and response.lower == 0.0 and response.upper == int(response.upper)
+    if not counts or response.upper > MOST_COUNTS:
+        raise MechanismError(
+            "the gradient mechanism lists all outcomes that public people might have: it is for binary and categorical "
+            f"outcomes, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
+            "mechanism='objective', 'output' or (with a delta) 'sampling'",
+            available=("objective", "output", "sampling"),
+        )
+
+
+def _listed(loss: Loss, side: WhitenedPublic) -> Outcomes:
+    """Return public people with outcomes 0 and 1, or with every count."""
+    weights = side.weights * side.mallows
+    if isinstance(loss, PoissonLoss):
+        return CountOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
+    return BinaryOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
 
 
 def _hazard(spec: HazardSpecification, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
@@ -231,6 +260,8 @@ def _facts(spec: Specification, options: NoisyNewton, state: Rounds) -> ModelFac
 
 
 def _note(spec: Specification, options: NoisyNewton) -> str:
+    if isinstance(spec, Regression) and isinstance(spec.loss, PoissonLoss):
+        return f"{ALIKE} Counts are taken to be Poisson, those above the largest one cut to it."
     if not isinstance(spec, HazardSpecification):
         return ALIKE
     return FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP

@@ -25,7 +25,7 @@ from hdpstats.protocols.matching import Answer, Matched, match, score_quantile
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
 from hdpstats.queries.gradient import GradientQuery, GradientRelease
-from hdpstats.queries.model import HazardModel, RegressionModel
+from hdpstats.queries.model import AnyModel
 
 PROPORTIONS = {1: (1,), 2: (2, 8), 3: (1, 3, 6), 4: (1, 2, 3, 4)}
 """How the rounds share what they cost together, by their number."""
@@ -44,7 +44,7 @@ class Rounds:
 
     Attributes
     ----------
-    model : RegressionModel or HazardModel
+    model : AnyModel
         What is fitted.
     outcomes : Outcomes
         Public people in that model's geometry, with all their outcomes.
@@ -62,7 +62,7 @@ class Rounds:
         See `Query`.
     """
 
-    model: RegressionModel | HazardModel
+    model: AnyModel
     outcomes: Outcomes
     fit: PublicFit
     records: int

@@ -191,13 +191,27 @@ def test_a_hessian_is_not_sold_where_it_does_not_give_standard_errors(name: str)
     assert data.ledger.spent.epsilon == 0
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "poisson"])
 def test_mechanisms_without_a_method_are_refused_with_those_that_have_one(name: str) -> None:
     data = study(public=rows(200, 1))
     with pytest.raises(hdp.MechanismError, match=r"'objective', 'output'") as refusal:
         MODELS[name](data).fit(1.0, delta=1e-6, mechanism="gradient")
     assert refusal.value.available == ("objective", "output", "sampling")
     assert data.ledger.spent.epsilon == 0
+
+
+def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_largest_count_asks_for() -> None:
+    data = study(public=rows(300, 1))
+    result = MODELS["poisson"](data).fit(1.0, delta=1e-5, mechanism="gradient")
+    without = ordinary("poisson")
+    assert ((result.private_only.params - without.params).abs() < 5.0 * result.private_only.bse).all()
+    assert result.bse.max() < MODELS["poisson"](data).fit(1.0).bse.max()
+    assert "Counts are taken to be Poisson" in " ".join(str(result.summary()).split())
+    assert hdp.Result.from_json(result.to_json()).to_json() == result.to_json()
+    many = hdp.Schema({name: SCHEMA[name] for name in SCHEMA} | {"k": hdp.Continuous(0, 300)})
+    wide = hdp.Study(private=rows(500, 0), public=rows(100, 1), schema=many, budget=hdp.Budget(epsilon=1, delta=1e-5))
+    with pytest.raises(hdp.MechanismError, match="at most 200"):
+        MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="gradient")
 
 
 @pytest.mark.parametrize("mechanism", ["output", "sampling"])

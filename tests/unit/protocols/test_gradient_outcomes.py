@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.losses import HAZARDS, Logistic
+from hdpstats.losses import HAZARDS, Logistic, PoissonLoss
 from hdpstats.mechanisms.hazard import HazardPeople
+from hdpstats.mechanisms.multinomial import MultinomialPeople
 from hdpstats.mechanisms.regression import RegressionPeople
 from hdpstats.protocols import outcomes as listed
+from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
 from hdpstats.protocols.outcomes import BinaryOutcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.solvers import CappedSpells
 
@@ -47,7 +49,25 @@ def make_binary(n=7):
     return BinaryOutcomes(loss=Logistic(), X=X, weights=rng.uniform(0.3, 1.0, n), offset=rng.uniform(-1, 1, n))
 
 
-MADE = {**{link: make_survival(link) for link in LINKS}, "binary": make_binary()}
+def make_counts(n=7):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
+    loss = PoissonLoss(upper=6.0, cap=6.0)
+    return CountOutcomes(loss=loss, X=X, weights=rng.uniform(0.3, 1.0, n), offset=rng.uniform(-1, 3, n))
+
+
+def make_levels(n=7):
+    rng = np.random.default_rng(4)
+    X = np.column_stack([np.ones(n), rng.standard_normal(n)])
+    return LevelOutcomes(others=2, X=X, weights=rng.uniform(0.3, 1.0, n))
+
+
+MADE = {
+    **{link: make_survival(link) for link in LINKS},
+    "binary": make_binary(),
+    "counts": make_counts(),
+    "levels": make_levels(),
+}
 THETA = np.array([-1.2, 0.4, 0.3, 0.5, -0.6])
 
 
@@ -87,6 +107,20 @@ def test_binary_gradients_are_what_a_site_computes():
             loss=made.loss, X=made.X, y=np.full(made.people, float(y)), weights=made.weights, offset=made.offset
         )
         assert found[:, y] == pytest.approx(people.scores(THETA[:3]), abs=1e-15)
+
+
+def test_gradients_of_counts_and_levels_are_what_a_site_computes():
+    counts, levels = MADE["counts"], MADE["levels"]
+    found = counts.gradients(THETA[:3], slice(0, counts.people))
+    for y in range(7):
+        people = RegressionPeople(
+            loss=counts.loss, X=counts.X, y=np.full(7, float(y)), weights=counts.weights, offset=counts.offset
+        )
+        assert found[:, y] == pytest.approx(people.scores(THETA[:3]), abs=1e-13)
+    found = levels.gradients(THETA[:4], slice(0, levels.people))
+    for y in range(3):
+        people = MultinomialPeople(others=2, X=levels.X, y=np.full(7, y), weights=levels.weights)
+        assert found[:, y] == pytest.approx(people.scores(THETA[:4]), abs=1e-15)
 
 
 @pytest.mark.parametrize("link", LINKS)
