@@ -82,7 +82,9 @@ class Choice:
 
 
 def choose_importance(sample: PublicSample, asked: Asked) -> Choice:
-    """Return the query with the least predicted error of log weights.
+    """Return the query with the least predicted error of log weights, if possible among those with little noise.
+
+    With more than `LARGEST_SD` the prediction is too good: exponentials of noise leave few rows with any weight.
 
     Raises
     ------
@@ -103,7 +105,7 @@ def choose_importance(sample: PublicSample, asked: Asked) -> Choice:
             f"ridge = {max(asked.ridges):g} is too small for epsilon = {float(asked.epsilon):g} and {asked.records} "
             "private records: the determinant alone costs more; use a larger ridge, or mechanism='output'"
         )
-    return min(found, key=lambda choice: choice.error)
+    return min(found, key=lambda choice: (choice.sd > 1.01 * LARGEST_SD, choice.error))
 
 
 @final

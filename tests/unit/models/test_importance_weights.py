@@ -292,3 +292,16 @@ def test_releases_vary_as_much_as_their_standard_errors_say(coding, monkeypatch)
     means = np.array([sample.mean("x").estimate for sample in samples])
     privacy = [sample.mean("x").std_error ** 2 - sample.mean("x").sampling_error ** 2 for sample in samples]
     assert means.std() == pytest.approx(np.sqrt(np.mean(privacy)), rel=0.35)
+
+
+def test_a_given_ridge_takes_the_coding_with_little_noise():
+    """Whitening 60 columns promises less error here, but noise of 0.8 in log weights leaves few rows with any."""
+    rng, names = np.random.default_rng(1), [f"x{j}" for j in range(60)]
+    private, public = (
+        pd.DataFrame((rng.random((rows, 60)) < 0.2).astype(int), columns=names) for rows in (20_000, 2_000)
+    )
+    schema = hdp.Schema({name: hdp.Binary() for name in names})
+    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=1))
+    sample = hdp.importance_weights(study, "~ " + " + ".join(names), epsilon=0.1, ridge=0.1)
+    assert "columns in a box" in sample.facts.method
+    assert sample.effective_size > 0.75 * len(public)
