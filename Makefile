@@ -12,12 +12,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
-# R, R's survival for the reference values, what the R bridge and its tests use, and a browser for JupyterLab.
-R_DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate r-cran-testthat \
-  r-cran-tibble r-cran-survey r-cran-knitr r-cran-rmarkdown pandoc chromium
+# R, R's survival for the reference values, what the R bridge and its tests use, a browser for JupyterLab, and a PostgreSQL
+# server that tests start for themselves.
+DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate r-cran-testthat \
+  r-cran-tibble r-cran-survey r-cran-knitr r-cran-rmarkdown pandoc chromium postgresql
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test setup r lint validate bench clean
+.PHONY: demo test setup debs lint validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -53,11 +54,11 @@ $(VENV)/.core: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-r:
-	@dpkg -s $(R_DEBS) >/dev/null 2>&1 || { $(APT) update -q && $(APT) install -yq --no-install-recommends $(R_DEBS); }
+debs:
+	@dpkg -s $(DEBS) >/dev/null 2>&1 || { $(APT) update -q && $(APT) install -yq --no-install-recommends $(DEBS); }
 
 # Every extra and the development tools. R comes before rpy2, which looks for it when it is installed.
-$(VENV)/.everything: $(VENV)/.core | r
+$(VENV)/.everything: $(VENV)/.core | debs
 	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r-cells,dev]"
 	@touch $@
 
