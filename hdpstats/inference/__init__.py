@@ -4,7 +4,8 @@
 curvature and ``noise`` of the noise; ``gradient`` reads rounds of clipped scores. ``likelihood`` and
 ``hazard_likelihood`` fit public rows alone; ``planning`` predicts standard errors before anything is spent. How a model
 does is told by ``public_check`` on public rows (``discrimination``, ``follow_up``) and by ``noisy_table`` on private
-ones. Weights of public rows have a law of ``weights``: that of importance weights is ``density_ratio_law``.
+ones. Weights of public rows have a law of ``weights``: that of counts is ``histogram_law``, by
+the projections of ``simplex``; that of importance weights is ``density_ratio_law``.
 ``estimate`` is what they return, ``draws`` the only source of random numbers.
 """
 

@@ -99,6 +99,18 @@ def hybrid_weights(
     Rows that lack one of the columns are left out. A column in which all public rows are the same is left out of
     distances, and a note names it; so it does levels that no public row has. Under ``add_or_remove_one`` the number of
     private records is never read: the weights sum to the sum of the noisy counts.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary())
+    >>> study = hdp.Study(
+    ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
+    ...     budget=hdp.Budget(epsilon=1),
+    ... )
+    >>> sample = hybrid_weights(study, ["age", "hormon"], epsilon=1, select=True)
+    >>> round(sample.frame["weight"].sum()), len(sample.frame)
+    (2982, 686)
     """
     site, table = _sides(study)
     names = _names(columns, table)

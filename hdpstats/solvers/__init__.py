@@ -1,4 +1,4 @@
-"""Numerical minimisation with a certificate; nothing here knows privacy."""
+"""Numerical minimisation with a certificate, exact nearest points, orders of points; nothing here knows privacy."""
 
 from hdpstats.solvers.capped import CappedSpells, HazardObjective
 from hdpstats.solvers.linear import LinearObjective
