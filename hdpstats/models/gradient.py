@@ -1,12 +1,16 @@
 """Fits by noisy Newton steps with clipped scores: what may be asked, the rounds at the site, the result."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON, estimates
-from hdpstats.losses import HAZARDS, Loss, PoissonLoss
+from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, ASSUMED, FOLLOWED_TO_HORIZON, estimates
+from hdpstats.losses import HAZARDS, BoundedSquares, Logistic, Loss, PoissonLoss
+from hdpstats.mechanisms import objective
+from hdpstats.mechanisms.contrast import sensitivity_factor
+from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import NoisyNewton
 from hdpstats.models.counting import reckon
 from hdpstats.models.hazard_specification import HazardSpecification
@@ -31,6 +35,7 @@ from hdpstats.protocols.outcomes import (
     followed_to_horizon,
 )
 from hdpstats.protocols.public import WhitenedPublic, with_radius
+from hdpstats.protocols.residuals import ResidualOutcomes, centred_residuals
 from hdpstats.queries import AnyModel, CountRelease, HazardCap, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
@@ -103,20 +108,33 @@ def rounds_of(spec: Specification, options: NoisyNewton, request: FitRequest, *,
 def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
     r"""Return the gradient mechanism where it is the best one that its proof covers, else None.
 
-    For hazards whenever there is a delta. For a regression where normal noise beats the pure noise of objective
-    perturbation: with ``D`` coefficients its variance is ``1 / mu^2`` against ``(D + 1) / epsilon^2``.
+    For hazards whenever there is a delta. For logistic regressions where normal noise beats the pure noise of objective
+    perturbation: with ``D`` coefficients its variance is ``1 / mu^2`` against ``(D + 1) / epsilon^2``. For others where
+    the noise is smaller, as it is where scores are usually much shorter than they might be.
     """
     options, epsilon = NoisyNewton(), request.epsilon
     if request.delta == 0:
         return None
     few = len(spec.terms) + 1 <= (epsilon / mu_of(epsilon, request.delta)) ** 2
-    if few and not isinstance(spec, HazardSpecification):
+    logistic = isinstance(spec, Regression) and spec.loss.coupled
+    if few and logistic:
         return None
     try:
-        rounds_of(spec, options, request, records=1)
+        state = rounds_of(spec, options, request, records=spec.study.records or 1)
     except MechanismError:
         return None
-    return options
+    return options if logistic or isinstance(spec, HazardSpecification) or _quieter(spec, state) else None
+
+
+def _quieter(spec: Specification, state: Rounds) -> bool:
+    """Return whether clipped scores need less noise than objective perturbation, whose people weigh what they might."""
+    relation = spec.study.relation
+    query = spec.ask(epsilon=state.epsilon, records=state.records, share=Fraction(0), replicate=1)
+    contrast = spec.contrast(query.model)
+    rate = objective.calibrate(query, contrast, records=state.records, relation=relation).noise_rate
+    pure = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(rate)).variance
+    clipped = float((sensitivity_factor(relation) * state.clip) ** 2 / sum(state.costs))
+    return clipped < float(np.mean(pure))
 
 
 def _opened(spec: Specification, options: NoisyNewton) -> tuple[AnyModel, Outcomes, PublicFit]:
@@ -146,28 +164,33 @@ def _opened(spec: Specification, options: NoisyNewton) -> tuple[AnyModel, Outcom
             offset=spec.offset,
             parameters=spec.chosen.parameters,
         )
-        return regression, _listed(spec.loss, side), fit
+        return regression, _listed(spec.loss, side, fit), fit
     raise _refusal("the gradient mechanism is not for this model")
 
 
 def _check_listed(spec: Specification) -> None:
     """Refuse models whose outcomes cannot be listed."""
-    if not isinstance(spec, Regression) or spec.loss.name == "logistic":
+    if not isinstance(spec, Regression) or isinstance(spec.loss, Logistic | BoundedSquares):
         return
     response = spec.response
     counts = isinstance(spec.loss, PoissonLoss) and response.lower == 0.0 and response.upper == int(response.upper)
     if not counts or response.upper > MOST_COUNTS:
         raise MechanismError(
             "the gradient mechanism lists all outcomes that public people might have: it is for binary and categorical "
-            f"outcomes, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
+            f"outcomes, least squares, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
             "mechanism='objective', 'output' or (with a delta) 'sampling'",
             available=("objective", "output", "sampling"),
         )
 
 
-def _listed(loss: Loss, side: WhitenedPublic) -> Outcomes:
-    """Return public people with outcomes 0 and 1, or with every count."""
+def _listed(loss: Loss, side: WhitenedPublic, fit: PublicFit) -> Outcomes:
+    """Return public people with outcomes 0 and 1, with every count, or with everybody's residuals."""
     weights = side.weights * side.mallows
+    if isinstance(loss, BoundedSquares) and side.y is not None:
+        residuals = centred_residuals(side.y - side.X @ fit.theta - side.offset)
+        return ResidualOutcomes(
+            loss=loss, X=side.X, weights=weights, offset=side.offset, residuals=residuals, theta=fit.theta
+        )
     if isinstance(loss, PoissonLoss):
         return CountOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
     return BinaryOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
@@ -220,7 +243,7 @@ def _read(
         T=spec.to_terms(state.model),
         terms=spec.terms,
         note=_note(spec, options),
-    )
+    ).moved(spec.origin)
     facts = _facts(spec, options, state)
     release = RoundsRelease(rounds=tuple(answered), entry=last.entry)
     return Result(
@@ -260,6 +283,8 @@ def _facts(spec: Specification, options: NoisyNewton, state: Rounds) -> ModelFac
 
 
 def _note(spec: Specification, options: NoisyNewton) -> str:
+    if isinstance(spec, Regression) and isinstance(spec.loss, BoundedSquares):
+        return f"{ASSUMED} in their covariates and residuals, and residuals not to depend on covariates."
     if isinstance(spec, Regression) and isinstance(spec.loss, PoissonLoss):
         return f"{ALIKE} Counts are taken to be Poisson, those above the largest one cut to it."
     if not isinstance(spec, HazardSpecification):

@@ -126,7 +126,7 @@ def expected(
     outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float
 ) -> Expected:
     """Return the expectations under ``theta`` of scores at other coefficients, averaged with weights that sum to 1."""
-    D, n = outcomes.dimension, outcomes.whole
+    D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
     mean, information, square, between = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
     for people in outcomes.blocks():
         law = outcomes.law(theta, people)

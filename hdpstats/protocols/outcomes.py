@@ -85,6 +85,10 @@ class Outcomes(ABC):
     def law(self, theta: FloatArray, people: slice) -> Law:
         """Return the probabilities of the outcomes under ``theta``."""
 
+    def at(self, theta: FloatArray) -> "Outcomes":  # noqa: ARG002
+        """Return the outcomes that people might have under coefficients: the same ones, but for those on a line."""
+        return self
+
     def blocks(self) -> Iterator[slice]:
         """Yield slices of people."""
         step = max(1, NUMBERS // (self.size * self.dimension))

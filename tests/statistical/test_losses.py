@@ -12,7 +12,7 @@ import hdpstats.formula.api as hdpf
 
 pytestmark = pytest.mark.validate
 
-RECORDS, PUBLIC, REPEATS = 10_000, 200, 120
+RECORDS, PUBLIC, REPEATS = 10_000, 200, 100
 EPSILONS = (1.0, 3.0)
 LOWEST, HIGHEST = 0.93, 0.985
 FORMULA = "x1 + x2 + x3 + g"
@@ -26,8 +26,10 @@ SCHEMA = hdp.Schema(
     x3=hdp.Continuous(0, 1),
     g=hdp.Binary(),
 )
+CLIPPED = {"delta": 1e-6, "mechanism": "gradient"}
 MODELS = {
     "linear": lambda study: hdpf.linear(f"y ~ {FORMULA}", study),
+    "linear, clipped scores": lambda study: hdpf.linear(f"y ~ {FORMULA}", study),
     "huber": lambda study: hdpf.linear(f"y ~ {FORMULA}", study, loss=hdp.losses.Huber()),
     "median": lambda study: hdpf.quantile(f"y ~ {FORMULA}", study),
     "poisson": lambda study: hdpf.mestimate(f"k ~ {FORMULA}", study, loss=hdp.losses.Poisson()),
@@ -67,12 +69,12 @@ def covered(job: Job) -> list[tuple[str, float, float, float, float]]:
         private=simulated(rng, RECORDS),
         public=simulated(rng, PUBLIC),
         schema=SCHEMA,
-        budget=hdp.Budget(epsilon=10),
+        budget=hdp.Budget(epsilon=20, delta=1e-3),
     )
     model, beta = MODELS[job.name](study), truth(job.name)
     found = []
     for epsilon in EPSILONS:
-        result = model.fit(epsilon)
+        result = model.fit(epsilon, **(CLIPPED if "clipped" in job.name else {}))
         shares, ratios = [], []
         for part in (result.private_only, result.pooled):
             limits = part.conf_int().to_numpy()

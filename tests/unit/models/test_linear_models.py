@@ -191,13 +191,26 @@ def test_a_hessian_is_not_sold_where_it_does_not_give_standard_errors(name: str)
     assert data.ledger.spent.epsilon == 0
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "poisson"])
+@pytest.mark.parametrize("name", ["huber", "median", "own", "exponential"])
 def test_mechanisms_without_a_method_are_refused_with_those_that_have_one(name: str) -> None:
     data = study(public=rows(200, 1))
     with pytest.raises(hdp.MechanismError, match=r"'objective', 'output'") as refusal:
         MODELS[name](data).fit(1.0, delta=1e-6, mechanism="gradient")
     assert refusal.value.available == ("objective", "output", "sampling")
     assert data.ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("name", ["linear", "no intercept"])
+def test_least_squares_by_clipped_scores_need_far_less_noise_than_the_range_asks_for(name: str) -> None:
+    data = study(public=rows(300, 1))
+    result = MODELS[name](data).fit(1.0, delta=1e-5)
+    assert "noisy Newton" in result.facts.method
+    without = ordinary(name)
+    assert ((result.private_only.params - without.params).abs() < 5.0 * result.private_only.bse).all()
+    objective = MODELS[name](data).fit(1.0)
+    assert (result.private_only.bse / objective.private_only.bse).max() < 0.6
+    assert "residuals not to depend on covariates" in " ".join(str(result.summary()).split())
+    assert hdp.Result.from_json(result.to_json()).to_json() == result.to_json()
 
 
 def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_largest_count_asks_for() -> None:

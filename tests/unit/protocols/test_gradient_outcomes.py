@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.losses import HAZARDS, Logistic, PoissonLoss
+from hdpstats.losses import HAZARDS, BoundedSquares, Logistic, PoissonLoss
 from hdpstats.mechanisms.hazard import HazardPeople
 from hdpstats.mechanisms.multinomial import MultinomialPeople
 from hdpstats.mechanisms.regression import RegressionPeople
 from hdpstats.protocols import outcomes as listed
 from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
+from hdpstats.protocols.matching import expected
 from hdpstats.protocols.outcomes import BinaryOutcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.protocols.residuals import ResidualOutcomes, centred_residuals
 from hdpstats.solvers import CappedSpells
 
 LINKS = sorted(HAZARDS)
@@ -62,6 +64,19 @@ def make_levels(n=7):
     return LevelOutcomes(others=2, X=X, weights=rng.uniform(0.3, 1.0, n))
 
 
+def make_residuals(n=7):
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
+    return ResidualOutcomes(
+        loss=BoundedSquares(lower=-0.5, upper=0.5),
+        X=X,
+        weights=rng.uniform(0.3, 1.0, n),
+        offset=0.1 * rng.uniform(-1, 1, n),
+        residuals=centred_residuals(0.15 * rng.standard_normal(40)),
+        theta=np.array([0.02, 0.05, -0.1]),
+    )
+
+
 MADE = {
     **{link: make_survival(link) for link in LINKS},
     "binary": make_binary(),
@@ -107,6 +122,39 @@ def test_binary_gradients_are_what_a_site_computes():
             loss=made.loss, X=made.X, y=np.full(made.people, float(y)), weights=made.weights, offset=made.offset
         )
         assert found[:, y] == pytest.approx(people.scores(THETA[:3]), abs=1e-15)
+
+
+def test_residuals_are_those_of_public_rows_about_what_the_model_predicts():
+    made, at = make_residuals(), np.array([0.1, -0.05, 0.02])
+    found = made.gradients(at, slice(0, made.people))
+    predicted = made.X @ made.theta + made.offset
+    for k in (0, 13, 39):
+        y = np.clip(predicted + made.residuals[k], -0.5, 0.5)
+        people = RegressionPeople(loss=made.loss, X=made.X, y=y, weights=made.weights, offset=made.offset)
+        assert found[:, k] == pytest.approx(people.scores(at), abs=1e-14)
+    assert np.mean(made.residuals) == pytest.approx(0.0, abs=1e-12)
+    assert np.all(np.diff(made.residuals) > 0.0)
+    moved = made.at(made.theta + np.array([0.0, 0.3, 0.0]))
+    assert moved.gradients(at, slice(0, 7)).shape == found.shape
+    assert not np.allclose(moved.gradients(at, slice(0, 7)), found)
+
+
+@pytest.mark.parametrize("clip", [10.0, 0.15])
+def test_the_information_of_residuals_is_the_slope_of_the_expectation(clip):
+    made, asked, step = make_residuals(), np.array([0.03, 0.02, -0.06]), 1e-3
+    found = expected(made, made.theta, asked=[(asked, 1.0)], clip=clip)
+    for j in range(3):
+        shift = step * np.eye(3)[j]
+        up, down = (expected(made, made.theta + sign * shift, asked=[(asked, 1.0)], clip=clip) for sign in (1, -1))
+        slope = (up.mean - down.mean) / (2.0 * step)
+        assert -found.information[:, j] == pytest.approx(slope, rel=0.15, abs=0.03)
+
+
+def test_many_residuals_become_quantiles_and_equal_ones_are_moved_apart():
+    many = centred_residuals(np.random.default_rng(0).standard_normal(5000))
+    assert len(many) == 200
+    assert np.std(many) == pytest.approx(1.0, abs=0.03)
+    assert np.all(np.diff(centred_residuals(np.zeros(50))) > 0.0)
 
 
 def test_gradients_of_counts_and_levels_are_what_a_site_computes():
