@@ -19,10 +19,13 @@ people of the same cell is a bias of the order of the size of cells, which no st
 Where counts of neighbouring points were added up, a cell holds as many independent noises, and its noise has so many
 times the variance.
 
-Draws repeat the whole way: counts given the weights, noise, projection, and the public rows of each cell by a Bayesian
-bootstrap (Rubin 1981), with Dirichlet shares of shape :math:`1 - 2 / r_k` in place of 1, which gives the variance
-:math:`S_k / r_k` also where a cell has few rows. The choice of a subset of public rows is not repeated: it is taken as
-given.
+Draws repeat the whole way: counts given the weights, noise, projection, and the public rows of each cell by a bootstrap
+of :math:`r_k - 1` rows out of :math:`r_k`, which gives the variance :math:`S_k / r_k` whatever the number of rows (Rao
+and Wu 1988). The choice of a subset of public rows is not repeated: it is taken as given.
+
+References
+----------
+Rao and Wu (1988), Resampling inference with complex survey data.
 """
 
 from dataclasses import dataclass, field
@@ -43,9 +46,6 @@ PROJECTIONS = ("simplex", "clip", "none")
 
 BATCH = 2**24
 """Numbers drawn at a time."""
-
-SMALLEST_SHAPE = 0.05
-"""Of the shares of two rows in a cell, where 0 would give one of them all of it."""
 
 
 @final
@@ -145,10 +145,18 @@ class HistogramLaw(WeightLaw):
         cells = self._projected(noisy.astype(np.float64), self.projection)
         if len(people) == len(self.cell):
             return np.asarray(cells[:, self.cell])
-        shapes = np.maximum(1.0 - 2.0 / self._rows, SMALLEST_SHAPE)[self.cell]
-        parts = rng.standard_gamma(shapes, (number, len(self.cell)))
-        sums = np.stack([np.bincount(self.cell, row, minlength=len(people)) for row in parts])
-        return np.asarray(parts * (cells / sums)[:, self.cell])
+        return np.asarray((cells / np.maximum(self._rows - 1, 1))[:, self.cell] * self._resampled(rng, number))
+
+    def _resampled(self, rng: Generator, number: int) -> FloatArray:
+        """Return how often each row (number, n) is among the rows of its cell that a bootstrap draws."""
+        n, by_cell = len(self.cell), np.argsort(self.cell, kind="stable")
+        drawn = np.maximum(self._rows - 1, 1)
+        first, size = (np.repeat(each, drawn) for each in (np.cumsum(self._rows) - self._rows, self._rows))
+        places = first + (rng.random((number, len(size))) * size).astype(np.int64)
+        places += n * np.arange(number)[:, None]
+        times = np.empty((number, n))
+        times[:, by_cell] = np.bincount(places.ravel(), minlength=number * n).reshape(number, n)
+        return times
 
     def _noises(self) -> IntArray:
         return np.ones(len(self.counts), dtype=np.int64) if self.noises is None else self.noises
