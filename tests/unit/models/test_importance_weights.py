@@ -90,6 +90,7 @@ def test_the_sample_says_what_it_is():
     assert sample.facts.formula == "~ 1 + x + g + k + x:g"
     assert (sample.facts.records, sample.facts.public_rows) == (2000, 1500)
     assert sample.law.weights.sum() == pytest.approx(2000)
+    assert Fraction(sample.law.ridge * 2000) == sample.queries[0].ridge
     assert 0 < sample.overlap < 1
     assert 1 < sample.effective_size < 1500
     assert any("ridge leaves" in note for note in sample.facts.notes)
