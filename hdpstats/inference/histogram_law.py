@@ -44,7 +44,7 @@ from hdpstats.noise.geometric import TwoSidedGeometric
 
 PROJECTIONS = ("simplex", "clip", "none")
 
-BATCH = 2**24
+BATCH = 2**22
 """Numbers drawn at a time."""
 
 
