@@ -167,9 +167,11 @@ class ExponentialTimes(Loss):
         return replace(self, h=LARGEST_RATE)
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the loss; ``asinh(1/u)`` is that of a large number where ``u`` is small."""
+        """Return the loss, linear where log rates are clipped: ``asinh(u)`` grows like ``log u``."""
         u = self._rate(eta) / self.h
-        return np.asarray(np.abs(y) * self.h * np.arcsinh(u) + np.signbit(y) * np.arcsinh(1.0 / u))
+        above, below = np.maximum(eta - FARTHEST, 0.0), np.maximum(-FARTHEST - eta, 0.0)
+        followed = np.abs(y) * self.h * (np.arcsinh(u) + above)
+        return np.asarray(followed + np.signbit(y) * (np.arcsinh(1.0 / u) + below))
 
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``t h u s - d s``."""

@@ -206,6 +206,11 @@ class SmoothedQuantile(Located):
         q, h = parameters
         return cls(q=q, h=h, lower=lower, upper=upper)
 
+    @property
+    def magnitude(self) -> float:  # type: ignore[override]
+        """``2 + h``: the value is a sum of numbers of that size."""
+        return 2.0 + self.h
+
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return the integral of the score."""
         r = eta - y

@@ -45,7 +45,7 @@ class Custody:
 
     def table(self, sha256: str | None) -> PublicTable:
         """Return the public table that a query names, or raise SiteError where the site does not have it."""
-        table = None if sha256 is None else self.public.get(sha256)
+        table = self.public.get(sha256) if isinstance(sha256, str) else None
         if table is None:
             raise SiteError(
                 "this site does not have the public rows that the query names; hand them over first: "

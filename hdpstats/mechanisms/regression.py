@@ -77,15 +77,19 @@ class RegressionPeople(People):
         return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
-        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
+
+        Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
+        """
         i, j = np.triu_indices(self.X.shape[1])
         factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
         total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
+        steepest = float(self.loss.smoothness)
         for start in range(0, len(self.y), size):
             part = slice(start, start + size)
             X = self.X[part]
             eta = row_products(X, theta) + self.offset[part]
-            curvature = self.weights[part] * self.loss.curvature(eta, self.y[part])
+            curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
             total += np.rint(X[:, i] * X[:, j] * (curvature[:, None] * factor)).astype(np.int64).sum(axis=0)
         return total
 

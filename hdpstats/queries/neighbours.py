@@ -12,11 +12,16 @@ from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.points import PointSpace
 
 MOST_POINTS = 10**7
+LARGEST_ROW = 2**40
 
 
 def check_support(support: tuple[int, ...], *, most: int = MOST_POINTS) -> None:
     """Refuse rows of a public table that are none, or that are named twice."""
-    if not 1 <= len(support) <= most or len(set(support)) < len(support) or min(support) < 0:
+    if (
+        not 1 <= len(support) <= most
+        or len(set(support)) < len(support)
+        or not (min(support) >= 0 and max(support) <= LARGEST_ROW)
+    ):
         raise MechanismError(f"the public points must be 1 to {most} different rows of the public table")
 
 

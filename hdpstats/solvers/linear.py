@@ -106,8 +106,12 @@ class LinearObjective(Objective):
         return total
 
     def exact_sizes(self, size: float) -> float:
-        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
+
+        They are those of `gradient_error` at another precision.
+        """
         n, D = self.X.shape
         norms = np.linalg.norm(self.X, axis=1)
-        sizes = np.sum(self.weights * norms * (norms * size + np.abs(self.offset) + 2.0))
-        return float((n + D + 8) * sizes) * max(1.0, float(self.loss.lipschitz), float(self.loss.smoothness))
+        m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
+        sizes = k * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * m
+        return float((n + D + 8) * np.sum(self.weights * norms * sizes))

@@ -21,6 +21,11 @@ SMALLEST_DECREASE = 1e-11
 """Expected decrease, relative to the objective's size, below which rounding hides it and the gradient decides alone."""
 
 
+BISECTIONS = 12
+FLAT = 0.01
+"""How often a minimum along a step is bracketed more narrowly, and the share of a slope at which that is enough."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Solution:
@@ -63,32 +68,50 @@ def certify(objective: Objective, theta: FloatArray) -> Solution:
 
 def _descend(objective: Objective, start: FloatArray) -> FloatArray:
     theta, gradient = start, objective.gradient(start)
+    least = float(np.linalg.norm(gradient))
     for _ in range(LARGEST_ITERATION):
         step = newton_step(objective.hessian(theta), gradient)
-        candidate, moved = _advance(objective, theta, step, gradient)
+        candidate, moved = _advance(objective, theta, step, least)
         visible = float(gradient @ step) > SMALLEST_DECREASE * max(1.0, objective.mass)
         if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
             break
         theta, gradient = candidate, moved
+        least = min(least, float(np.linalg.norm(gradient)))
         if np.linalg.norm(gradient) <= objective.gradient_error(theta):
             break
     return theta
 
 
-def _advance(
-    objective: Objective, theta: FloatArray, step: FloatArray, gradient: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the next point and its gradient: the step is halved while the objective rises half as steeply beyond it.
+def _advance(objective: Objective, theta: FloatArray, step: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+    """Return the next point and its gradient: the full step or, if that overshoots, the lowest point along it.
 
-    The objective is convex, so a slope that is still downhill, or uphill by less, means that little is overshot.
+    The objective is convex, so a slope that is still downhill means a decrease. Steps that overshoot are taken where
+    they halve the least gradient so far: near a minimiser they do, and as they can do so a few times only, no kink of
+    the gradient makes the iteration go round. Else the step is halved, then its minimum bracketed: where a gradient is
+    piecewise linear that leads to its next piece.
     """
-    slope, length = float(gradient @ step), 1.0
-    while True:
+
+    def at(length: float) -> tuple[FloatArray, FloatArray, float]:
         candidate = theta - length * step
         moved = objective.gradient(candidate)
-        if float(moved @ step) >= -0.5 * slope or length < 2.0**-40:
-            return candidate, moved
-        length *= 0.5
+        return candidate, moved, float(moved @ step)
+
+    low = 1.0
+    candidate, moved, ahead = at(low)
+    while ahead < 0.0 and float(np.linalg.norm(moved)) > 0.5 * least and low > 2.0**-40:
+        low *= 0.5
+        candidate, moved, ahead = at(low)
+    high, flat = 2.0 * low, FLAT * ahead
+    for _ in range(BISECTIONS if low < 1.0 and ahead > 0.0 else 0):
+        middle = 0.5 * (low + high)
+        further, there, slope = at(middle)
+        if slope < 0.0:
+            high = middle
+            continue
+        low, candidate, moved = middle, further, there
+        if slope <= flat:
+            break
+    return candidate, moved
 
 
 def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:

@@ -6,7 +6,8 @@ however, must hold *surely*. So when the float certificate is too large, Newton'
 iteration converges from anywhere: the step is damped by log(1 + s)/s, ``s`` being the step's largest effect on a
 linear predictor, which decreases every generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2);
 should it overshoot nevertheless it is halved, and it is lengthened while the objective, convex, still decreases along
-it.
+it. So the objective decreases with every step but those, few, that halve the least gradient so far: the iteration
+cannot go round where a gradient has kinks.
 """
 
 import math
@@ -63,23 +64,24 @@ def _newton(
     """Iterate until the certificate holds or the gradient cannot be told from its rounding at the present precision."""
     weakest = float(np.min(objective.ridge))
     gradient = gradient_at(theta)
+    least = _norm(gradient)
     while True:
         norm, error = _norm(gradient), _gradient_error(objective, theta, bits)
+        least = min(least, norm)
         reached = _rational((norm + error) / mpmath.mpf(weakest) * (1 + mpmath.mpf(2) ** -40))
         if reached <= radius or norm <= error:
             return theta, reached
         step, length = _step(objective, theta, gradient, norm)
-        slope = sum(g * change for g, change in zip(gradient, step, strict=True))
-        theta, gradient = _descend(gradient_at, theta, step, slope, length)
+        theta, gradient = _descend(gradient_at, theta, step, least, length)
 
 
 def _descend(
-    gradient_at: Gradient, theta: list[mpmath.mpf], step: list[mpmath.mpf], slope: mpmath.mpf, length: float
+    gradient_at: Gradient, theta: list[mpmath.mpf], step: list[mpmath.mpf], least: mpmath.mpf, length: float
 ) -> tuple[list[mpmath.mpf], list[mpmath.mpf]]:
-    """Return the next point and its gradient: the damped step, halved while it overshoots by much, else lengthened.
+    """Return the next point and its gradient: the damped step, halved while it overshoots, else lengthened.
 
-    ``slope`` is the objective's slope along the step at ``theta``. The step is doubled, up to the full one, while that
-    leads downhill.
+    A step that overshoots is taken where it halves ``least``, the least norm of a gradient so far. It is doubled, up to
+    the full one, while that leads downhill.
     """
 
     def reach(length: float) -> tuple[list[mpmath.mpf], list[mpmath.mpf], mpmath.mpf]:
@@ -88,7 +90,7 @@ def _descend(
         return point, gradient, sum(g * change for g, change in zip(gradient, step, strict=True))
 
     point, gradient, ahead = reach(length)
-    while ahead < -slope / 2:
+    while ahead < 0 and _norm(gradient) > least / 2:
         length *= 0.5
         point, gradient, ahead = reach(length)
     while length < 1.0 and ahead > 0:
