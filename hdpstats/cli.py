@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger show|verify|export FILE``.
+"""The command line: ``hdpstats ledger open|grant|show|verify|export FILE``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -6,19 +6,32 @@ Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one 
 import argparse
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.ledger import Ledger, verify_file
+from hdpstats.privacy.relation import Relation
+
+
+def _open(arguments: argparse.Namespace) -> None:
+    terms = {name: getattr(arguments, name) for name in ("dataset", "epsilon", "delta", "relation", "unit")}
+    print(Ledger(arguments.file, **terms, same_people_as=arguments.same_people_as))
+
+
+def _grant(arguments: argparse.Namespace) -> None:
+    ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
+    ledger.grant(arguments.analyst, epsilon=arguments.epsilon, delta=arguments.delta)
+    print(ledger)
 
 
 def _show(arguments: argparse.Namespace) -> None:
     ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
-    history = ledger.history()
+    history = ledger.history(arguments.analyst)
     print(ledger)
     if len(history):
         print()
-        print(history.to_string(index=False, na_rep=""))
+        print(history.dropna(axis="columns", how="all").to_string(index=False, na_rep=""))
 
 
 def _verify(arguments: argparse.Namespace) -> None:
@@ -29,18 +42,44 @@ def _export(arguments: argparse.Namespace) -> None:
     Ledger.open_existing(arguments.file, dataset=arguments.dataset).export(arguments.out)
 
 
+def _amount(word: str) -> Fraction:
+    """Read an exact amount: 0.1, 1e-6 or 1/3."""
+    try:
+        return Fraction(word)
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"{word!r} is no amount such as 0.5, 1e-6 or 1/3") from None
+
+
 def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    ledger = commands.add_parser("ledger", help="read the account of privacy spent; never changes it")
+    ledger = commands.add_parser("ledger", help="the account of privacy spent: open it, grant from it, read it")
     verbs = ledger.add_subparsers(title="verbs", required=True, metavar="VERB")
+    opening = verbs.add_parser("open", help="open the account of a dataset with its total, agreed once")
+    grant = verbs.add_parser("grant", help="cap what one analyst may receive under the total")
     show = verbs.add_parser("show", help="print the total, what was spent, and every charge")
     verify = verbs.add_parser("verify", help="recompute every hash and every sum")
     export = verbs.add_parser("export", help="write one dataset's entries to a .json or .csv file")
-    for verb in (show, verify, export):
+    for verb in (opening, grant, show, verify, export):
         verb.add_argument("file", metavar="FILE", help="the ledger's file or database URL")
-    for verb in (show, export):
+    opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
+    for verb in (grant, show, export):
         verb.add_argument("--dataset", metavar="NAME", help="needed where the file holds several datasets")
+    grant.add_argument("--analyst", metavar="NAME", required=True, help="who may receive releases")
+    for verb, what in ((opening, "all releases together"), (grant, "all that the analyst receives")):
+        verb.add_argument("--epsilon", metavar="E", type=_amount, required=True, help=f"what {what} may cost")
+        verb.add_argument("--delta", metavar="D", type=_amount, default=Fraction(0), help="0 by default")
+    opening.add_argument(
+        "--relation",
+        choices=[each.value for each in Relation],
+        default=Relation.REPLACE_ONE.value,
+        help="what is hidden",
+    )
+    opening.add_argument("--unit", metavar="COLUMN", help="the column that names the person, if rows do not")
+    opening.add_argument("--same-people-as", metavar="NAME", help="the dataset whose account this one shares")
+    show.add_argument("--analyst", metavar="NAME", help="show what this analyst has received")
     verify.add_argument("--head", metavar="HEX", help="a head noted earlier, which must still be on the chain")
     export.add_argument("out", metavar="OUT", help="the file to write, .json or .csv")
+    opening.set_defaults(run=_open)
+    grant.set_defaults(run=_grant)
     show.set_defaults(run=_show)
     verify.set_defaults(run=_verify)
     export.set_defaults(run=_export)

@@ -36,7 +36,10 @@ class BudgetError(HdpError):
 
 
 class InsufficientBudget(BudgetError):  # noqa: N818  (the public name of the contract)
-    """The ledger refuses: the charge would exceed the total. Facts: requested, remaining, total."""
+    """The ledger refuses: the charge would exceed the total, or the cap of an analyst, whom the fact ``analyst`` names.
+
+    Facts: requested, remaining, total, analyst (None where the total refuses).
+    """
 
 
 class MechanismError(HdpError):

@@ -1,4 +1,4 @@
-"""What happens inside one transaction: read the chain, open an account, add a charge, add a release.
+"""What happens inside one transaction: read the chain, open an account, grant a cap, add a charge, add a release.
 
 Each function takes the connection of a transaction that its caller commits. Writers lock first and read
 afterwards, so that what they compare with the total is what is true until they commit.
@@ -10,12 +10,14 @@ from sqlalchemy import Connection, select
 
 from hdpstats import __version__
 from hdpstats._base import canonical
-from hdpstats._base.errors import InsufficientBudget, LedgerError
-from hdpstats.ledger.chain import Chain
+from hdpstats._base.errors import LedgerError
+from hdpstats.ledger.caps import capped
+from hdpstats.ledger.chain import Chain, share_id
 from hdpstats.ledger.records import Account, Charge, Request, StoredRelease, in_words
-from hdpstats.ledger.store import ENTRY, lock_accounts, read_accounts, read_entries, write_account, write_entry
+from hdpstats.ledger.refusals import check_terms, insufficient, without_cap
+from hdpstats.ledger.store import ENTRY, lock_ledger, read_accounts, read_entries, write_account, write_entry
 from hdpstats.privacy.balance import Balance
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import NOTHING, Budget, Spend
 
 
 def _now() -> str:
@@ -44,110 +46,178 @@ def continue_chain(connection: Connection, known: Chain) -> Chain:
     return known.copy().follow(entries)
 
 
-def open_account(connection: Connection, known: Chain, account: Account, version: int) -> None:
-    """Open an account, divided if it is asked to be, unless another process just did, on whatever terms."""
-    lock_accounts(connection)
-    chain = continue_chain(connection, known)
-    if account.dataset in chain.accounts:
-        return
-    at, total, part = _now(), account.balance.total, account.balance.gaussian
-    terms = {"relation": account.relation, "unit": account.unit}
+def _append(
+    connection: Connection,
+    chain: Chain,
+    kind: str,
+    *,
+    dataset: str,
+    version: int,
+    request_id: str,
+    amount: Spend | Budget = NOTHING,
+    body: str = "{}",
+    analyst: str = "",
+) -> None:
+    """Write the next entry, and follow it in the chain."""
     entry = chain.next_entry(
-        kind="open",
-        dataset=account.dataset,
-        version=version,
-        request_id=canonical.sha256({"open": account.dataset}),
-        epsilon=str(total.epsilon),
-        delta=str(total.delta),
-        mu_squared="0",
-        body=canonical.dumps({"package": f"hdpstats {__version__}", **terms}),
-        at=at,
-    )
-    write_account(connection, account, opened_at=at)
-    write_entry(connection, entry)
-    if part is not None:
-        _divide(connection, chain.follow([entry]), account.dataset, version, part)
-
-
-def _divide(connection: Connection, chain: Chain, dataset: str, version: int, part: Budget) -> None:
-    """Set a part of an account aside for Gaussian releases, once and for all, and follow it in the chain."""
-    entry = chain.next_entry(
-        kind="divide",
+        kind=kind,
         dataset=dataset,
         version=version,
-        request_id=canonical.sha256({"divide": dataset}),
-        epsilon=str(part.epsilon),
-        delta=str(part.delta),
-        mu_squared="0",
-        body="{}",
+        analyst=analyst,
+        request_id=request_id,
+        epsilon=str(amount.epsilon),
+        delta=str(amount.delta),
+        mu_squared="0" if isinstance(amount, Budget) else str(amount.mu_squared),
+        body=body,
         at=_now(),
     )
     write_entry(connection, entry)
     chain.follow([entry])
 
 
-def add_charge(connection: Connection, known: Chain, request: Request, cost: Spend, ahead: Spend) -> Charge:
+def open_account(
+    connection: Connection, known: Chain, asked: Account, version: int, same_people_as: str | None = None
+) -> None:
+    """Open an account, divided if it is asked to be, unless another process just did, on whatever terms.
+
+    With ``same_people_as`` the dataset becomes a further name of an account that exists.
+    """
+    lock_ledger(connection)
+    chain = continue_chain(connection, known)
+    if asked.dataset in chain.names:
+        return
+    first = None
+    if same_people_as is not None:
+        if same_people_as not in chain.names:
+            held = ", ".join(map(repr, chain.names)) or "none"
+            raise LedgerError(
+                f"same_people_as must be a dataset of this ledger, not {same_people_as!r}; its datasets: {held}"
+            )
+        first = chain.names[same_people_as]
+        check_terms(chain.accounts[first], asked)
+    terms = {"relation": asked.relation, "unit": asked.unit, "same_people_as": first}
+    write_account(connection, asked, same_people_as=first, opened_at=_now())
+    _append(
+        connection,
+        chain,
+        "open",
+        dataset=asked.dataset,
+        version=version,
+        request_id=canonical.sha256({"open": asked.dataset}),
+        amount=asked.balance.total,
+        body=canonical.dumps({"package": f"hdpstats {__version__}", **terms}),
+    )
+    if first is None and asked.balance.gaussian is not None:
+        _divide(connection, chain, asked.dataset, version, "", asked.balance.gaussian)
+
+
+def _divide(connection: Connection, chain: Chain, dataset: str, version: int, analyst: str, part: Budget) -> None:
+    """Set a part of an account, or of an analyst's cap, aside for Gaussian releases."""
+    whole = {"divide": chain.names[dataset], **({"analyst": analyst} if analyst else {})}
+    request_id = canonical.sha256({**whole, "after": chain.head})
+    _append(
+        connection,
+        chain,
+        "divide",
+        dataset=dataset,
+        version=version,
+        request_id=request_id,
+        amount=part,
+        analyst=analyst,
+    )
+
+
+def add_grant(connection: Connection, known: Chain, dataset: str, version: int, analyst: str, cap: Budget) -> Balance:
+    """Give an analyst a first or another cap, unless he has that cap already."""
+    lock_ledger(connection)
+    chain = continue_chain(connection, known)
+    key = (chain.names[dataset], analyst)
+    before = chain.caps.get(key)
+    if before is not None and before.total == cap:
+        return before
+    capped(cap, chain.received.get(key, NOTHING), before)
+    _append(
+        connection,
+        chain,
+        "grant",
+        dataset=dataset,
+        version=version,
+        request_id=canonical.sha256({"grant": dataset, "analyst": analyst, "after": chain.head}),
+        amount=cap,
+        analyst=analyst,
+    )
+    return chain.caps[key]
+
+
+def _make_room(connection: Connection, chain: Chain, request: Request, cost: Spend, analyst: str = "") -> None:
+    """Divide the account, or the cap, for a cost where it must be; refuse a cost that it does not afford."""
+    before = chain.balance(request.dataset, analyst)
+    if before is None:
+        if chain.capped(request.dataset):
+            raise without_cap(request.dataset, cost, analyst)
+        return
+    balance = before.divided_for(cost)
+    if not balance.affords(cost):
+        raise insufficient(request.dataset, before, cost, analyst)
+    if before.gaussian is None and balance.gaussian is not None:
+        _divide(connection, chain, request.dataset, request.version, analyst, balance.gaussian)
+
+
+def add_charge(
+    connection: Connection, known: Chain, request: Request, cost: Spend, ahead: Spend, analyst: str = ""
+) -> Charge:
     """Charge a request once: return its charge if it has one, else compare with what is left and insert it.
 
-    What lies ahead must be affordable too; it is not charged.
+    What lies ahead must be affordable too; it is not charged. An analyst pays for each request once out of his cap,
+    also for one that was charged for somebody else.
     """
-    lock_accounts(connection)
+    lock_ledger(connection)
     chain = continue_chain(connection, known)
     charge = chain.charges.get(request.id)
-    if charge is not None:
-        if charge.cost != cost:
-            raise LedgerError(
-                f"the request was charged {in_words(charge.cost)} before, in entry {charge.entry}, and cannot "
-                f"cost {in_words(cost)} now; ask for another replicate",
-                entry=charge.entry,
-            )
-        return charge
-    before = chain.accounts[request.dataset].balance
-    balance = before.divided_for(cost + ahead)
-    if not balance.affords(cost + ahead):
-        raise insufficient(request.dataset, before, cost + ahead)
-    if before.gaussian is None and balance.gaussian is not None:
-        _divide(connection, chain, request.dataset, request.version, balance.gaussian)
-    entry = chain.next_entry(
-        kind="charge",
-        dataset=request.dataset,
-        version=request.version,
-        request_id=request.id,
-        epsilon=str(cost.epsilon),
-        delta=str(cost.delta),
-        mu_squared=str(cost.mu_squared),
-        body=request.body,
-        at=_now(),
-    )
-    write_entry(connection, entry)
-    return chain.follow([entry]).charges[request.id]
+    if charge is not None and charge.cost != cost:
+        raise LedgerError(
+            f"the request was charged {in_words(charge.cost)} before, in entry {charge.entry}, and cannot "
+            f"cost {in_words(cost)} now; ask for another replicate",
+            entry=charge.entry,
+        )
+    if analyst and (request.id, analyst) not in chain.held:
+        _make_room(connection, chain, request, cost + ahead, analyst)
+        if charge is not None:
+            _share(connection, chain, charge, analyst)
+    if charge is None:
+        _make_room(connection, chain, request, cost + ahead)
+        _append(
+            connection,
+            chain,
+            "charge",
+            dataset=request.dataset,
+            version=request.version,
+            request_id=request.id,
+            amount=cost,
+            body=request.body,
+            analyst=analyst,
+        )
+    return chain.charges[request.id]
 
 
-def insufficient(dataset: str, balance: Balance, cost: Spend) -> InsufficientBudget:
-    """Return the refusal of a cost: what it is, what is left for its kind, and what to do."""
-    total, part = balance.total, balance.gaussian
-    if cost.mu_squared == 0 or part is None:
-        left = f"{in_words(balance.remaining)} left of {in_words(total)}"
-    else:
-        left = f"{in_words(balance.gaussian_spent)} of the {in_words(part)} for Gaussian noise spent"
-    asked = "" if cost.asked is None else f" to keep {in_words(cost.asked)}"
-    remedy = "ask for less, or use a release that was paid for"
-    if cost.mu_squared and total.delta == 0:
-        remedy = "ask for a mechanism with a pure guarantee, since Gaussian noise needs an account with a delta"
-    elif cost.mu_squared == 0 and part is not None:
-        left += f", as {in_words(part)} are set aside for Gaussian noise"
-    return InsufficientBudget(
-        f"the release would cost {in_words(cost)}{asked}; dataset {dataset!r} has {left}. Nothing was charged: "
-        f"{remedy}",
-        requested=cost,
-        remaining=balance.remaining,
-        total=total,
+def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str) -> None:
+    """Charge an analyst's cap for what was charged to the total for somebody else."""
+    _append(
+        connection,
+        chain,
+        "share",
+        dataset=charge.dataset,
+        version=charge.version,
+        request_id=share_id(charge.request_id, analyst),
+        amount=charge.cost,
+        body=canonical.dumps({"request": charge.request_id}),
+        analyst=analyst,
     )
 
 
 def add_release(connection: Connection, known: Chain, charge: Charge, release_json: str) -> StoredRelease:
     """Record the release of a charge, or return the one that is recorded: the first writer wins."""
-    lock_accounts(connection)
+    lock_ledger(connection)
     chain = continue_chain(connection, known)
     if chain.charges.get(charge.request_id) != charge:
         raise LedgerError(
@@ -157,24 +227,21 @@ def add_release(connection: Connection, known: Chain, charge: Charge, release_js
     stored = find_release(connection, chain, charge.request_id)
     if stored is not None:
         return stored
-    entry = chain.next_entry(
-        kind="release",
+    _append(
+        connection,
+        chain,
+        "release",
         dataset=charge.dataset,
         version=charge.version,
         request_id=charge.request_id,
-        epsilon="0",
-        delta="0",
-        mu_squared="0",
         body=release_json,
-        at=_now(),
     )
-    write_entry(connection, entry)
-    return StoredRelease(request_id=charge.request_id, release_json=release_json, entry=charge.entry, head=entry.hash)
+    return StoredRelease(request_id=charge.request_id, release_json=release_json, entry=charge.entry, head=chain.head)
 
 
-def find_release(connection: Connection, chain: Chain, request_id: str) -> StoredRelease | None:
-    """Return the recorded release of a request, if there is one."""
-    if request_id not in chain.released:
+def find_release(connection: Connection, chain: Chain, request_id: str, analyst: str = "") -> StoredRelease | None:
+    """Return the recorded release of a request, if there is one and the analyst, if any, has paid for it."""
+    if request_id not in chain.released or (analyst and (request_id, analyst) not in chain.held):
         return None
     query = select(ENTRY.c.body, ENTRY.c.hash).where(ENTRY.c.kind == "release", ENTRY.c.request_id == request_id)
     body, head = connection.execute(query).one()

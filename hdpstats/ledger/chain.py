@@ -13,7 +13,8 @@ from typing import Any, Self, final
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.ledger.records import Account, Charge, Entry
+from hdpstats.ledger.caps import capped
+from hdpstats.ledger.records import Account, Charge, Entry, Terms
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 
@@ -29,6 +30,11 @@ def damaged(seq: int, reason: str) -> LedgerError:
     )
 
 
+def share_id(request_id: str, analyst: str) -> str:
+    """Return the identity of the fact that an analyst receives what was charged for somebody else."""
+    return canonical.sha256({"share": request_id, "analyst": analyst})
+
+
 def digest(fields: dict[str, Any]) -> str:
     """Return the hash of an entry from its fields (``hash`` itself is left out)."""
     return canonical.sha256({name: value for name, value in fields.items() if name != "hash"})
@@ -38,12 +44,18 @@ def digest(fields: dict[str, Any]) -> str:
 class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
 
-    Entries are followed one by one, from the first, and each is checked against those before it.
+    ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
+    ``caps`` and ``received`` have what belongs to them; the latter two by analyst. ``held`` says who has paid for
+    which request. Entries are followed one by one, from the first, and each is checked against those before it.
     """
 
     def __init__(self) -> None:
         self.hashes: list[str] = []
+        self.names: dict[str, str] = {}
         self.accounts: dict[str, Account] = {}
+        self.caps: dict[tuple[str, str], Balance] = {}
+        self.received: dict[tuple[str, str], Spend] = {}
+        self.held: set[tuple[str, str]] = set()
         self.charges: dict[str, Charge] = {}
         self.released: set[str] = set()
 
@@ -57,7 +69,21 @@ class Chain:
         other = type(self)()
         other.hashes, other.accounts = self.hashes.copy(), self.accounts.copy()
         other.charges, other.released = self.charges.copy(), self.released.copy()
+        other.names, other.caps = self.names.copy(), self.caps.copy()
+        other.received, other.held = self.received.copy(), self.held.copy()
         return other
+
+    def account(self, dataset: str) -> Account:
+        """Return the account of a dataset under any of its names."""
+        return self.accounts[self.names[dataset]]
+
+    def balance(self, dataset: str, analyst: str = "") -> Balance | None:
+        """Return what a dataset may be charged; with an analyst, what he may receive, None without a cap."""
+        return self.caps.get((self.names[dataset], analyst)) if analyst else self.account(dataset).balance
+
+    def capped(self, dataset: str) -> dict[str, Balance]:
+        """Return the caps on a dataset by analyst, in the order of their first grants."""
+        return {analyst: cap for (name, analyst), cap in self.caps.items() if name == self.names[dataset]}
 
     def next_entry(self, **fields: Any) -> Entry:
         """Return the entry that continues the chain with the given fields, number and hash filled in."""
@@ -95,35 +121,83 @@ class Chain:
 
     def _record(self, entry: Entry, amount: Spend) -> None:
         match entry.kind:
-            case "open" if entry.dataset not in self.accounts:
-                balance = Balance(total=Budget(amount.epsilon, amount.delta))
-                opened = canonical.loads(entry.body)
-                unit = None if opened["unit"] is None else str(opened["unit"])
-                self.accounts[entry.dataset] = Account(
-                    dataset=entry.dataset, relation=str(opened["relation"]), unit=unit, balance=balance
-                )
-            case "divide" if entry.dataset in self.accounts:
+            case "open" if entry.dataset not in self.names:
+                self._record_name(entry, Budget(amount.epsilon, amount.delta))
+            case "grant" if entry.dataset in self.names and entry.analyst:
+                key, total = (self.names[entry.dataset], entry.analyst), Budget(amount.epsilon, amount.delta)
+                self.caps[key] = capped(total, self.received.get(key, NOTHING), self.caps.get(key))
+            case "divide" if entry.dataset in self.names:
                 self._record_division(entry, Budget(amount.epsilon, amount.delta))
-            case "charge" if entry.dataset in self.accounts and entry.request_id not in self.charges:
+            case "charge" if entry.dataset in self.names and entry.request_id not in self.charges:
                 self._record_charge(entry, amount)
+            case "share" if entry.dataset in self.names and entry.analyst:
+                self._record_share(entry, amount)
             case "release" if entry.request_id in self.charges and entry.request_id not in self.released:
                 self.released.add(entry.request_id)
             case _:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
 
+    def _record_name(self, entry: Entry, total: Budget) -> None:
+        opened = canonical.loads(entry.body)
+        unit = None if opened["unit"] is None else str(opened["unit"])
+        terms, first = (total, str(opened["relation"]), unit), opened["same_people_as"]
+        if first is None:
+            self.accounts[entry.dataset] = Account(
+                dataset=entry.dataset, relation=terms[1], unit=unit, balance=Balance(total=total)
+            )
+        else:
+            known = self.accounts[first]
+            if (known.balance.total, known.relation, known.unit) != terms:
+                raise damaged(entry.seq, "its terms are not those of the same people's account")
+        self.names[entry.dataset] = entry.dataset if first is None else first
+
+    def _settle(self, entry: Entry, analyst: str, balance: Balance) -> None:
+        name = self.names[entry.dataset]
+        if analyst:
+            self.caps[name, analyst] = balance
+        else:
+            self.accounts[name] = replace(self.accounts[name], balance=balance)
+
     def _record_division(self, entry: Entry, part: Budget) -> None:
-        account = self.accounts[entry.dataset]
-        if account.balance.gaussian is not None:
-            raise damaged(entry.seq, "the account was divided before")
-        self.accounts[entry.dataset] = replace(account, balance=replace(account.balance, gaussian=part))
+        balance = self.balance(entry.dataset, entry.analyst)
+        if balance is None or balance.gaussian is not None:
+            raise damaged(entry.seq, "there is nothing to divide, or it was divided before")
+        self._settle(entry, entry.analyst, replace(balance, gaussian=part))
+
+    def _pay(self, entry: Entry, analyst: str, amount: Spend) -> None:
+        balance = self.balance(entry.dataset, analyst)
+        if balance is not None:
+            if not balance.affords(amount):
+                whose = " of the analyst's cap" if analyst else ""
+                raise damaged(entry.seq, f"its cost exceeds what was left{whose}")
+            self._settle(entry, analyst, balance.plus(amount))
+        elif self.capped(entry.dataset):
+            raise damaged(entry.seq, "its analyst has no cap, where others have")
+
+    def _receive(self, entry: Entry, request_id: str, amount: Spend) -> None:
+        """Let the analyst of an entry pay for a request out of his cap, once."""
+        if (request_id, entry.analyst) in self.held:
+            raise damaged(entry.seq, "its analyst has received its request before")
+        self._pay(entry, entry.analyst, amount)
+        key = (self.names[entry.dataset], entry.analyst)
+        self.received[key] = self.received.get(key, NOTHING) + amount
+        self.held.add((request_id, entry.analyst))
+
+    def _record_share(self, entry: Entry, amount: Spend) -> None:
+        charge = self.charges[canonical.loads(entry.body)["request"]]
+        same = (charge.dataset, charge.version, charge.cost) == (entry.dataset, entry.version, amount)
+        if not same or entry.request_id != share_id(charge.request_id, entry.analyst):
+            raise damaged(entry.seq, "it shares something else than what was charged")
+        self._receive(entry, charge.request_id, amount)
 
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
-        account = self.accounts[entry.dataset]
         if canonical.sha256(canonical.loads(entry.body)) != entry.request_id:
             raise damaged(entry.seq, "its request is another than its identity says")
-        if amount == NOTHING or not account.balance.affords(amount):
-            raise damaged(entry.seq, "its cost is nothing or exceeds what was left")
-        self.accounts[entry.dataset] = replace(account, balance=account.balance.plus(amount))
+        if amount == NOTHING:
+            raise damaged(entry.seq, "its cost is nothing")
+        self._pay(entry, "", amount)
+        if entry.analyst:
+            self._receive(entry, entry.request_id, amount)
         self.charges[entry.request_id] = Charge(
             request_id=entry.request_id,
             dataset=entry.dataset,
@@ -132,13 +206,13 @@ class Chain:
             entry=entry.seq,
         )
 
-    def check_accounts(self, stored: dict[str, tuple[str, str, str, str | None]]) -> None:
-        """Compare the accounts with the rows of the account table: (epsilon, delta, relation, unit) by dataset."""
-        totals = {name: account.balance.total for name, account in self.accounts.items()}
-        followed = {
-            name: (str(totals[name].epsilon), str(totals[name].delta), account.relation, account.unit)
-            for name, account in self.accounts.items()
-        }
+    def check_accounts(self, stored: dict[str, Terms]) -> None:
+        """Compare the terms of every dataset with the rows of the account table."""
+        followed: dict[str, Terms] = {}
+        for name, first in self.names.items():
+            account, same = self.accounts[first], None if name == first else first
+            total = account.balance.total
+            followed[name] = (str(total.epsilon), str(total.delta), account.relation, account.unit, same)
         for name in sorted(followed.keys() | stored.keys()):
             if followed.get(name) != stored.get(name):
                 raise LedgerError(

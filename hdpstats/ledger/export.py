@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from fractions import Fraction
 from pathlib import Path
@@ -15,14 +15,17 @@ from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.ledger.records import Account, Entry
+from hdpstats.ledger.chain import Chain
+from hdpstats.ledger.records import Entry
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal
 
 _TYPES = {
     "entry": "int64",
     "at": "datetime64[s, UTC]",
+    "dataset": "str",
     "version": "int64",
+    "analyst": "str",
     "mechanism": "str",
     "model": "str",
     "epsilon": "float64",
@@ -43,26 +46,37 @@ def _word(query: Any, *keys: str) -> str | None:
     return "".join(letter if letter.isprintable() else " " for letter in value)[:200]
 
 
-def history_frame(entries: Sequence[Entry]) -> pd.DataFrame:
-    """Return one row per charge among the entries of a dataset; the columns are those of `Ledger.history`."""
+def _charged(entries: Sequence[Entry], analyst: str) -> Iterator[tuple[Entry, Entry]]:
+    """Yield each entry that charges something, the total or the cap of an analyst if any, and what it charges."""
+    charges = {entry.request_id: entry for entry in entries if entry.kind == "charge"}
+    for entry in entries:
+        if entry.kind == "charge" and analyst in ("", entry.analyst):
+            yield entry, entry
+        elif entry.kind == "share" and analyst == entry.analyst:
+            yield entry, charges[canonical.loads(entry.body)["request"]]
+
+
+def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFrame:
+    """Return one row per charge among the entries of an account; the columns are those of `Ledger.history`."""
     released = {entry.request_id for entry in entries if entry.kind == "release"}
     rows = []
-    for entry in entries:
-        if entry.kind == "charge":
-            query = canonical.loads(entry.body).get("query")
-            row = {
-                "entry": entry.seq,
-                "at": pd.Timestamp(entry.at),
-                "version": entry.version,
-                "mechanism": _word(query, "kind"),
-                "model": _word(query, "model", "formula"),
-                "epsilon": float(rational(entry.epsilon, name="epsilon")),
-                "delta": float(rational(entry.delta, name="delta")),
-                "mu": math.sqrt(rational(entry.mu_squared, name="mu_squared")),
-                "released": entry.request_id in released,
-                "request": entry.request_id[:12],
-            }
-            rows.append(row)
+    for entry, charge in _charged(entries, analyst):
+        query = canonical.loads(charge.body).get("query")
+        row = {
+            "entry": entry.seq,
+            "at": pd.Timestamp(entry.at),
+            "dataset": entry.dataset,
+            "version": entry.version,
+            "analyst": entry.analyst or None,
+            "mechanism": _word(query, "kind"),
+            "model": _word(query, "model", "formula"),
+            "epsilon": float(rational(entry.epsilon, name="epsilon")),
+            "delta": float(rational(entry.delta, name="delta")),
+            "mu": math.sqrt(rational(entry.mu_squared, name="mu_squared")),
+            "released": charge.request_id in released,
+            "request": charge.request_id[:12],
+        }
+        rows.append(row)
     return pd.DataFrame(rows, columns=list(_TYPES)).astype(_TYPES)
 
 
@@ -78,30 +92,46 @@ def account_table(balance: Balance) -> str:
     return "\n".join([f"{'':<9} {'epsilon':>12} {'delta':>12}", *lines])
 
 
+def caps_table(caps: Mapping[str, Balance]) -> str:
+    """Return one line per analyst who has a cap, each with a line break before it."""
+    lines = [f"\nanalyst {name}: {cap.spent} of a cap of {cap.total}" for name, cap in caps.items()]
+    return "".join(lines)
+
+
 def _pair(amount: Budget | Spend) -> dict[str, Fraction]:
     return {"epsilon": amount.epsilon, "delta": amount.delta}
 
 
-def _as_json(account: Account, head: str, entries: Sequence[Entry]) -> str:
-    balance, part = account.balance, account.balance.gaussian
-    document = {
-        "package": "hdpstats",
-        "package_version": __version__,
-        "dataset": account.dataset,
-        "relation": account.relation,
-        "unit": account.unit,
-        "total": _pair(balance.total),
-        "spent": _pair(balance.spent),
-        "remaining": _pair(balance.remaining),
-        "gaussian": None
-        if part is None
-        else {
+def _amounts(balance: Balance) -> dict[str, Any]:
+    part = balance.gaussian
+    gaussian = None
+    if part is not None:
+        gaussian = {
             "set_aside": _pair(part),
             "mu_squared": balance.charged.mu_squared,
             "spent": _pair(balance.gaussian_spent),
             "remaining_mu_squared": balance.gaussian_remaining,
-        },
-        "head": head,
+        }
+    return {
+        "total": _pair(balance.total),
+        "spent": _pair(balance.spent),
+        "remaining": _pair(balance.remaining),
+        "gaussian": gaussian,
+    }
+
+
+def _as_json(dataset: str, chain: Chain, entries: Sequence[Entry]) -> str:
+    account = chain.account(dataset)
+    document = {
+        "package": "hdpstats",
+        "package_version": __version__,
+        "dataset": dataset,
+        "same_people": [name for name, first in chain.names.items() if first == account.dataset],
+        "relation": account.relation,
+        "unit": account.unit,
+        **_amounts(account.balance),
+        "analysts": {name: _amounts(cap) for name, cap in chain.capped(dataset).items()},
+        "head": chain.head,
         "entries": [asdict(entry) for entry in entries],
     }
     return canonical.dumps(document) + "\n"
@@ -115,15 +145,15 @@ def _as_csv(entries: Sequence[Entry]) -> str:
     return text.getvalue()
 
 
-def write_export(path: Path, *, account: Account, head: str, entries: Sequence[Entry]) -> None:
-    """Write a dataset's entries with their hashes; JSON has the totals, the terms and the head as well.
+def write_export(path: Path, *, dataset: str, chain: Chain, entries: Sequence[Entry]) -> None:
+    """Write an account's entries with their hashes; JSON has the totals, the caps, the terms and the head as well.
 
     Amounts are fractions written as text, as in the ledger. An entry's hash can be recomputed from the
     export; the links between entries only where the ledger holds no other dataset.
     """
     match path.suffix.lower():
         case ".json":
-            content = _as_json(account, head, entries)
+            content = _as_json(dataset, chain, entries)
         case ".csv":
             content = _as_csv(entries)
         case _:

@@ -14,6 +14,7 @@ from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.display import details, notes, page
 from hdpstats.ledger.bookkeeping import (
     add_charge,
+    add_grant,
     add_release,
     continue_chain,
     find_release,
@@ -21,9 +22,9 @@ from hdpstats.ledger.bookkeeping import (
     read_chain,
 )
 from hdpstats.ledger.chain import Chain
-from hdpstats.ledger.export import account_table, history_frame, write_export
+from hdpstats.ledger.export import account_table, caps_table, history_frame, write_export
 from hdpstats.ledger.location import locate
-from hdpstats.ledger.page import account_html, charges_html
+from hdpstats.ledger.page import account_html, caps_html, charges_html
 from hdpstats.ledger.records import (
     LARGEST_VERSION,
     Account,
@@ -32,9 +33,10 @@ from hdpstats.ledger.records import (
     Request,
     StoredRelease,
     Verification,
+    checked_analyst,
     checked_dataset,
-    in_words,
 )
+from hdpstats.ledger.refusals import check_terms
 from hdpstats.ledger.store import Store, read_entries
 from hdpstats.ledger.verification import verify_store
 from hdpstats.privacy.balance import Balance
@@ -61,15 +63,22 @@ class Ledger:
     besides. An account whose delta is 0 refuses Gaussian releases.
 
     A release belongs to a dataset and version, never to a hash of the data: data that changed get a new
-    ``version``, which inherits what was spent, because the people in it may be the same.
+    ``version``, which inherits what was spent, because the people in it may be the same. So does another dataset with
+    the same people in it, which is opened with ``same_people_as``: it is a further name of the same account.
+
+    The total covers everybody who receives releases together. Under it, `grant` limits what one analyst may receive.
 
     Parameters
     ----------
     path_or_url
         A file on a local disk (created if it does not exist; not a network share, where SQLite's write-ahead
-        log does not work), a database URL, or ``None`` for a ledger that lasts as long as this process.
+        log does not work), a database URL such as ``postgresql://user@host/ledgers``, or ``None`` for a ledger that
+        lasts as long as this process.
     dataset
         The custodian's name for the data. One file may hold the accounts of several datasets.
+    same_people_as
+        Another dataset in the same file whose account this one shares: its total, its terms, what was spent, and the
+        caps of its analysts.
     version
         The number of the data's revision.
     epsilon, delta
@@ -112,6 +121,7 @@ class Ledger:
         gaussian: Budget | None = None,
         relation: str = "replace_one",
         unit: str | None = None,
+        same_people_as: str | None = None,
     ) -> None:
         if not (gaussian is None or isinstance(gaussian, Budget)):
             raise ArgumentError("gaussian must be a Budget, the part for Gaussian noise, or None", argument="gaussian")
@@ -123,30 +133,21 @@ class Ledger:
                 total=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), gaussian=gaussian
             ),
         )
+        same = None if same_people_as is None else checked_dataset(same_people_as, name="same_people_as")
         self._dataset = account.dataset
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
         self._store = Store(locate(path_or_url), create=True)
         self._store.write(self._store.prepare)
         self._chain = self._store.read(read_chain)
-        if self._dataset not in self._chain.accounts:
-            self._store.write(partial(open_account, known=self._chain, account=account, version=self._version))
-        self._compare(account)
-
-    def _compare(self, asked: Account) -> None:
-        known = self._account()
-        total, asked_total = known.balance.total, asked.balance.total
-        if (total, known.relation, known.unit) != (asked_total, asked.relation, asked.unit):
+        if self._dataset not in self._chain.names:
+            opening = partial(open_account, asked=account, version=self._version, same_people_as=same)
+            self._store.write(partial(opening, known=self._chain))
+        check_terms(self._account(), account)
+        names = self._chain.names
+        if same is not None and names.get(same) != names[self._dataset]:
             raise LedgerError(
-                f"the account of dataset {asked.dataset!r} was opened with a total of {in_words(total)}, "
-                f"relation {known.relation!r} and unit {known.unit!r}, not {in_words(asked_total)}, {asked.relation!r} "
-                f"and {asked.unit!r}; these are agreed once: open the ledger on its first terms"
-            )
-        part, asked_part = known.balance.gaussian, asked.balance.gaussian
-        if asked_part not in (None, part):
-            divided = "is not divided" if part is None else f"has {in_words(part)} set aside for Gaussian noise"
-            raise LedgerError(
-                f"the account of dataset {asked.dataset!r} {divided}; it cannot be divided anew: open the ledger "
-                "without gaussian="
+                f"dataset {self._dataset!r} has an account of its own, which cannot be joined to that of {same!r} now; "
+                "open it without same_people_as="
             )
 
     @classmethod
@@ -177,19 +178,19 @@ class Ledger:
         self._store.read(self._store.prepare)
         self._chain = self._store.read(read_chain)
         self._dataset = self._only_dataset() if dataset is None else checked_dataset(dataset)
-        if self._dataset not in self._chain.accounts:
-            held = ", ".join(map(repr, self._chain.accounts)) or "none"
+        if self._dataset not in self._chain.names:
+            held = ", ".join(map(repr, self._chain.names)) or "none"
             raise LedgerError(f"the ledger {self._store.place} has no dataset {self._dataset!r}; its datasets: {held}")
         return self
 
     def _only_dataset(self) -> str:
-        if len(self._chain.accounts) != 1:
-            held = ", ".join(map(repr, self._chain.accounts)) or "none"
+        if len(self._chain.names) != 1:
+            held = ", ".join(map(repr, self._chain.names)) or "none"
             raise ArgumentError(
                 f"dataset must be named where a ledger does not hold exactly one; its datasets: {held}",
                 argument="dataset",
             )
-        return next(iter(self._chain.accounts))
+        return next(iter(self._chain.names))
 
     @property
     def dataset(self) -> str:
@@ -223,7 +224,7 @@ class Ledger:
 
     @property
     def spent(self) -> Spend:
-        """An (epsilon, delta) that holds for everything charged so far, under any version of the dataset.
+        """An (epsilon, delta) that holds for everything charged so far, under any version and name of the dataset.
 
         The sum of the epsilons and deltas of releases without Gaussian noise, plus the epsilon that the Gaussian ones
         amount to together at the delta set aside for them, and that delta once there is any.
@@ -239,13 +240,70 @@ class Ledger:
         """
         return self.balance.remaining
 
-    def affords(self, cost: Spend) -> bool:
+    def affords(self, cost: Spend, analyst: str | None = None) -> bool:
         """Whether a cost could be charged now; for the rounds of a fit, their sum before the first is asked.
+
+        With an analyst, whether his cap affords it too.
 
         >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
         False
         """
-        return self.balance.divided_for(cost).affords(cost)
+        chain = self._latest()
+        balances = [chain.account(self._dataset).balance]
+        caps = chain.capped(self._dataset)
+        if analyst is not None and caps:
+            if checked_analyst(analyst) not in caps:
+                return False
+            balances.append(caps[analyst])
+        return all(balance.divided_for(cost).affords(cost) for balance in balances)
+
+    @property
+    def caps(self) -> dict[str, Balance]:
+        """The caps of analysts by name: how much each may receive in all, and what he has received."""
+        return self._latest().capped(self._dataset)
+
+    def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> Balance:
+        """Let an analyst receive releases of so much in all, and return his account under that cap.
+
+        A cap is no part of the total that is kept for him: the total covers all analysts together, and caps may add up
+        to more. Once anybody has a cap, an analyst without one is refused. Granting the same cap again changes nothing;
+        granting another replaces it. What he has received counts, also from before the first grant.
+
+        A cap is counted like the total: it is divided before its first Gaussian release, and a cap whose delta is 0
+        takes none. A larger or smaller cap is divided in the proportions of the one before.
+
+        Parameters
+        ----------
+        analyst
+            His name, as `charge` will be told it.
+        epsilon, delta
+            What all that he receives may amount to.
+
+        Raises
+        ------
+        ArgumentError
+            If a value is none of an amount, or does not cover what the analyst has received.
+        LedgerError
+            If the ledger is damaged or cannot be written.
+
+        Examples
+        --------
+        >>> ledger = Ledger(None, dataset="trial", epsilon=3.0)
+        >>> print(ledger.grant("ana", epsilon=1.0).remaining)
+        epsilon = 1, delta = 0
+        """
+        cap = Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta"))
+        granting = partial(add_grant, dataset=self._dataset, version=self._version, cap=cap)
+        return self._store.write(partial(granting, known=self._latest(), analyst=checked_analyst(analyst)))
+
+    def spent_by(self, analyst: str) -> Spend:
+        """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.
+
+        Without a cap it is the plain sums of epsilon, delta and ``mu_squared``.
+        """
+        chain, name = self._latest(), checked_analyst(analyst)
+        cap = chain.balance(self._dataset, name)
+        return chain.received.get((chain.names[self._dataset], name), NOTHING) if cap is None else cap.spent
 
     @property
     def head(self) -> str:
@@ -257,14 +315,18 @@ class Ledger:
         return self._chain
 
     def _account(self) -> Account:
-        return self._latest().accounts[self._dataset]
+        return self._latest().account(self._dataset)
 
-    def charge(self, request: Request, cost: Spend, ahead: Spend = NOTHING) -> Charge:
+    def charge(self, request: Request, cost: Spend, ahead: Spend = NOTHING, analyst: str | None = None) -> Charge:
         """Charge a request; durable when this returns, and the permission to compute its release.
 
         A request that was charged before, under the same identity, is not charged again: its release was
         either recorded (ask `stored` first) or never left, as when the process was killed in between, and may
         be computed anew under the same charge.
+
+        An analyst pays for a request out of his cap as well, once. If it was charged for somebody else before, his cap
+        is charged and the total is not; ask `stored` again then, before anything is computed. The custodian's own
+        requests name no analyst and have no cap.
 
         Parameters
         ----------
@@ -275,12 +337,14 @@ class Ledger:
         ahead
             What the later rounds of the same fit will cost. It is not charged, but must be left after this charge, so
             that no fit ends half paid for.
+        analyst
+            Who will receive the release.
 
         Raises
         ------
         InsufficientBudget
-            If cost and what lies ahead exceed what is left for their kind; nothing is charged. Facts: requested,
-            remaining, total.
+            If cost and what lies ahead exceed what is left for their kind, of the total or of the analyst's cap;
+            nothing is charged. Facts: requested, remaining, total, and analyst if it is the cap that refuses.
         ArgumentError
             If the request is for another dataset or version, or the cost is nothing.
         LedgerError
@@ -294,7 +358,9 @@ class Ledger:
             )
         if cost == NOTHING:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
-        return self._store.write(partial(add_charge, known=self._latest(), request=request, cost=cost, ahead=ahead))
+        name = "" if analyst is None else checked_analyst(analyst)
+        charging = partial(add_charge, request=request, cost=cost, ahead=ahead, analyst=name)
+        return self._store.write(partial(charging, known=self._latest()))
 
     def persist(self, charge: Charge, release_json: str) -> StoredRelease:
         """Record the release of a charge and return what may be handed out; the first writer wins.
@@ -311,25 +377,36 @@ class Ledger:
             raise ArgumentError("release_json must be JSON text", argument="release_json")
         return self._store.write(partial(add_release, known=self._latest(), charge=charge, release_json=release_json))
 
-    def stored(self, request_id: str) -> StoredRelease | None:
-        """Return the recorded release of a request, for free, or ``None`` if there is none yet."""
-        return self._store.read(partial(find_release, chain=self._latest(), request_id=request_id))
+    def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
+        """Return the recorded release of a request, for free, or ``None`` if there is none yet.
 
-    def history(self) -> pd.DataFrame:
-        """Return one row per charge of this dataset, in order; public facts only.
+        With an analyst, ``None`` also while he has not paid for it out of his cap: `charge` it to him and ask again.
+        """
+        name = "" if analyst is None else checked_analyst(analyst)
+        finding = partial(find_release, request_id=request_id, analyst=name)
+        return self._store.read(partial(finding, chain=self._latest()))
 
-        Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``version``, ``mechanism`` and
+    def history(self, analyst: str | None = None) -> pd.DataFrame:
+        """Return one row per charge of this dataset under any of its names, in order; public facts only.
+
+        With an analyst: one row per release that his cap was charged for, also those charged for others before.
+
+        Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``dataset`` and ``version``, ``analyst``
+        (for whom, if anybody was named), ``mechanism`` and
         ``model`` (the query's kind and formula, if any), ``epsilon`` and ``delta`` (of releases without Gaussian
         noise), ``mu`` (of those with), ``released`` (whether the release was recorded), ``request`` (first 12 digits
         of its identity).
         """
-        return history_frame(self._entries()[1])
+        name = "" if analyst is None else checked_analyst(analyst)
+        return history_frame(self._entries()[1], analyst=name)
 
     def _entries(self) -> tuple[Chain, list[Entry]]:
-        """Return this dataset's entries, none of which is shown unless the whole file verifies."""
+        """Return the entries of this dataset's account, none of which is shown unless the whole file verifies."""
         self._latest()
         entries = self._store.read(lambda connection: list(read_entries(connection)))
-        return Chain().follow(entries), [entry for entry in entries if entry.dataset == self._dataset]
+        chain = Chain().follow(entries)
+        name = chain.names[self._dataset]
+        return chain, [entry for entry in entries if chain.names[entry.dataset] == name]
 
     def verify(self, head: str | None = None) -> Verification:
         """Recompute every hash and every sum of the whole file.
@@ -359,19 +436,21 @@ class Ledger:
             If the file cannot be written.
         """
         chain, entries = self._entries()
-        write_export(Path(path), account=chain.accounts[self._dataset], head=chain.head, entries=entries)
+        write_export(Path(path), dataset=self._dataset, chain=chain, entries=entries)
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self._dataset!r}, version={self._version})"
 
     def __str__(self) -> str:
         chain = self._latest()
-        account = chain.accounts[self._dataset]
-        charges = sum(charge.dataset == self._dataset for charge in chain.charges.values())
-        title = f"Ledger of dataset {self._dataset!r}, version {self._version}, in {self._store.place}"
+        account, first = chain.account(self._dataset), chain.names[self._dataset]
+        charges = sum(chain.names[charge.dataset] == first for charge in chain.charges.values())
+        same = "" if first == self._dataset else f", same people as {first!r}"
+        title = f"Ledger of dataset {self._dataset!r}, version {self._version}{same}, in {self._store.place}"
         noun = "charge" if charges == 1 else "charges"
         unit = "" if account.unit is None else f", unit {account.unit!r}"
-        return f"{title}\n{account_table(account.balance)}\n{charges} {noun}, relation {account.relation}{unit}"
+        tables = account_table(account.balance) + caps_table(chain.capped(self._dataset))
+        return f"{title}\n{tables}\n{charges} {noun}, relation {account.relation}{unit}"
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         printer.text(str(self))
@@ -389,5 +468,5 @@ class Ledger:
         return page(f"Ledger of dataset {self._dataset!r}", self.as_html(), history, place, badges=terms)
 
     def as_html(self) -> str:
-        """Return bars of what is spent as HTML."""
-        return account_html(self.balance)
+        """Return bars of what is spent, and the caps of analysts, as HTML."""
+        return account_html(self.balance) + caps_html(self.caps)

@@ -14,7 +14,8 @@ MEMORY = URL.create("sqlite")
 def locate(path_or_url: str | os.PathLike[str] | None) -> URL:
     """Return the database URL of a ledger; a path becomes an absolute path to a SQLite file.
 
-    ``None`` and ``":memory:"`` mean memory. Text that contains ``://`` is a URL.
+    ``None`` and ``":memory:"`` mean memory. Text that contains ``://`` is a URL; PostgreSQL is reached through psycopg
+    where the URL names no other driver.
     """
     if path_or_url is None or path_or_url in ("", ":memory:"):
         return MEMORY
@@ -27,6 +28,8 @@ def locate(path_or_url: str | os.PathLike[str] | None) -> URL:
         url = make_url(place)
     except (UrlError, ValueError):
         raise ArgumentError("path_or_url is not a database URL", argument="path_or_url") from None
+    if url.drivername == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() != "sqlite":
         return url
     if url.database in (None, "", ":memory:"):
@@ -52,6 +55,9 @@ def shown(url: URL) -> str:
     """Name the place in messages and tables, without a password."""
     if in_memory(url):
         return "memory"
+    if url.get_backend_name() != "sqlite":
+        where = {name: url.query[name] for name in ("host", "port") if name in url.query}
+        url = url.set(query=where)
     return str(file_of(url) or url.render_as_string(hide_password=True))
 
 

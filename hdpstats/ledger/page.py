@@ -1,6 +1,7 @@
 """A ledger on a page: bars of what is spent, and its charges."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -34,6 +35,14 @@ def account_html(balance: Balance) -> str:
         words = f"Set aside for Gaussian noise: epsilon = {decimal(part.epsilon)} at delta = {decimal(part.delta)}"
         bars.append(notes([f"{words}, of which epsilon = {decimal(used.epsilon)} is spent (mu = {mu:.6g})."]))
     return "".join(bars)
+
+
+def caps_html(caps: Mapping[str, Balance]) -> str:
+    """Return a table of what analysts have received of their caps; nothing where nobody has one."""
+    if not caps:
+        return ""
+    rows = [[name, str(cap.spent), str(cap.total)] for name, cap in caps.items()]
+    return grid(("analyst", "received", "cap"), rows)
 
 
 def charges_html(history: pd.DataFrame) -> str:

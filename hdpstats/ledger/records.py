@@ -13,6 +13,8 @@ from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend
 
 LARGEST_VERSION = 10**6
+Terms = tuple[str | None, ...]
+"""What an account is opened with, as text: epsilon, delta, relation, unit, and the first name of the same people."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -24,12 +26,21 @@ def checked_sha256(value: object, *, name: str) -> str:
     return digest
 
 
-def checked_dataset(value: object) -> str:
+def _checked_name(value: object, *, name: str, longest: int) -> str:
+    checked = text(value, name=name, longest=longest)
+    if not checked.isprintable():
+        raise ArgumentError(f"{name} must be a name of printable characters on one line", argument=name)
+    return checked
+
+
+def checked_dataset(value: object, *, name: str = "dataset") -> str:
     """Return the name of a dataset: 1 to 200 printable characters."""
-    name = text(value, name="dataset", longest=200)
-    if not name.isprintable():
-        raise ArgumentError("dataset must be a name of printable characters on one line", argument="dataset")
-    return name
+    return _checked_name(value, name=name, longest=200)
+
+
+def checked_analyst(value: object) -> str:
+    """Return the name of an analyst, as a token or the custodian spells it: 1 to 255 printable characters."""
+    return _checked_name(value, name="analyst", longest=255)
 
 
 def in_words(amount: Spend | Budget) -> str:
@@ -153,8 +164,9 @@ class Verification:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The terms of a dataset's account, and what was charged under any version of it.
+    """The terms of a dataset's account, and what was charged under any version and any name of it.
 
+    ``dataset`` is its first name.
     ``unit`` is the column that names the person where people have several rows; None where every row is a person.
     """
 
@@ -167,12 +179,16 @@ class Account:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row of the append-only table, exactly as it is stored; amounts are fractions written as text."""
+    """One row of the append-only table, exactly as it is stored; amounts are fractions written as text.
+
+    ``analyst`` is empty where the entry concerns nobody in particular.
+    """
 
     seq: int
     kind: str
     dataset: str
     version: int
+    analyst: str
     request_id: str
     epsilon: str
     delta: str

@@ -1,8 +1,14 @@
 """The database of a ledger: three tables, durable transactions, errors that say what to do.
 
-The code is SQLAlchemy Core and knows no dialect except in `_on_connect` and `_on_begin`, which set a SQLite
-file to write-ahead logging with a full flush at every commit, and take the write lock at the beginning of a
-transaction that will write. Connections live for one transaction, so that a forked or spawned worker never
+The code is SQLAlchemy Core; what differs between databases is at the end of this module. A SQLite file is set to
+write-ahead logging with a full flush at every commit, and a transaction that will write takes the write lock when it
+begins. A PostgreSQL server is told the same at the beginning of such a transaction: that its commit is to be flushed,
+and that neither a writer that waits nor one that stopped holds up the others for more than a minute. Writers then lock
+the one row of the table ``ledger`` and read afterwards, each statement seeing what was committed before it (READ
+COMMITTED); readers see one state of the database (REPEATABLE READ). A role that may SELECT and INSERT everywhere and
+UPDATE the table ``ledger`` can do all that a ledger needs, and cannot alter an entry.
+
+Connections live for one transaction, so that a forked or spawned worker never
 shares one. A ledger in memory lasts as long as one connection that does nothing else, so that an interrupt, after which
 SQLAlchemy closes the connection in use, does not end it; it refuses to work in another process.
 """
@@ -43,13 +49,13 @@ from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.location import check_place, in_memory, shown
-from hdpstats.ledger.records import Account, Entry
+from hdpstats.ledger.records import Account, Entry, Terms
 
 T = TypeVar("T")
 
 METADATA = MetaData()
 
-FORMAT = "hdpstats-ledger-2"
+FORMAT = "hdpstats-ledger-3"
 """What this module writes and reads; a change of the tables or of what is hashed is a new format."""
 
 LEDGER = Table("ledger", METADATA, Column("format", String(40), primary_key=True))
@@ -62,6 +68,7 @@ ACCOUNT = Table(
     Column("delta", Text, nullable=False),
     Column("relation", Text, nullable=False),
     Column("unit", Text, nullable=True),
+    Column("same_people_as", String(200), ForeignKey("account.dataset"), nullable=True),
     Column("opened_at", Text, nullable=False),
 )
 
@@ -72,6 +79,7 @@ ENTRY = Table(
     Column("kind", String(10), nullable=False),
     Column("dataset", String(200), ForeignKey(ACCOUNT.c.dataset), nullable=False),
     Column("version", Integer, nullable=False),
+    Column("analyst", String(255), nullable=False),
     Column("request_id", String(64), nullable=False),
     Column("epsilon", Text, nullable=False),
     Column("delta", Text, nullable=False),
@@ -81,11 +89,13 @@ ENTRY = Table(
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
     UniqueConstraint("kind", "request_id"),
-    CheckConstraint("kind IN ('open', 'divide', 'charge', 'release')"),
+    CheckConstraint("kind IN ('open', 'grant', 'divide', 'charge', 'share', 'release')"),
 )
 
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
+_CREATION = 0x6864707374617473
+"""What PostgreSQL calls the lock on the creation of the tables, of which two at once would fail."""
 _REMEDIES = {
     "not a database": "it is damaged or no ledger; restore it from a copy that verifies, or name another file",
     "malformed": "it is damaged; restore it from a copy that verifies",
@@ -93,6 +103,11 @@ _REMEDIES = {
     "readonly": "it is read-only; give yourself write permission to it and its directory, or use a copy",
     "unable to open": "check the name and the permissions of its directory",
     "locked": "another process has been writing for a minute; repeat the call",
+    "lock timeout": "another process has been writing for a minute; repeat the call",
+    "read-only transaction": "the server is a copy that cannot be charged; name the one it follows",
+    "permission denied": "ask its administrator for SELECT and INSERT on its tables and UPDATE on its table ledger",
+    "connection failed": "check that the server runs and knows you, and repeat the call",
+    "connection timeout": "check that the server runs and can be reached, and repeat the call",
     "disk is full": "free some space on its disk and repeat the call",
 }
 
@@ -103,24 +118,26 @@ def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     return (Entry(**row) for row in connection.execute(query).mappings())
 
 
-def read_accounts(connection: Connection) -> dict[str, tuple[str, str, str, str | None]]:
-    """Return (epsilon, delta, relation, unit) by dataset, as the account table has them."""
+def read_accounts(connection: Connection) -> dict[str, Terms]:
+    """Return the terms of every dataset, as the account table has them."""
+    columns = ("epsilon", "delta", "relation", "unit", "same_people_as")
     rows = connection.execute(select(ACCOUNT)).mappings()
-    return {row["dataset"]: (row["epsilon"], row["delta"], row["relation"], row["unit"]) for row in rows}
+    return {row["dataset"]: tuple(row[column] for column in columns) for row in rows}
 
 
-def lock_accounts(connection: Connection) -> None:
-    """Hold every account until the transaction ends: the chain of entries runs through all of them.
+def lock_ledger(connection: Connection) -> None:
+    """Hold the ledger until the transaction ends: the chain of entries runs through all of its accounts.
 
     Where the database has no row locks (SQLite), the transaction holds the file already.
     """
-    connection.execute(select(ACCOUNT.c.dataset).order_by(ACCOUNT.c.dataset).with_for_update()).all()
+    connection.execute(select(LEDGER.c.format).with_for_update()).all()
 
 
-def write_account(connection: Connection, account: Account, *, opened_at: str) -> None:
-    """Insert a new account."""
+def write_account(connection: Connection, account: Account, *, same_people_as: str | None, opened_at: str) -> None:
+    """Insert a new name of an account, the first or another."""
     row = {
         "dataset": account.dataset,
+        "same_people_as": same_people_as,
         "epsilon": str(account.balance.total.epsilon),
         "delta": str(account.balance.total.delta),
         "relation": account.relation,
@@ -165,6 +182,8 @@ class Store:
         options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
+        if url.drivername == "postgresql+psycopg" and "connect_timeout" not in url.query:
+            options["connect_args"] = {"connect_timeout": 30}
         if self._memory:
             url = self._memory_of_its_own()
         try:
@@ -176,7 +195,9 @@ class Store:
         if engine.dialect.name == "sqlite":
             create = self._create
             event.listen(engine, "connect", lambda raw, _: _on_connect(raw, create=create))
-            event.listen(engine, "begin", _on_begin)
+            event.listen(engine, "begin", _on_sqlite_begin)
+        if engine.dialect.name == "postgresql":
+            event.listen(engine, "begin", _on_postgresql_begin)
         weakref.finalize(self, engine.dispose)
         return engine
 
@@ -229,7 +250,7 @@ class Store:
         """Say what a transaction sees: a reader one state, a writer what is true once it holds its locks."""
         if self._engine.dialect.name == "sqlite":
             return {"writes": writes}
-        return {"isolation_level": "READ COMMITTED" if writes else "REPEATABLE READ"}
+        return {"writes": writes, "isolation_level": "READ COMMITTED" if writes else "REPEATABLE READ"}
 
     def _explained(self, error: Exception) -> LedgerError:
         """Say what to do; never what was being written, which may be a release that was not recorded yet."""
@@ -247,6 +268,8 @@ class Store:
 
     def prepare(self, connection: Connection) -> None:
         """Create the tables in an empty database; refuse one that holds something else or cannot be written."""
+        if self._create and connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION})")
         tables = set(inspect(connection).get_table_names())
         if not tables >= _OURS:
             if tables >= {ACCOUNT.name, ENTRY.name}:
@@ -261,7 +284,7 @@ class Store:
             raise self._foreign(", ".join(map(repr, formats)) or "none")
         if self._create:
             # Changes no row, but fails where rows cannot be changed.
-            connection.execute(update(ACCOUNT).where(false()).values(relation=ACCOUNT.c.relation))
+            connection.execute(update(LEDGER).where(false()).values(format=LEDGER.c.format))
 
 
 def _on_connect(raw: Any, *, create: bool) -> None:
@@ -274,7 +297,18 @@ def _on_connect(raw: Any, *, create: bool) -> None:
         raw.execute("PRAGMA journal_mode=WAL")
 
 
-def _on_begin(connection: Connection) -> None:
+def _on_sqlite_begin(connection: Connection) -> None:
     """Begin a SQLite transaction, with the write lock where it will write."""
     mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
     connection.exec_driver_sql(f"BEGIN {mode}")
+
+
+def _on_postgresql_begin(connection: Connection) -> None:
+    """Set what holds until a PostgreSQL transaction that will write ends, whatever the server's configuration."""
+    if connection.get_execution_options().get("writes"):
+        connection.exec_driver_sql(
+            "SELECT set_config('lock_timeout', '60s', true),"
+            " set_config('idle_in_transaction_session_timeout', '60s', true),"
+            " CASE current_setting('synchronous_commit')"
+            " WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
+        )

@@ -19,7 +19,7 @@ def verify_store(store: Store, head: str | None = None) -> Verification:
             "rewritten after it was noted; restore the file from a copy that verifies against it",
             head=noted,
         )
-    return Verification(entries=len(chain.hashes), head=chain.head, datasets=tuple(sorted(chain.accounts)))
+    return Verification(entries=len(chain.hashes), head=chain.head, datasets=tuple(sorted(chain.names)))
 
 
 def verify_file(path_or_url: str | os.PathLike[str], head: str | None = None) -> Verification:

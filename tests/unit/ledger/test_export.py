@@ -18,12 +18,14 @@ def test_json_has_terms_totals_head_and_entries_that_can_be_checked(filled, tmp_
         "package": "hdpstats",
         "package_version": __version__,
         "dataset": "trial",
+        "same_people": ["trial"],
         "relation": "replace_one",
         "unit": None,
         "total": {"epsilon": "3", "delta": "0"},
         "spent": {"epsilon": "3/4", "delta": "0"},
         "remaining": {"epsilon": "9/4", "delta": "0"},
         "gaussian": None,
+        "analysts": {},
         "head": ledger.head,
     }
     assert [(entry["seq"], entry["kind"]) for entry in entries] == [

@@ -115,8 +115,9 @@ def test_an_entry_altered_under_an_open_ledger_is_not_shown(filled, sql):
         "UPDATE account SET epsilon = '30' WHERE dataset = 'trial'",
         "UPDATE account SET relation = 'add_or_remove_one' WHERE dataset = 'trial'",
         "UPDATE account SET unit = 'patient' WHERE dataset = 'trial'",
+        "UPDATE account SET same_people_as = 'other' WHERE dataset = 'trial'",
         "DELETE FROM account WHERE dataset = 'trial'",
-        "INSERT INTO account VALUES ('trial2', '3', '0', 'replace_one', NULL, '')",
+        "INSERT INTO account VALUES ('trial2', '3', '0', 'replace_one', NULL, NULL, '')",
     ],
 )
 def test_an_altered_account_is_noticed(filled, sql, statement):
