@@ -25,7 +25,8 @@ class Linear(FrontDesk):
     r"""Linear regression: :math:`E(y \mid x) = x'\beta` for an outcome between declared bounds.
 
     Least squares with predictions cut to the outcome's declared range, or with ``loss=hdp.losses.Huber()`` Huber's
-    estimate, which needs less noise where the range is wide against the spread of the residuals.
+    estimate, which needs less noise where the range is wide against the spread of the residuals. So do least squares
+    with a delta and public rows: a person's score is then clipped at what is usual.
 
     Parameters
     ----------
