@@ -72,6 +72,25 @@ PROMISED = {
             "at most a tenth of the public records' error: True",
         ),
     ),
+    "paper-003": (
+        1,
+        (
+            "as lambda grows, the estimate goes to the public mean: True",
+            "and its spread falls: True",
+            "epsilon changes the spread: True",
+            "and hardly the mean: True",
+            "with more epsilon they vary less: True",
+            "without noise nearer than unweighted public rows: True",
+            "largest possible norm: 4.47",
+            "the same rows are best for both: True",
+            "one record moves the fit further than the remark allows, at every lambda: True",
+            "the printed alpha over the derivative: 2.000",
+            "within the corrected bound: True",
+            "the same lambda, less noise: True",
+            "nearer than the public rows: True",
+            "-differential privacy (pure)",
+        ),
+    ),
     "paper-004": (
         4,
         (
@@ -234,6 +253,15 @@ def test_vignette_runs_from_top_to_bottom_and_shows_what_it_promises(path: Path,
     assert _figures(notebook) >= figures
     if path.stem in TABLES:
         assert any(_has_row(html, TABLES[path.stem]) for html in _shown(notebook, "text/html"))
+
+
+@pytest.mark.vignette
+def test_paper_003_runs_on_patients_where_adult_is_absent(tmp_path: Path) -> None:
+    script = ROOT.joinpath("vignettes", "paper-003.py").read_text(encoding="utf-8")
+    assert "adult63.csv.gz" in script
+    notebook = execute(script.replace("adult63.csv.gz", "absent.csv.gz"), tmp_path / "run")
+    printed = "".join([*_streams(notebook), *_shown(notebook, "text/plain")])
+    assert [text for text in ("data: Rotterdam and GBSG", *PROMISED["paper-003"][1]) if text not in printed] == []
 
 
 @pytest.mark.vignette
