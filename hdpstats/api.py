@@ -23,6 +23,7 @@ from hdpstats.losses import options as losses
 from hdpstats.mechanisms import options as mechanisms
 from hdpstats.models import (
     DiscreteHazard,
+    ExponentialFamily,
     Linear,
     Logit,
     MEstimator,
@@ -33,7 +34,7 @@ from hdpstats.models import (
 )
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Evaluation, Result, WeightedSample
-from hdpstats.sites import LocalSite, Site, Study
+from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 
 __all__ = [
     "ArgumentError",
@@ -45,6 +46,7 @@ __all__ = [
     "DiscreteHazard",
     "Duration",
     "Evaluation",
+    "ExponentialFamily",
     "FormulaError",
     "HdpError",
     "InsufficientBudget",
@@ -58,6 +60,7 @@ __all__ = [
     "Offset",
     "Plan",
     "Quantile",
+    "RemoteSite",
     "Result",
     "Schema",
     "SchemaError",
@@ -68,6 +71,7 @@ __all__ = [
     "WeightedSample",
     "__version__",
     "audit",
+    "connect",
     "datasets",
     "hybrid_weights",
     "importance_weights",

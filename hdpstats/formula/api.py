@@ -8,12 +8,13 @@
 <Logit: event3 ~ age>
 """
 
-from hdpstats.models import DiscreteHazard, Linear, Logit, MEstimator, Quantile
+from hdpstats.models import DiscreteHazard, ExponentialFamily, Linear, Logit, MEstimator, Quantile
 
+family = ExponentialFamily.from_formula
 hazard = DiscreteHazard
 linear = Linear.from_formula
 logit = Logit.from_formula
 mestimate = MEstimator.from_formula
 quantile = Quantile.from_formula
 
-__all__ = ["hazard", "linear", "logit", "mestimate", "quantile"]
+__all__ = ["family", "hazard", "linear", "logit", "mestimate", "quantile"]

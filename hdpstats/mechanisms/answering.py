@@ -17,6 +17,7 @@ from hdpstats.mechanisms import (
     output,
     sampling,
     selection,
+    statistics,
 )
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
@@ -41,6 +42,7 @@ from hdpstats.queries import (
     Query,
     SamplingQuery,
     SelectionQuery,
+    StatisticsQuery,
 )
 
 WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] = {
@@ -53,6 +55,7 @@ WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] =
     LossSelectionQuery: selection.prepare_loss,
     DistanceQuery: distance.prepare,
     CurveQuery: curve.prepare,
+    StatisticsQuery: statistics.prepare,
 }
 """The mechanisms that are told everything by query and site."""
 

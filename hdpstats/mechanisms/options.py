@@ -7,7 +7,14 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, integer, real
 
-__all__ = ["ExponentialSampling", "NoisyNewton", "ObjectivePerturbation", "OutputPerturbation", "PerturbedHistogram"]
+__all__ = [
+    "ExponentialSampling",
+    "NoisyNewton",
+    "ObjectivePerturbation",
+    "OutputPerturbation",
+    "PerturbedHistogram",
+    "SufficientStatistics",
+]
 
 
 @final
@@ -149,7 +156,26 @@ class PerturbedHistogram:
             integer(self.bins, name="bins", lower=2, upper=10**4)
 
 
-Mechanism = ObjectivePerturbation | OutputPerturbation | NoisyNewton | ExponentialSampling | PerturbedHistogram
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SufficientStatistics:
+    """Noisy sums of the sufficient statistics of an exponential family (Chen and Sung, algorithm 3, corrected), pure.
+
+    The noise falls with the number of people, whatever the parameters: the choice for all families of `hdpf.family`.
+    """
+
+
+FamilyMechanism = SufficientStatistics
+"""The mechanisms of `hdpf.family`, and of no other model."""
+
+Mechanism = (
+    ObjectivePerturbation
+    | OutputPerturbation
+    | NoisyNewton
+    | ExponentialSampling
+    | PerturbedHistogram
+    | SufficientStatistics
+)
 """Any of the mechanisms."""
 
 BY_NAME: dict[str, type[Mechanism]] = {
@@ -158,6 +184,7 @@ BY_NAME: dict[str, type[Mechanism]] = {
     "gradient": NoisyNewton,
     "sampling": ExponentialSampling,
     "histogram": PerturbedHistogram,
+    "statistics": SufficientStatistics,
 }
 """The mechanisms by the names that `fit` takes."""
 

@@ -6,6 +6,7 @@ the answer (``points`` and ``gradient`` know the mechanisms, ``counting`` the nu
 a fit does on private people, ``arrays`` makes a study of arrays.
 """
 
+from hdpstats.models.exponential_family import ExponentialFamily
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
@@ -15,6 +16,7 @@ from hdpstats.models.plan import Plan
 
 __all__ = [
     "DiscreteHazard",
+    "ExponentialFamily",
     "Linear",
     "Logit",
     "MEstimator",

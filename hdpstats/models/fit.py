@@ -2,7 +2,7 @@
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
-from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation, PerturbedHistogram
+from hdpstats.mechanisms.options import FamilyMechanism, NoisyNewton, ObjectivePerturbation, PerturbedHistogram
 from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
 from hdpstats.models.histogram import fit_histogram
@@ -20,6 +20,11 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
     if site is None:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
     mechanism = request.mechanism or recommended(spec, request) or ObjectivePerturbation()
+    if isinstance(mechanism, FamilyMechanism):
+        raise MechanismError(
+            "this mechanism is for distributions, hdpf.family('x ~ 1', ...), not for regressions",
+            available=("objective", "output", "gradient", "sampling", "histogram"),
+        )
     if isinstance(mechanism, NoisyNewton):
         return fit_gradient(spec, site, mechanism, request)
     if isinstance(mechanism, PerturbedHistogram):

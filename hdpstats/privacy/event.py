@@ -29,6 +29,7 @@ class Ran(StrEnum):
     HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
     SELECTION = "permute-and-flip choice among public candidates"
     CURVE = "two-sided geometric noise on a performance curve"
+    STATISTICS = "box noise on sums of clipped sufficient statistics"
     DISTANCE = "two-sided geometric noise on a sum of clipped distances"
 
 

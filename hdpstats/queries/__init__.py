@@ -17,6 +17,7 @@ from hdpstats.queries.point import PointQuery, PointRelease
 from hdpstats.queries.points import PointColumn, PointSpace
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
+from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
@@ -62,6 +63,8 @@ __all__ = [
     "SamplingRelease",
     "SelectionQuery",
     "SelectionRelease",
+    "StatisticsQuery",
+    "StatisticsRelease",
     "TimeGrid",
     "query_from_json",
     "release_from_json",

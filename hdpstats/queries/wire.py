@@ -15,6 +15,7 @@ from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
+from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
 
 _QUERIES = {
     query.kind: query
@@ -33,6 +34,7 @@ _QUERIES = {
         LossSelectionQuery,
         DistanceQuery,
         CurveQuery,
+        StatisticsQuery,
     )
 }
 _RELEASES = {
@@ -50,8 +52,12 @@ _RELEASES = {
         SelectionRelease,
         DistanceRelease,
         CurveRelease,
+        StatisticsRelease,
     )
 }
+
+KINDS = frozenset(kind.partition("/")[0] for kind in _QUERIES)
+"""The kinds of query without their versions, as custodians name them."""
 
 
 def query_from_json(text: str) -> Query:

@@ -12,7 +12,7 @@ from hdpstats.losses import MEANS
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.solvers.hazard.links import LINKS
 
-_OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss")
+_OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss", "family")
 
 
 @final
@@ -140,11 +140,13 @@ class ModelFacts:
         What the exponential of a coefficient is: "odds ratio", "hazard ratio", or "exponential" where it has no name.
     hazard : HazardFacts or None
         The time axis of a hazard model.
+    family : str or None
+        The family of distributions whose parameters were estimated, where there are no covariates.
 
     Raises
     ------
     ArgumentError
-        If neither a loss nor a hazard is given, or both.
+        If not exactly one of loss, hazard and family is given.
     """
 
     model: str
@@ -158,11 +160,14 @@ class ModelFacts:
     loss: str | None
     exponentiated: str
     hazard: HazardFacts | None = None
+    family: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""
-        if (self.loss is None) == (self.hazard is None):
-            raise ArgumentError("a model has a loss or, if it is one of hazards, their facts", argument="loss")
+        if sum(given is not None for given in (self.loss, self.hazard, self.family)) != 1:
+            raise ArgumentError(
+                "a model has a loss, the facts of hazards, or a family of distributions", argument="loss"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as JSON values."""

@@ -21,6 +21,8 @@ def predict(
     *, facts: ModelFacts, schema: Schema, estimate: Estimate, frame: pd.DataFrame, ci: bool, alpha: float
 ) -> "pd.Series[float] | pd.DataFrame":
     """Return predicted means of public rows; see `hdpstats.results.Result.predict`."""
+    if facts.family is not None:
+        raise ArgumentError("a distribution without covariates predicts the same for every row: see params")
     if facts.loss is None:
         raise ArgumentError(
             "a hazard model predicts a curve, not one mean; ask predict_survival(frame, times), predict_hazard(frame) "

@@ -1,0 +1,129 @@
+"""Noisy sums of statistics: exact integers, the norm of the box for vectors, nothing that one record can break."""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats._base.errors import HdpError, MechanismError, SchemaError, SiteError
+from hdpstats.data.table import PrivateTable
+from hdpstats.mechanisms import statistics
+from hdpstats.mechanisms.base import Custody
+from hdpstats.noise import BoxNoise
+from hdpstats.privacy.accountant import total
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import StatisticsQuery, query_from_json, release_from_json
+from hdpstats.queries.statistics import UNITS
+from tests.support import CORNERS
+
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-3, 3, missing=0), p=hdp.Continuous(0.5, 40), b=hdp.Binary(), g=hdp.Categorical(["a", "b"])
+)
+EPSILON = Fraction(3, 10)
+QUERY = StatisticsQuery(column="x", family="normal", epsilon=EPSILON, schema_sha256=SCHEMA.sha256)
+QUERIES = {
+    "normal": QUERY,
+    "gamma": replace(QUERY, column="p", family="gamma"),
+    "poisson": replace(QUERY, column="p", family="poisson"),
+    "exponential": replace(QUERY, column="p", family="exponential"),
+    "bernoulli": replace(QUERY, column="b", family="bernoulli"),
+}
+
+
+def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=100, **custody):
+    return statistics.prepare(query, Custody(schema=SCHEMA, relation=relation, records=records, **custody))
+
+
+def frame_of(cells):
+    return pd.DataFrame({"x": cells, "p": cells, "b": cells, "g": ["a"] * len(cells)})
+
+
+def sums(query, cells):
+    """Return the integer sums without noise."""
+    answer = prepared(query)
+    table = PrivateTable.from_frame(frame_of(cells), SCHEMA).admit(answer.needs)
+    return np.array(statistics.sums_of_statistics(answer.family, table.numeric[query.column]))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_worst_record_moves_the_exponent_by_epsilon_and_none_by_more(name):
+    """Would fail for noise that is too small, and for iid Laplace noise of the same scale (the wrong norm)."""
+    query = QUERIES[name]
+    rate = prepared(query).noise.rate
+    others = [0.7, 1.3, 2.2] * 3
+    cells = [-1e6, -3, -1.5, 0, 0.5, 1, 3, 40, 1e6, math.nan, math.inf, -math.inf]
+    moved = [sums(query, [one, *others]) - sums(query, [two, *others]) for one, two in itertools.product(cells, cells)]
+    losses = [rate * int(np.abs(each).max()) for each in moved]
+    assert max(losses) == EPSILON
+    in_l1 = [rate * int(np.abs(each).sum()) for each in moved]
+    assert (max(in_l1) > EPSILON) == (len(moved[0]) > 1)  # the maximum norm is the one that keeps the promise
+
+
+def test_the_noise_has_the_exact_law_of_the_box():
+    answer = prepared()
+    assert answer.noise == BoxNoise(dimension=2, rate=EPSILON / UNITS)
+    draws = np.array([answer.noise.draw() for _ in range(3000)]) * float(answer.noise.rate)
+    assert np.abs(draws).max(axis=1).mean() == pytest.approx(2.0, rel=0.1)  # Gamma(2, 1): half the noise would be 1
+
+
+def test_the_blocks_of_the_printed_algorithm_do_not_enter():
+    """Printed: a scale of Lambda / (k epsilon) for the mean; here the sum has Lambda / epsilon whatever n is."""
+    assert prepared(records=10).noise == prepared(records=10**6).noise
+
+
+def test_sums_are_exact_and_in_any_order():
+    rng = np.random.default_rng(0)
+    cells = rng.uniform(-4, 4, 5000)
+    found = sums(QUERY, cells)
+    assert (sums(QUERY, rng.permutation(cells)) == found).all()
+    alone = sum(sums(QUERY, [cell]) for cell in cells[:50])
+    assert (alone == sums(QUERY, cells[:50])).all()
+    u = np.clip(cells, -3, 3) / 3
+    expected = np.array([(u + 1).sum() / 2, (u * u).sum()]) * UNITS
+    assert np.abs(found - expected).max() <= 0.5 * len(cells)
+
+
+def test_noise_is_added_to_the_sums_and_epsilon_is_the_price(monkeypatch):
+    monkeypatch.setattr(BoxNoise, "draw", lambda self: (11, -7))
+    answer = prepared()
+    table = PrivateTable.from_frame(frame_of([1.0, 2.0]), SCHEMA).admit(answer.needs)
+    release = answer.compute(table)
+    assert release.units == tuple((sums(QUERY, [1.0, 2.0]) + np.array([11, -7])).tolist())
+    assert total(release.events).epsilon == EPSILON
+    assert release.noise_rate == float(EPSILON / UNITS)
+    assert release_from_json(release.to_json()) == release
+    assert query_from_json(QUERY.to_json()) == QUERY
+
+
+def test_one_strange_cell_changes_no_other_and_raises_nothing():
+    for cell in CORNERS.values():
+        moved = sums(QUERY, [cell, 1.0, -1.0]) - sums(QUERY, [1.0, -1.0])
+        assert (moved >= 0).all()
+        assert (moved <= UNITS).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "custody", "error"),
+    [
+        ({"column": "nobody"}, {}, SchemaError),
+        ({"column": "g"}, {}, SchemaError),
+        ({"family": "cauchy"}, {}, MechanismError),
+        ({"family": "gamma"}, {}, HdpError),
+        ({}, {"relation": Relation.ADD_OR_REMOVE_ONE}, MechanismError),
+        ({}, {"unit": "id", "most_rows": 3}, SiteError),
+    ],
+)
+def test_what_no_proof_covers_is_refused_without_a_row(change, custody, error):
+    with pytest.raises(error):
+        prepared(replace(QUERY, **change), **custody)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": Fraction(0)}, {"delta": Fraction(1, 10)}])
+def test_a_price_without_proof_is_refused(change):
+    with pytest.raises(MechanismError, match="pure"):
+        replace(QUERY, **change)
