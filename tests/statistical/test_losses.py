@@ -2,6 +2,8 @@
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import hdpstats.formula.api as hdpf
 
 pytestmark = pytest.mark.validate
 
-RECORDS, PUBLIC, REPEATS = 10_000, 200, 100
+RECORDS, PUBLIC, REPEATS = 10_000, 200, 80
 EPSILONS = (1.0, 3.0)
 LOWEST, HIGHEST = 0.93, 0.985
 FORMULA = "x1 + x2 + x3 + g"
@@ -34,6 +36,9 @@ MODELS = {
     "median": lambda study: hdpf.quantile(f"y ~ {FORMULA}", study),
     "poisson": lambda study: hdpf.mestimate(f"k ~ {FORMULA}", study, loss=hdp.losses.Poisson()),
 }
+
+
+PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "losses.md"
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,29 @@ def study() -> pd.DataFrame:
     with ProcessPoolExecutor(max_workers=2) as pool:
         rows = [row for found in pool.map(covered, jobs, chunksize=8) for row in found]
     columns = ["model", "epsilon", "private", "pooled", "ratio"]
-    return pd.DataFrame(rows, columns=columns).groupby(["model", "epsilon"]).agg(["mean", "sem"])
+    found = pd.DataFrame(rows, columns=columns).groupby(["model", "epsilon"]).agg(["mean", "sem"])
+    PAGE.write_text("\n".join(page_of(found)), encoding="utf-8")
+    return found
+
+
+def page_of(found: pd.DataFrame) -> list[str]:
+    """Return the page of the study."""
+    lines = [
+        "# Coverage of linear, Huber, median and Poisson fits, measured",
+        "",
+        f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. {RECORDS} private and "
+        f"{PUBLIC} public records, four covariates, residuals of unequal spread with rare large ones, an outcome "
+        f"declared within [-10, 12]; {REPEATS} data sets each. Shares of coefficients that 95 % intervals hold, in "
+        "brackets their Monte-Carlo standard errors; the last column is the median standard error of the pooled fit "
+        "over that of public rows alone. Clipped scores are for an (epsilon, 1e-6); all others are pure.",
+        "",
+        "| fit | epsilon | private only | pooled | standard error |",
+        "|---|---|---|---|---|",
+    ]
+    for (name, epsilon), row in found.iterrows():
+        shares = [f"{row[part]['mean']:.3f} ({row[part]['sem']:.3f})" for part in ("private", "pooled")]
+        lines.append(f"| {name} | {epsilon:g} | {shares[0]} | {shares[1]} | {row['ratio']['mean']:.2f} |")
+    return [*lines, ""]
 
 
 @pytest.mark.parametrize("name", list(MODELS))
