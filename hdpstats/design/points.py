@@ -14,6 +14,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.columns import Categorical, NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable, check_names
+from hdpstats.queries.distance import LARGEST_REACH
 from hdpstats.queries.points import PointColumn, PointSpace
 
 _LEVEL = 2.0**-0.5
@@ -36,7 +37,10 @@ def embed(space: PointSpace, table: AdmittedTable, *, clip: bool = True) -> Floa
 
 
 def reach_of(space: PointSpace, schema: Schema) -> float:
-    """Return a bound on the distance of any row, not clipped to the public ranges, from any public point."""
+    """Return a bound on the distance of any row, not clipped to the public ranges, from any public point.
+
+    It is cut at what a query can ask for, where the schema's bounds are that much wider than the public rows'.
+    """
     squares = 0.0
     for column in space.columns:
         declared, width = schema[column.name], column.upper - column.lower
@@ -45,7 +49,7 @@ def reach_of(space: PointSpace, schema: Schema) -> float:
             squares += ((upper - lower) / width) ** 2
         else:
             squares += 1.0
-    return float(np.sqrt(max(squares, 1.0))) * (1.0 + 2.0**-40)
+    return min(float(np.sqrt(max(squares, 1.0))) * (1.0 + 2.0**-40), LARGEST_REACH)
 
 
 def check_space(space: PointSpace, schema: Schema) -> None:

@@ -36,6 +36,7 @@ from hdpstats.queries import (
     SelectionQuery,
     SelectionRelease,
 )
+from hdpstats.queries.selection import LARGEST
 from hdpstats.sites import Site
 from hdpstats.solvers.covering import halving_order
 from hdpstats.solvers.nearest import nearest
@@ -236,7 +237,7 @@ def _curve_query(desk: Desk, fits: "PublicFits", coefficients: FloatArray) -> Cu
     ridge = radius**2 / Fraction(max(math.isqrt(desk.site.records), 1))
     return CurveQuery(
         formula=fits.formula,
-        candidates=_rows(coefficients * scale),
+        candidates=_rows(np.clip(coefficients * scale, -LARGEST, LARGEST)),
         scale=tuple(scale.tolist()),
         radius=radius,
         ridge=min(max(ridge, LEAST), MOST),

@@ -15,9 +15,12 @@ UNITS = 2**20
 """A distance is rounded to so many steps of the longest one that counts."""
 
 
+LARGEST_REACH = 1e6
+
+
 def check_reach(reach: float) -> None:
     """Refuse a longest distance that is none."""
-    if not 1e-12 <= reach <= 1e6:
+    if not 1e-12 <= reach <= LARGEST_REACH:
         raise MechanismError("reach, the longest distance that counts, must be between 1e-12 and 1e6")
 
 
