@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from types import ModuleType
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
@@ -85,12 +86,71 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     export.set_defaults(run=_export)
 
 
+def _custodian() -> ModuleType:
+    """Return the room of the custodian's service, whose dependencies are an extra."""
+    try:
+        from hdpstats import custodian
+    except ModuleNotFoundError as error:
+        message = f"the custodian's service needs {error.name}: pip install 'hdpstats[sites]'"
+        raise ArgumentError(message, argument="site") from None
+    return custodian
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    custodian = _custodian()
+    custodian.serve(custodian.Settings.from_yaml(arguments.settings))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    custodian = _custodian()
+    settings = custodian.Settings.from_yaml(arguments.settings)
+    print(custodian.described(settings))
+
+
+def _key(arguments: argparse.Namespace) -> None:
+    private, public = _custodian().write_keys(arguments.stem)
+    print(f"{private} signs tokens: keep it; {public} checks them: name it in the settings of sites, tokens: key")
+
+
+def _token(arguments: argparse.Namespace) -> None:
+    token = _custodian().issue(
+        arguments.key,
+        analyst=arguments.analyst,
+        audience=arguments.audience,
+        hours=arguments.hours,
+        certificate=arguments.certificate,
+    )
+    print(token)
+
+
+def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    site = commands.add_parser("site", help="the custodian's service: private rows behind HTTPS")
+    verbs = site.add_subparsers(title="verbs", required=True, metavar="VERB")
+    serve = verbs.add_parser("serve", help="open the site and answer until the process is told to end")
+    check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
+    for verb in (serve, check):
+        verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    key = verbs.add_parser("key", help="make a key that signs tokens: STEM.key, and STEM.pub for the sites")
+    key.add_argument("stem", metavar="STEM", help="the files' common name")
+    token = verbs.add_parser("token", help="print a token of an analyst")
+    token.add_argument("--key", required=True, metavar="FILE", help="the key that signs, from `hdpstats site key`")
+    token.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
+    token.add_argument("--audience", required=True, metavar="NAME", help="the site, as its settings have it in tokens")
+    token.add_argument("--hours", type=float, default=8.0, help="how long it is believed; 8 by default")
+    token.add_argument("--certificate", metavar="FILE", help="the analyst's certificate, without which it is no good")
+    serve.set_defaults(run=_serve)
+    check.set_defaults(run=_check)
+    key.set_defaults(run=_key)
+    token.set_defaults(run=_token)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command sets ``run``, a function of its arguments."""
     top = argparse.ArgumentParser(prog="hdpstats", description="Hybrid differentially private statistics.")
     top.add_argument("--version", action="version", version=f"hdpstats {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_ledger(commands)
+    _add_site(commands)
     return top
 
 

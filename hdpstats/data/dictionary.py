@@ -24,10 +24,11 @@ FORMAT: Final = "hdpstats schema"
 VERSION: Final = 1
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class UniqueKeys(yaml.SafeLoader):
     """PyYAML's safe loader, except that an entry given twice is an error instead of a silent overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return the mapping of a node whose keys are all different, as texts."""
         keys = [key.value for key, _ in node.value]
         if len(keys) != len({str(key) for key in keys}):
             raise yaml.constructor.ConstructorError(None, None, "an entry is given twice", node.start_mark)
@@ -74,7 +75,7 @@ def write(path: str | PathLike[str], entries: Mapping[str, Json]) -> None:
 def read(path: str | PathLike[str]) -> dict[str, Any]:
     """Read a document from YAML, with the safe loader; text that is no YAML is a `SchemaError`."""
     try:
-        entries = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_UniqueKeys)  # noqa: S506  (a SafeLoader)
+        entries = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=UniqueKeys)  # noqa: S506  (a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise SchemaError(f"the data dictionary cannot be read: {error}") from None
     if not isinstance(entries, dict):

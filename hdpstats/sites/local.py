@@ -15,6 +15,7 @@ from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
 from hdpstats.sites.firewall import behind_the_wall
+from hdpstats.sites.quote import Quote
 from hdpstats.sites.site import Site
 from hdpstats.sites.terms import Terms
 
@@ -121,6 +122,11 @@ class LocalSite(Site):
             release = behind_the_wall(partial(self._compute, prepared))
             stored = self._ledger.persist(charge, release.to_json())
         return self._handed_out(stored)
+
+    def quote(self, query: Query) -> Quote:
+        """Say what a query would read and cost, or refuse it as `answer` would; a function of public facts only."""
+        prepared = self._prepare(query)
+        return Quote(columns=tuple(sorted(prepared.needs)), cost=total(prepared.events), ahead=prepared.ahead)
 
     def _prepare(self, query: Query) -> Prepared:
         """Check everything that can be checked without a row, and fix every constant."""

@@ -1,0 +1,217 @@
+"""The doors of a site over HTTP.
+
+====== ===================== ==============================================================================
+GET    ``/v1/facts``         schema, terms, number of people, data set; who the site takes the asker for
+GET    ``/v1/dummy``         invented rows
+PUT    ``/v1/public``        public rows for later queries
+POST   ``/v1/cost``          what a query would read and cost
+POST   ``/v1/answer``        the release of a query, charged before a row is touched
+====== ===================== ==============================================================================
+
+A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.codes`. A query is read
+from its canonical text and from no other: keys that are unknown, given twice or out of order are refused.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar, final
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from fastapi import Depends, FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import HdpError, SiteError
+from hdpstats.custodian import journal
+from hdpstats.custodian.dummy import dummy_columns
+from hdpstats.custodian.settings import Settings
+from hdpstats.custodian.tokens import Door, Unauthenticated
+from hdpstats.custodian.transport import FINGERPRINT, Unacceptable, body
+from hdpstats.queries import Query, query_from_json
+from hdpstats.sites import LocalSite
+from hdpstats.sites.codes import CODES, code_of
+from hdpstats.sites.forms import Facts, public_from_dict
+from hdpstats.sites.quote import Quote
+
+T = TypeVar("T")
+MOST_DUMMY = 10_000
+LARGEST_SEED = 10**9
+
+
+def application(site: LocalSite, settings: Settings) -> FastAPI:
+    """Return the application of a site; every request to a door is checked for identity first."""
+    service = Service(site, settings)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(service.identify)])
+    for method, path, door in (
+        ("GET", "/v1/facts", service.show_facts),
+        ("GET", "/v1/dummy", service.invent),
+        ("PUT", "/v1/public", service.take_public),
+        ("POST", "/v1/cost", service.price),
+        ("POST", "/v1/answer", service.answer),
+    ):
+        app.add_api_route(path, door, methods=[method])
+    _refusals(app)
+    return app
+
+
+@final
+class Service:
+    """What happens behind each door: identity, permission, and then the site."""
+
+    def __init__(self, site: LocalSite, settings: Settings) -> None:
+        self._site = site
+        self._analysts = settings.analysts
+        self._limits = settings.limits
+        self._door = Door(settings.identities)
+        self._computing = CapacityLimiter(settings.limits.computing)
+        self._facts = Facts(
+            schema=site.schema,
+            terms=site.terms,
+            records=site.records,
+            dataset=site.ledger.dataset,
+            version=site.ledger.version,
+        )
+
+    def identify(self, request: Request) -> None:
+        """Note who asks, or refuse before the body is read."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthenticated("no token")
+        request.state.analyst = self._door.who(token, request.scope.get(FINGERPRINT))
+        if request.state.analyst not in self._analysts:
+            raise Unacceptable("unknown-analyst")
+
+    async def show_facts(self, request: Request) -> Response:
+        """Show the public facts, and to the asker what is permitted."""
+        analyst = request.state.analyst
+        permissions = self._analysts[analyst].to_dict()
+        return _json({"facts": self._facts.to_dict(), "analyst": analyst, "permissions": permissions})
+
+    async def invent(self, request: Request) -> Response:
+        """Draw dummy rows."""
+        rows, seed = _numbers(request, rows=MOST_DUMMY, seed=LARGEST_SEED)
+        return _json({"columns": await self._work(lambda: dummy_columns(self._facts, rows=rows, seed=seed))})
+
+    async def take_public(self, request: Request) -> Response:
+        """Keep public rows."""
+        text = await body(request, longest=self._limits.public, seconds=self._limits.seconds)
+
+        def take() -> str:
+            table = public_from_dict(_object(text), schema=self._facts.schema, unit=self._facts.terms.unit)
+            self._site.put_public(table)
+            return table.sha256
+
+        sha256 = await self._work(take)
+        journal.write(analyst=request.state.analyst, door="public", sha256=sha256)
+        return _json({"sha256": sha256})
+
+    async def price(self, request: Request) -> Response:
+        """Say what a query would cost."""
+        text = await body(request, longest=self._limits.query, seconds=self._limits.seconds)
+        _, quote = await self._work(lambda: self._permitted(text, request.state.analyst))
+        return _json(quote.to_dict())
+
+    async def answer(self, request: Request) -> Response:
+        """Let the site answer a query."""
+        text = await body(request, longest=self._limits.query, seconds=self._limits.seconds)
+        return _json(await self._work(lambda: self._answered(text, request.state.analyst)))
+
+    def _answered(self, text: str, analyst: str) -> dict[str, Any]:
+        query, quote = self._permitted(text, analyst)
+        release = self._site.answer(query)
+        entry = None if release.entry is None else release.entry.to_dict()
+        journal.write(analyst=analyst, door="answer", mechanism=query.kind, cost=str(quote.cost), entry=entry)
+        return {"release": release.to_json(), "entry": entry}
+
+    def _permitted(self, text: str, analyst: str) -> tuple[Query, Quote]:
+        query = read_query(text)
+        quote = self._site.quote(query)
+        if not self._analysts[analyst].allow(query, quote):
+            raise Unacceptable("forbidden")
+        return query, quote
+
+    async def _work(self, task: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(task, limiter=self._computing)
+
+
+def read_query(text: str) -> Query:
+    """Read a query from its canonical text, or refuse."""
+    try:
+        query = query_from_json(text)
+        same = query.to_json() == text
+    except (SiteError, ValueError, RecursionError):
+        raise Unacceptable("malformed") from None
+    if not same:
+        raise Unacceptable("malformed")
+    return query
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        fields = canonical.loads(text)
+    except (ValueError, RecursionError):
+        raise Unacceptable("malformed") from None
+    if not isinstance(fields, dict):
+        raise Unacceptable("malformed")
+    return fields
+
+
+def _numbers(request: Request, **largest: int) -> list[int]:
+    """Return whole numbers from a URL's query, each given once and no other."""
+    given = request.query_params
+    shaped = sorted(given.keys()) == sorted(largest) and len(given.multi_items()) == len(largest)
+    if not (shaped and all(given[name].isdecimal() and len(given[name]) < 11 for name in largest)):
+        raise Unacceptable("malformed")
+    numbers = [int(given[name]) for name in largest]
+    if any(number > most for number, most in zip(numbers, largest.values(), strict=True)):
+        raise Unacceptable("too-large")
+    return numbers
+
+
+def _json(fields: dict[str, Any]) -> Response:
+    content = json.dumps(fields, allow_nan=False)  # with keys in their order: that of the schema's columns is kept
+    return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def _refused(request: Request, code: str, why: str) -> Response:
+    """Write to the log why, and return the code; the connection ends, with what is still under way on it."""
+    journal.write(analyst=getattr(request.state, "analyst", None), path=request.url.path[:100], refused=code, why=why)
+    return Response(
+        canonical.dumps({"error": code}),
+        status_code=CODES[code].status,
+        media_type="application/json",
+        headers={"cache-control": "no-store", "connection": "close"},
+    )
+
+
+def _refusals(app: FastAPI) -> None:
+    """Turn everything that is raised into a code."""
+
+    @app.exception_handler(Unauthenticated)
+    async def _(request: Request, error: Unauthenticated) -> Response:
+        return _refused(request, "unauthenticated", str(error))
+
+    @app.exception_handler(Unacceptable)
+    async def _(request: Request, error: Unacceptable) -> Response:
+        return _refused(request, error.code, "")
+
+    @app.exception_handler(HdpError)
+    async def _(request: Request, error: HdpError) -> Response:
+        return _refused(request, code_of(error), journal.cause(error))
+
+    @app.exception_handler(HTTPException)
+    async def _(request: Request, error: HTTPException) -> Response:
+        return _refused(request, "not-found", f"status {error.status_code}")
+
+    @app.exception_handler(Exception)
+    async def _(request: Request, error: Exception) -> Response:
+        return _refused(request, "failed", journal.cause(error))
+
+
+async def sealed(app: Any, scope: Any, receive: Any, send: Any) -> None:
+    """Run an application; what it raises after it has answered goes no further, not into a server's log either."""
+    try:
+        await app(scope, receive, send)
+    except Exception as error:
+        journal.write(failed=journal.cause(error))

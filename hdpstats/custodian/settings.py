@@ -1,0 +1,238 @@
+"""``site.yaml``: everything a custodian decides about a site, in one file.
+
+::
+
+    format: hdpstats site
+    version: 1
+    data: rotterdam.parquet            # or .csv; paths are relative to this file
+    schema: dictionary.yaml
+    ledger: {place: ledger.db, dataset: rotterdam, epsilon: 3, delta: 1e-6}
+    listen: {host: 127.0.0.1, port: 8443}
+    tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
+    tokens: {audience: rotterdam, key: tokens.pub}
+    analysts:
+      ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3]}
+      bob: {}
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, final
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import integer, real, text
+from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.reading import known, read_yaml, section, whole
+from hdpstats.data.schema import Schema
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Budget
+
+FORMAT = "hdpstats site"
+VERSION = 1
+_NEEDED = {"format", "version", "data", "schema", "ledger", "listen", "tls", "tokens", "analysts"}
+_LEDGER = {"version", "epsilon", "delta", "gaussian", "relation"}
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tls:
+    """The site's certificate and key, and the authority that clients' certificates must come from: files in PEM."""
+
+    certificate: Path
+    key: Path
+    clients: Path
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identities:
+    """Whose tokens a site believes.
+
+    Attributes
+    ----------
+    audience : str
+        The site's own name in tokens: one for another site is refused.
+    key : Path or None
+        The public key (PEM) of tokens that `hdpstats site token` made.
+    issuer, jwks, ca : str, str, Path, each or None
+        An OpenID Connect issuer, the URL of its keys, and the authority of that URL's certificate.
+    claim : str
+        The claim that names the analyst.
+    bound : bool
+        Whether a token must name the client certificate that it is used with (RFC 8705); where it names one, that is
+        always checked.
+    """
+
+    audience: str
+    key: Path | None = None
+    issuer: str | None = None
+    jwks: str | None = None
+    ca: Path | None = None
+    claim: str = "sub"
+    bound: bool = False
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one client can take of a site.
+
+    Attributes
+    ----------
+    query, public : int
+        Longest bodies in bytes, of queries and of public rows.
+    seconds : float
+        How long the head of a request may take to arrive, its body, and a TLS handshake, each.
+    computing : int
+        Answers that are computed at once; others wait.
+    connections : int
+        Connections at once; others are told that the site is busy.
+    """
+
+    query: int = 4_000_000
+    public: int = 64_000_000
+    seconds: float = 15.0
+    computing: int = 2
+    connections: int = 512
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """A site as its custodian declares it.
+
+    Attributes
+    ----------
+    data : Path
+        The private rows: Parquet, or CSV.
+    schema : Schema
+        The data dictionary.
+    ledger : mapping
+        Arguments of `hdpstats.ledger.Ledger`; without an epsilon the account must exist.
+    persons : mapping
+        ``unit``, ``max_rows_per_unit`` and ``n_max`` as in `hdpstats.sites.LocalSite`, where they apply.
+    host, port : str, int
+        Where to listen.
+    tls : Tls
+        Certificates.
+    identities : Identities
+        Tokens.
+    analysts : mapping of str to Permissions
+        Who may ask for what; nobody else may ask for anything.
+    limits : Limits
+        What one client can take.
+    """
+
+    data: Path
+    schema: Schema
+    ledger: Mapping[str, Any]
+    persons: Mapping[str, Any]
+    host: str
+    port: int
+    tls: Tls
+    identities: Identities
+    analysts: Mapping[str, Permissions]
+    limits: Limits
+
+    @classmethod
+    def from_yaml(cls, path: str | PathLike[str]) -> "Settings":
+        """Read a settings file.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            An entry is missing, unknown or of the wrong type; a file that it names does not exist.
+        """
+        place = Path(path)
+        found = known(read_yaml(place), name="the settings", needed=_NEEDED, allowed={"persons", "limits"})
+        if (found["format"], found["version"]) != (FORMAT, VERSION):
+            raise ArgumentError(f"the settings must say 'format: {FORMAT}' and 'version: {VERSION}'")
+        folder = place.resolve().parent
+        schema = Schema.from_yaml(_file(found["schema"], folder, name="schema"))
+        listen = known(found["listen"], name="listen", needed={"host", "port"})
+        return cls(
+            data=_file(found["data"], folder, name="data"),
+            schema=schema,
+            ledger=_ledger(found["ledger"], folder),
+            persons=known(
+                found.get("persons", {}),
+                name="persons",
+                needed=set(),
+                allowed={"unit", "max_rows_per_unit", "n_max"},
+            ),
+            host=text(listen["host"], name="host", longest=255),
+            port=integer(listen["port"], name="port", lower=0, upper=65535),
+            tls=_tls(found["tls"], folder),
+            identities=_identities(found["tokens"], folder),
+            analysts={
+                text(name, name="an analyst", longest=100): Permissions.from_dict(
+                    entries, name=f"the entries of {name!r}", declared=schema.keys()
+                )
+                for name, entries in section(found["analysts"], name="analysts").items()
+            },
+            limits=_limits(found.get("limits", {})),
+        )
+
+    def open_ledger(self) -> Ledger:
+        """Open the account; where no epsilon is declared, one that exists, on its own terms."""
+        terms = dict(self.ledger)
+        place = terms.pop("place")
+        if "epsilon" not in terms:
+            return Ledger.open_existing(place, **terms)
+        return Ledger(place, unit=self.persons.get("unit"), **terms)
+
+
+def _file(value: object, folder: Path, *, name: str) -> Path:
+    path = folder / text(value, name=name, longest=4000)
+    if not path.is_file():
+        raise ArgumentError(f"{name} must be a file; there is none at {path}", argument=name)
+    return path
+
+
+def _ledger(entries: object, folder: Path) -> dict[str, Any]:
+    found = known(entries, name="ledger", needed={"place", "dataset"}, allowed=_LEDGER)
+    place = text(found["place"], name="place", longest=4000)
+    found["place"] = place if "://" in place else folder / place
+    if "epsilon" not in found and set(found) & {"delta", "gaussian", "relation"}:
+        message = "ledger: delta, gaussian and relation belong to an epsilon; leave them out for an account that exists"
+        raise ArgumentError(message, argument="ledger")
+    if "gaussian" in found:
+        part = known(found["gaussian"], name="gaussian", needed={"epsilon", "delta"})
+        found["gaussian"] = Budget(epsilon=part["epsilon"], delta=part["delta"])
+    return found
+
+
+def _tls(entries: object, folder: Path) -> Tls:
+    found = known(entries, name="tls", needed={"certificate", "key", "clients"})
+    return Tls(**{name: _file(value, folder, name=name) for name, value in found.items()})
+
+
+def _identities(entries: object, folder: Path) -> Identities:
+    optional = {"key", "issuer", "jwks", "ca", "claim", "bound"}
+    found = known(entries, name="tokens", needed={"audience"}, allowed=optional)
+    if ("key" in found) == ("jwks" in found) or ("jwks" in found) != ("issuer" in found):
+        message = "tokens must have either a key, or an issuer and jwks, the https URL of its keys"
+        raise ArgumentError(message, argument="tokens")
+    if "jwks" in found and not text(found["jwks"], name="jwks").startswith("https://"):
+        raise ArgumentError("jwks must begin with 'https://'", argument="jwks")
+    if not isinstance(found.get("bound", False), bool):
+        raise ArgumentError("bound must be true or false", argument="bound")
+    for name in set(found) - {"bound"}:
+        text(found[name], name=name, longest=4000)
+    return Identities(
+        **found | {name: _file(found[name], folder, name=name) for name in ("key", "ca") if name in found}
+    )
+
+
+def _limits(entries: object) -> Limits:
+    found = known(entries, name="limits", needed=set(), allowed=set(Limits.__dataclass_fields__))
+    usual = Limits()
+    return Limits(
+        query=whole(found, "query", default=usual.query, lower=1000, upper=10**9),
+        public=whole(found, "public", default=usual.public, lower=1000, upper=10**9),
+        seconds=real(found.get("seconds", usual.seconds), name="seconds", lower=0.1, upper=3600.0),
+        computing=whole(found, "computing", default=usual.computing, lower=1, upper=1000),
+        connections=whole(found, "connections", default=usual.connections, lower=2, upper=100_000),
+    )

@@ -1,0 +1,167 @@
+"""Who asks: signed tokens (JWT), from a key of the custodian's own or from an OpenID Connect issuer.
+
+A token may name the client certificate that it belongs to (RFC 8705, ``cnf: {"x5t#S256": ...}``): stolen without the
+certificate's key it is worth nothing.
+
+References
+----------
+Jones, Bradley and Sakimura (2015), JSON Web Token, RFC 7519. Campbell, Bradley, Sakimura and Lodderstedt (2020), OAuth
+    2.0 mutual-TLS client authentication and certificate-bound access tokens, RFC 8705.
+"""
+
+import base64
+import hashlib
+import os
+import ssl
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, final
+
+import httpx
+import jwt
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import real, text
+from hdpstats.custodian.settings import Identities
+
+LEEWAY = 10
+"""Seconds that the clocks of an issuer and of a site may differ."""
+
+SIGNATURES = ["ES256", "ES384", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA"]
+"""Signatures of issuers that are believed: with public keys only, so that no key of a site can forge a token."""
+
+FRESH = 300.0
+"""Seconds between two readings of an issuer's keys, unless a token names a key that is not known."""
+
+SOONEST = 30.0
+"""Seconds between two readings of an issuer's keys, whatever tokens name."""
+
+
+class Unauthenticated(Exception):  # noqa: N818  (not an error of the package: it never leaves the custodian's room)
+    """A token is not believed; the argument says why, for the custodian's log only."""
+
+
+def write_keys(stem: str | Path) -> tuple[Path, Path]:
+    """Make a key for tokens and write it to ``stem.key`` (readable by its owner only) and ``stem.pub``."""
+    private, public = Path(f"{stem}.key"), Path(f"{stem}.pub")
+    key = ec.generate_private_key(ec.SECP256R1())
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    shown = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    try:
+        with os.fdopen(os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secret)
+        public.write_bytes(shown)
+    except OSError as error:
+        raise ArgumentError(f"the key cannot be written: {error.strerror}: {error.filename}", argument="key") from None
+    return private, public
+
+
+def issue(key: str | Path, *, analyst: str, audience: str, hours: float, certificate: str | Path | None = None) -> str:
+    """Return a token of an analyst, signed by a key of `write_keys` (ES256); bound to a certificate if one is given."""
+    now = datetime.now(UTC)
+    claims: dict[str, Any] = {
+        "sub": text(analyst, name="analyst", longest=100),
+        "aud": text(audience, name="audience", longest=200),
+        "iat": now,
+        "exp": now + timedelta(hours=real(hours, name="hours", lower=0.0, open_lower=True, upper=24.0 * 366)),
+    }
+    if certificate is not None:
+        claims["cnf"] = {"x5t#S256": _of_file(Path(certificate))}
+    try:
+        return jwt.encode(claims, Path(key).read_bytes(), algorithm="ES256")
+    except (OSError, ValueError, TypeError, jwt.PyJWTError):
+        raise ArgumentError("key must be a file that `hdpstats site key` wrote", argument="key") from None
+
+
+def _of_file(path: Path) -> str:
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError):
+        raise ArgumentError("certificate must be a file with a certificate (PEM)", argument="certificate") from None
+    return thumbprint(certificate.public_bytes(serialization.Encoding.DER))
+
+
+def thumbprint(der: bytes) -> str:
+    """Return the SHA-256 of a certificate as tokens have it (base64url without padding)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
+
+
+@final
+class Door:
+    """Reads tokens and says who asks."""
+
+    def __init__(self, identities: Identities) -> None:
+        self._identities = identities
+        self._own = None if identities.key is None else _public_key(identities.key)
+        self._keys: dict[str | None, Any] = {}
+        self._read_at = -FRESH
+        self._lock = threading.Lock()
+
+    def who(self, token: str, fingerprint: str | None) -> str:
+        """Return the name of the analyst.
+
+        Raises
+        ------
+        Unauthenticated
+            The token is not believed.
+        """
+        own = self._own is not None
+        try:
+            claims = jwt.decode(
+                token,
+                key=self._own or self._key_of(token),
+                algorithms=["ES256"] if own else SIGNATURES,
+                audience=self._identities.audience,
+                issuer=self._identities.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iat", "aud", *([] if own else ["iss"])]},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            raise Unauthenticated(type(error).__name__) from None
+        bound = claims.get("cnf")
+        bound = bound.get("x5t#S256") if isinstance(bound, dict) else None
+        if (bound is not None or self._identities.bound) and bound != fingerprint:
+            raise Unauthenticated("for another certificate")
+        name = claims.get(self._identities.claim)
+        if not isinstance(name, str):
+            raise Unauthenticated("without a name")
+        return name
+
+    def _key_of(self, token: str) -> Any:
+        """Return the issuer's key that a token names, reading the keys again where it is new."""
+        name = jwt.get_unverified_header(token).get("kid")
+        with self._lock:
+            age = time.monotonic() - self._read_at
+            if age > FRESH or (name not in self._keys and age > SOONEST):
+                self._read_at = time.monotonic()
+                self._keys = self._read() or self._keys
+            if name not in self._keys:
+                raise Unauthenticated("signed by an unknown key")
+            return self._keys[name]
+
+    def _read(self) -> dict[str | None, Any]:
+        """Return the issuer's keys by name; none where they cannot be read."""
+        try:
+            context = ssl.create_default_context(cafile=self._identities.ca)
+            response = httpx.get(self._identities.jwks or "", verify=context, timeout=5.0)
+            found = jwt.PyJWKSet.from_dict(response.raise_for_status().json())
+        except (httpx.HTTPError, OSError, ValueError, TypeError, AttributeError, jwt.PyJWTError):
+            return {}
+        return {key.key_id: key.key for key in found.keys if key.public_key_use in (None, "sig")}
+
+
+def _public_key(path: Path) -> ec.EllipticCurvePublicKey:
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError):
+        raise ArgumentError("key must be a public key (PEM), as `hdpstats site key` writes", argument="key") from None
+    if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
+        raise ArgumentError("key must be a key of the curve P-256 (ES256)", argument="key")
+    return key

@@ -1,0 +1,107 @@
+"""The fixed words of a remote site's refusals: all that a response says where it does not answer.
+
+Whatever an error inside a site says stays there, in the custodian's log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, final
+
+from hdpstats._base.errors import (
+    ArgumentError,
+    BudgetError,
+    FormulaError,
+    HdpError,
+    InsufficientBudget,
+    LedgerError,
+    MechanismError,
+    SchemaError,
+    SiteError,
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How a refusal looks: the status of the response, the error that the asker meets, and what that says."""
+
+    status: int
+    error: type[HdpError]
+    message: str
+
+
+CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
+    {
+        "unauthenticated": Refusal(
+            401,
+            SiteError,
+            "the site does not accept the token: it is missing, expired, forged, or meant for another site or "
+            "certificate; ask the custodian for a new one",
+        ),
+        "unknown-analyst": Refusal(
+            403, SiteError, "the site knows no analyst of the token's name; ask the custodian to be entered"
+        ),
+        "forbidden": Refusal(
+            403,
+            SiteError,
+            "the custodian does not permit this query to you, and nothing was charged; site.permissions says which "
+            "mechanisms, models and columns you may ask for",
+        ),
+        "not-found": Refusal(404, SiteError, "the site has no such door; is the URL that of a site of hdpstats?"),
+        "malformed": Refusal(
+            400, SiteError, "the site cannot read the request, and nothing was charged; do versions of hdpstats differ?"
+        ),
+        "too-slow": Refusal(408, SiteError, "the request did not arrive in time, and nothing was charged; repeat it"),
+        "too-large": Refusal(
+            413, SiteError, "the request is longer than the site accepts, and nothing was charged; send fewer rows"
+        ),
+        "insufficient-budget": Refusal(
+            409,
+            InsufficientBudget,
+            "the site's ledger refuses: the release would cost more than is left. Nothing was charged: ask for less, "
+            "or use a release that was paid for",
+        ),
+        "budget": Refusal(
+            409, BudgetError, "the query costs more privacy than the site sells at once, and nothing was charged"
+        ),
+        "mechanism": Refusal(
+            422, MechanismError, "no proof covers this query at this site, and nothing was charged; ask another one"
+        ),
+        "formula": Refusal(
+            422, FormulaError, "the site cannot read the formula under its schema, and nothing was charged"
+        ),
+        "schema": Refusal(422, SchemaError, "what was sent does not fit the site's schema, and nothing was charged"),
+        "argument": Refusal(422, ArgumentError, "the site does not accept a value of the query; nothing was charged"),
+        "site": Refusal(
+            422,
+            SiteError,
+            "the site refused the query, or could not complete it (then the budget stays charged, and the same query "
+            "may be sent again); was it written for the site's schema and people?",
+        ),
+        "ledger": Refusal(
+            503, LedgerError, "the site's ledger cannot be used; a query that was charged is not charged again"
+        ),
+        "failed": Refusal(
+            500,
+            SiteError,
+            "the site failed; the custodian's log says where. A charge is not made again for the same query",
+        ),
+    }
+)
+"""Every refusal by its code."""
+
+
+def code_of(error: HdpError) -> str:
+    """Return the code of an error: that of its own class, or of the nearest class above it."""
+    own = {
+        InsufficientBudget: "insufficient-budget",
+        BudgetError: "budget",
+        MechanismError: "mechanism",
+        FormulaError: "formula",
+        SchemaError: "schema",
+        ArgumentError: "argument",
+        SiteError: "site",
+        LedgerError: "ledger",
+    }
+    return next((own[kind] for kind in type(error).__mro__ if kind in own), "failed")

@@ -1,0 +1,50 @@
+"""What a query would read and cost: known before it is asked, from the query and public facts alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from hdpstats._base.validation import rational
+from hdpstats.privacy.budget import Spend
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote:
+    """The columns and the price of one query.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The declared columns that the answer would be computed from, in alphabetical order.
+    cost : Spend
+        What the answer is charged; nothing where the same query was answered before, which a quote does not look up.
+    ahead : Spend
+        What later rounds of the same fit will cost, which must be affordable too.
+    """
+
+    columns: tuple[str, ...]
+    cost: Spend
+    ahead: Spend
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the quote as JSON values."""
+        return {"columns": list(self.columns), "cost": _amounts(self.cost), "ahead": _amounts(self.ahead)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Quote":
+        """Read what `to_dict` wrote."""
+        return cls(
+            columns=tuple(str(name) for name in fields["columns"]),
+            cost=_spend(fields["cost"]),
+            ahead=_spend(fields["ahead"]),
+        )
+
+
+def _amounts(spend: Spend) -> dict[str, str]:
+    return {"epsilon": str(spend.epsilon), "delta": str(spend.delta), "mu_squared": str(spend.mu_squared)}
+
+
+def _spend(fields: Mapping[str, str]) -> Spend:
+    epsilon, delta, mu_squared = (rational(fields[name], name=name) for name in ("epsilon", "delta", "mu_squared"))
+    return Spend(epsilon, delta, mu_squared)

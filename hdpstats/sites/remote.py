@@ -1,0 +1,277 @@
+"""A site in another process or on another machine, behind HTTPS."""
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self, final
+
+import pandas as pd
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError, HdpError, SiteError
+from hdpstats._base.validation import integer, real, text
+from hdpstats.data.public import PublicTable
+from hdpstats.data.schema import Schema
+from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
+from hdpstats.sites.codes import CODES
+from hdpstats.sites.forms import Facts, public_to_dict
+from hdpstats.sites.local import MOST_PUBLIC
+from hdpstats.sites.quote import Quote
+from hdpstats.sites.site import Site
+from hdpstats.sites.terms import Terms
+
+if TYPE_CHECKING:
+    import httpx
+
+Token = str | Callable[[], str]
+Certificate = tuple[str | PathLike[str], str | PathLike[str]]
+
+
+def connect(
+    url: str,
+    *,
+    token: Token,
+    ca: str | PathLike[str] | None = None,
+    cert: Certificate | None = None,
+    timeout: float = 600.0,
+) -> "RemoteSite":
+    """Connect to a custodian's service and return the site, which a `Study` takes as its private records.
+
+    Parameters
+    ----------
+    url
+        ``https://host:port``.
+    token
+        Who asks: the token that the custodian or an identity provider gave, or a function that returns one, which is
+        called for every request.
+    ca
+        The file of the certificate that the site's own must be signed by; the system's authorities by default.
+    cert
+        The files of your certificate and of its key.
+    timeout
+        The longest time in seconds to wait for an answer.
+
+    Raises
+    ------
+    ArgumentError
+        The URL is not https, a file cannot be read, or the extra ``sites`` is not installed.
+    SiteError
+        The site cannot be reached, or refuses; where it is not the site that ``ca`` vouches for, nothing was sent.
+    """
+    address = text(url, name="url", longest=2000).rstrip("/")
+    if not address.startswith("https://"):
+        raise ArgumentError("url must begin with 'https://': tokens and releases do not travel in the open")
+    if not (isinstance(token, str) or callable(token)):
+        raise ArgumentError("token must be a text, or a function that returns one", argument="token")
+    try:
+        import httpx
+    except ImportError:
+        message = "remote sites need httpx: pip install 'hdpstats[sites]'"
+        raise ArgumentError(message, argument="url") from None
+    client = httpx.Client(
+        base_url=address,
+        verify=_context(ca, cert),
+        timeout=httpx.Timeout(real(timeout, name="timeout", lower=0.0, open_lower=True), connect=10.0),
+        limits=httpx.Limits(max_connections=16, keepalive_expiry=20.0),
+    )
+    try:
+        return RemoteSite(client, address=address, token=token)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _context(ca: str | PathLike[str] | None, cert: Certificate | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError):
+        raise ArgumentError(f"ca must be a file of certificates (PEM), not {str(ca)!r}", argument="ca") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if cert is not None:
+        try:
+            context.load_cert_chain(*cert)
+        except (OSError, ssl.SSLError, TypeError):
+            message = "cert must name two files (PEM): your certificate and its key"
+            raise ArgumentError(message, argument="cert") from None
+    return context
+
+
+@final
+class RemoteSite(Site):
+    """Private rows that another process holds. Made by `connect`.
+
+    What crosses are queries, releases, public rows and public facts. The same query again costs nothing, so a call
+    that was cut off may be repeated.
+    """
+
+    def __init__(self, client: "httpx.Client", *, address: str, token: Token) -> None:
+        self._client = client
+        self._address = address
+        self._token = token
+        self._public: dict[str, PublicTable] = {}
+        answer = self._ask("GET", "/v1/facts")
+        with _reading():
+            self._facts = Facts.from_dict(answer["facts"])
+            self._analyst = str(answer["analyst"])
+            self._permissions = {name: _listed(names) for name, names in answer["permissions"].items()}
+
+    @property
+    def schema(self) -> Schema:
+        """The custodian's schema, as it was when the connection was made."""
+        return self._facts.schema
+
+    @property
+    def records(self) -> int:
+        """The public number of people; see `Site.records`."""
+        return self._facts.records
+
+    @property
+    def terms(self) -> Terms:
+        """Who is protected; see `Site.terms`."""
+        return self._facts.terms
+
+    @property
+    def facts(self) -> Facts:
+        """All public facts about the site."""
+        return self._facts
+
+    @property
+    def analyst(self) -> str:
+        """Who the site takes you for."""
+        return self._analyst
+
+    @property
+    def permissions(self) -> Mapping[str, tuple[str, ...] | None]:
+        """The mechanisms, models and columns that you may ask for; None where all are."""
+        return dict(self._permissions)
+
+    def quote(self, query: Query) -> Quote:
+        """Return what a query would read and cost; nothing is charged."""
+        fields = self._ask("POST", "/v1/cost", _canonical(query))
+        with _reading():
+            return Quote.from_dict(fields)
+
+    def dummy(self, rows: int = 100, *, seed: int = 0) -> pd.DataFrame:
+        """Return invented rows that the site draws from its schema alone, to try code with before money is spent.
+
+        They have the declared columns (and that of the unit), every value equally likely: nothing about the people.
+        """
+        count = integer(rows, name="rows", lower=1, upper=10_000)
+        number = integer(seed, name="seed", lower=0, upper=10**9)
+        fields = self._ask("GET", f"/v1/dummy?rows={count}&seed={number}")
+        with _reading():
+            return pd.DataFrame({str(name): listed for name, listed in fields["columns"].items()})
+
+    def put_public(self, table: PublicTable) -> None:
+        """Hand over public rows for later queries; see `Site.put_public`."""
+        if not isinstance(table, PublicTable):
+            raise ArgumentError("table must be a public table, as study.public is", argument="table")
+        if table.schema.sha256 != self.schema.sha256:
+            raise SiteError("the public rows were checked against another schema than this site's")
+        if table.sha256 in self._public:
+            return
+        self._ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))
+        self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
+
+    def answer(self, query: Query) -> Release:
+        """Answer a query; see `Site.answer`.
+
+        Public rows that were handed over and that the site no longer has (it was started anew, or others handed over
+        theirs) are sent once more.
+        """
+        asked = _canonical(query)
+        try:
+            fields = self._ask("POST", "/v1/answer", asked)
+        except SiteError as error:
+            table = self._public.pop(query.public_sha256 or "", None)
+            if table is None or error.facts.get("code") != "site":
+                raise
+            self.put_public(table)
+            fields = self._ask("POST", "/v1/answer", asked)
+        with _reading():
+            entry = fields["entry"]
+            place = LedgerEntry(
+                dataset=str(entry["dataset"]),
+                version=int(entry["version"]),
+                number=int(entry["number"]),
+                head=str(entry["head"]),
+            )
+            return release_from_json(fields["release"]).at(place)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        facts = self._facts
+        return (
+            f"<remote site: {self._address}, data set {facts.dataset!r}, {len(facts.schema)} declared columns; "
+            f"{facts.terms}>"
+        )
+
+    def _ask(self, method: str, path: str, body: str | None = None) -> dict[str, Any]:
+        """Send a request and return the JSON object of the response, or raise the error that its code stands for."""
+        import httpx
+
+        token = self._token if isinstance(self._token, str) else self._token()
+        headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+        content = None if body is None else body.encode()
+        try:
+            response = self._client.request(method, path, content=content, headers=headers)
+        except httpx.TimeoutException:
+            raise SiteError(f"the site {self._address} did not answer in time; {_AGAIN}") from None
+        except httpx.HTTPError as error:
+            raise SiteError(f"the site {self._address} cannot be reached ({_reason(error)}); {_AGAIN}") from None
+        fields = _object(response.text)
+        if response.status_code == httpx.codes.OK and fields is not None:
+            return fields
+        raise _refusal(response.status_code, fields)
+
+
+_AGAIN = "the same query may be sent again, and is not charged twice"
+
+
+def _canonical(query: Query) -> str:
+    """Return the text of a query as its reader would write it, which is the only one that sites read."""
+    return query_from_json(query.to_json()).to_json()
+
+
+def _object(content: str) -> dict[str, Any] | None:
+    try:
+        fields = canonical.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what the transport says: about certificates, names and connections."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
+    known = CODES.get(str((fields or {}).get("error")))
+    if known is None:
+        return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
+    return known.error(known.message, code=str((fields or {}).get("error")))
+
+
+def _listed(names: Any) -> tuple[str, ...] | None:
+    return None if names is None else tuple(str(name) for name in names)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Take what a site sent and hdpstats cannot read for the site's mistake, a `SiteError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise SiteError("the site's response cannot be read; do versions of hdpstats differ?") from None

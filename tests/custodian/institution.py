@@ -1,0 +1,204 @@
+"""A small institution: an authority, certificates, keys, settings, and sites in processes of their own."""
+
+import contextlib
+import datetime
+import ipaddress
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+import hdpstats.api as hdp
+from hdpstats.custodian import issue, write_keys
+
+DAY = datetime.timedelta(days=1)
+
+
+class Authority:
+    """Signs certificates; files go to a folder."""
+
+    def __init__(self, folder, name="authority"):
+        self.folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        made = self._builder(self.name, self.key.public_key()).add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
+        self.certificate = made.sign(self.key, hashes.SHA256())
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
+
+    def _builder(self, subject, public):
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - DAY)
+            .not_valid_after(now + DAY)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .add_extension(
+                x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+                if subject == self.name
+                else x509.KeyUsage(True, False, False, False, False, False, False, False, False),
+                critical=True,
+            )
+        )
+
+    def certify(self, name):
+        """Return the files of a certificate for loopback and of its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        hosts = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
+        made = (
+            self._builder(subject, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+        paths = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        paths[1].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return paths
+
+
+@dataclass
+class Running:
+    """A site's process, where it listens, and its files."""
+
+    process: subprocess.Popen
+    url: str
+    port: int
+    settings: Path
+    log: Path
+    ledger: Path
+
+    def kill(self):
+        """End the process as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def stop(self):
+        """End the process as an administrator would."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def account(self):
+        """Open the ledger's file from here."""
+        return hdp.Ledger.open_existing(self.ledger)
+
+
+class Institution:
+    """Everything that a custodian of one or more sites has."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.authority = Authority(folder)
+        self.site_files = self.authority.certify("site")
+        self.ann_files = self.authority.certify("ann")
+        self.secret, self.public_key = write_keys(folder / "tokens")
+        self._stack = contextlib.ExitStack()
+
+    def token(self, analyst="ann", *, audience="trial", hours=1.0, key=None, certificate=None):
+        """Return a token."""
+        return issue(key or self.secret, analyst=analyst, audience=audience, hours=hours, certificate=certificate)
+
+    def connect(self, running, **options):
+        """Connect as ann, unless told otherwise."""
+        usual = {"token": self.token(), "ca": self.authority.path, "cert": self.ann_files}
+        return hdp.connect(running.url, **{**usual, **options})
+
+    def write(self, name, frame, schema, *, port=0, **entries):
+        """Write data, dictionary and settings of a site and return the settings' path."""
+        place = self.folder / name
+        place.mkdir(exist_ok=True)
+        frame.to_parquet(place / "rows.parquet")
+        schema.to_yaml(place / "dictionary.yaml")
+        settings = {
+            "format": "hdpstats site",
+            "version": 1,
+            "data": "rows.parquet",
+            "schema": "dictionary.yaml",
+            "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1000, "delta": 1e-3},
+            "listen": {"host": "127.0.0.1", "port": port},
+            "tls": {
+                "certificate": str(self.site_files[0]),
+                "key": str(self.site_files[1]),
+                "clients": str(self.authority.path),
+            },
+            "tokens": {"audience": "trial", "key": str(self.public_key)},
+            "analysts": {"ann": {}},
+        }
+        path = place / "site.yaml"
+        path.write_text(yaml.safe_dump(settings | entries, sort_keys=False))
+        return path
+
+    def start(self, settings):
+        """Start a site in a process of its own and wait until it listens."""
+        running = self.launch(settings)
+        self.wait(running)
+        return running
+
+    def launch(self, settings):
+        """Start a site in a process of its own."""
+        log = settings.with_name("site.log")
+        with log.open("ab") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "hdpstats.cli", "site", "serve", str(settings)],
+                stderr=stream,
+                stdout=stream,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+        place = yaml.safe_load(settings.read_text())["ledger"]["place"]
+        running = Running(process, "", 0, settings, log, settings.parent / place)
+        self._stack.callback(running.stop)
+        return running
+
+    def restart(self, running):
+        """Start a site that ended once more, where it listened before."""
+        settings = yaml.safe_load(running.settings.read_text())
+        settings["listen"]["port"] = running.port
+        running.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+        running.log.unlink()
+        return self.start(running.settings)
+
+    def wait(self, running, seconds=60.0):
+        """Wait until a site listens, which its log says."""
+        start = time.monotonic()
+        while time.monotonic() - start < seconds:
+            found = re.findall(r"running on https://[^:]+:(\d+)", running.log.read_text())
+            if found:
+                running.port = int(found[-1])
+                running.url = f"https://127.0.0.1:{running.port}"
+                return
+            if running.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise RuntimeError(f"the site did not start: {running.log.read_text()}")
+
+    def close(self):
+        """Stop all sites."""
+        self._stack.close()
