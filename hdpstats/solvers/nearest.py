@@ -16,7 +16,9 @@ squared distances. Rows whose first and last proposals are closer than that are 
 *Many dimensions*: products of matrices in single precision. With rows and points centred, :math:`|q| \le B_q`,
 :math:`|e| \le B`, the computed :math:`\tfrac12 |e|^2 - q \cdot e` is off by at most
 :math:`2^{-24} (p + 8) (B_q B + B^2)`, in whatever order a library adds (Higham 2002, chapter 3: p products of rounded
-factors, p sums, one subtraction); all points within twice that of the least are compared by the definition.
+factors, p sums, one subtraction); all points within twice that of the least are compared by the definition. In large
+searches a compiled loop (`hdpstats.solvers.tiles`) finds the least of each tile of 1024 points first, and products are
+formed again for the few tiles that can hold the nearest one.
 
 *Nests*: for sets :math:`E_1 \subset E_2 \subset \ldots`, all of which begin one list of points, the neighbour in the
 smaller set is the first of the nearest few that belongs to it. Only rows none of whose proposals belongs to it are
@@ -35,6 +37,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.solvers import tiles
 
 BLOCK = 65_536
 """Rows that are answered at a time."""
@@ -53,6 +56,11 @@ LEVEL = 0.6
 
 ROWS_OF_PRODUCT, POINTS_OF_PRODUCT = 512, 2048
 PAIRS = 2**20
+
+COMPILED_DIMENSION, COMPILED_PAIRS = 32, 2 * 10**9
+"""Up to that dimension and from that many pairs of rows and points on, products are compared in compiled tiles."""
+
+ROWS_OF_TILES = 2048
 
 
 @final
@@ -89,8 +97,13 @@ def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -
     sizes
         Increasing from 1 or more; the last one is m.
     """
-    few = rows.shape[1] <= TREE_DIMENSION and len(points) >= FEWEST_IN_TREE
-    search = _Trees(points, sizes) if few else _Products(points, sizes)
+    search: _Trees | _Products | _Tiles
+    if rows.shape[1] <= TREE_DIMENSION and len(points) >= FEWEST_IN_TREE:
+        search = _Trees(points, sizes)
+    elif rows.shape[1] <= COMPILED_DIMENSION and len(rows) * len(points) >= COMPILED_PAIRS:
+        search = _Tiles(points, sizes)
+    else:
+        search = _Products(points, sizes)
     for start in range(0, len(rows), BLOCK):
         yield search.answer(rows[start : start + BLOCK])
 
@@ -190,7 +203,7 @@ class _Products:
         self._centre = points.mean(axis=0)
         centred = points - self._centre
         halves = 0.5 * np.einsum("ij,ij->i", centred, centred)
-        self._factors = np.ascontiguousarray(np.vstack([-centred.T, halves]), dtype=np.float32)
+        self.factors = np.ascontiguousarray(np.vstack([-centred.T, halves]), dtype=np.float32)
         self._reach = float(np.sqrt(2.0 * halves.max()))
         self._scores = np.empty(ROWS_OF_PRODUCT * POINTS_OF_PRODUCT, dtype=np.float32)
 
@@ -204,9 +217,7 @@ class _Products:
 
     def _answer(self, rows: FloatArray) -> Nearest:
         """Go through the points once; the best so far is final for a size when all its points have been seen."""
-        centred = rows - self._centre
-        single, slack = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32), self._slack(centred)
-        single[:, :-1] = centred
+        single, slack = self.single(rows)
         least = np.full(len(rows), np.inf, dtype=np.float32)
         best = Nearest(place=np.zeros((1, len(rows)), dtype=np.int64), squared=np.full((1, len(rows)), np.inf))
         place = np.empty((len(self._sizes), len(rows)), dtype=np.int64)
@@ -216,17 +227,24 @@ class _Products:
             while start < size:
                 stop = min(start + POINTS_OF_PRODUCT, size)
                 scores = self._scores[: len(rows) * (stop - start)].reshape(len(rows), -1)
-                np.matmul(single, self._factors[:, start:stop], out=scores)
+                np.matmul(single, self.factors[:, start:stop], out=scores)
                 lowest = scores.min(axis=1)
                 near = np.flatnonzero(lowest <= least + slack)
                 np.minimum(least, lowest, out=least)
                 row, column = np.nonzero(scores[near] <= (least + slack)[near, None])
-                self._improve(rows, near[row], column + start, best)
+                self.improve(rows, near[row], column + start, best)
                 start = stop
             place[number], squared[number] = best.place[0], best.squared[0]
         return Nearest(place=place, squared=squared)
 
-    def _slack(self, centred: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
+    def single(self, rows: FloatArray) -> tuple[tiles.SingleArray, tiles.SingleArray]:
+        """Return the other factors of products, centred rows and a one (b, p + 1), and `slack`."""
+        centred = rows - self._centre
+        single = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32)
+        single[:, :-1] = centred
+        return single, self.slack(centred)
+
+    def slack(self, centred: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
         """Return twice the error of a product, for each row, rounded upwards."""
         p, reach = centred.shape[1], self._reach
         length = np.sqrt(np.einsum("ij,ij->i", centred, centred))
@@ -234,7 +252,7 @@ class _Products:
         slack = 2.0 * error + 2.0**-23 * (0.5 * reach**2 + length * reach) + 1e-30
         return np.asarray(np.nextafter(slack.astype(np.float32), np.float32(np.inf)))
 
-    def _improve(self, rows: FloatArray, row: IntArray, point: IntArray, best: Nearest) -> None:
+    def improve(self, rows: FloatArray, row: IntArray, point: IntArray, best: Nearest) -> None:
         """Compare pairs of a row and a later point with the best so far, by the definition."""
         for start in range(0, len(row), PAIRS):
             r, e = row[start : start + PAIRS], point[start : start + PAIRS]
@@ -245,3 +263,48 @@ class _Products:
             r, e, squared = r[leads], e[leads], squared[leads]
             better = squared < best.squared[0, r]
             best.place[0, r[better]], best.squared[0, r[better]] = e[better], squared[better]
+
+
+@final
+class _Tiles:
+    """Products whose least per tile is found by a compiled loop; sets are cut into tiles of their own."""
+
+    def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
+        self._products, self._sizes = _Products(points, sizes), sizes
+        factors = self._products.factors
+        parts = [tiles.tiles_of(factors[:, a:b]) for a, b in zip((0, *sizes[:-1]), sizes, strict=True)]
+        starts = [np.arange(a, b, tiles.TILE) for a, b in zip((0, *sizes[:-1]), sizes, strict=True)]
+        self._tiles, self._starts = np.concatenate(parts), np.concatenate(starts)
+        self._set = np.repeat(np.arange(len(sizes)), [len(part) for part in parts])
+        self._least = tiles.kernel(points.shape[1])
+
+    def answer(self, rows: FloatArray) -> Nearest:
+        """Return the neighbours of some rows."""
+        parts = [self._answer(rows[start : start + ROWS_OF_TILES]) for start in range(0, len(rows), ROWS_OF_TILES)]
+        return Nearest(
+            place=np.concatenate([part.place for part in parts], axis=1),
+            squared=np.concatenate([part.squared for part in parts], axis=1),
+        )
+
+    def _answer(self, rows: FloatArray) -> Nearest:
+        """Find the least of each tile, then look into those tiles that can hold the nearest point of their set."""
+        single, slack = self._products.single(rows)
+        even = np.zeros((len(rows) + len(rows) % tiles.ROWS, rows.shape[1]), dtype=np.float32)
+        even[: len(rows)] = single[:, :-1]
+        found = np.empty((len(self._starts), len(even)), dtype=np.float32)
+        self._least(even, self._tiles, found)
+        found = found[:, : len(rows)]
+        last = np.searchsorted(self._set, np.arange(len(self._sizes)), side="right") - 1
+        limit = np.minimum.accumulate(found, axis=0)[last] + slack
+        best = Nearest(place=np.zeros((1, len(rows)), dtype=np.int64), squared=np.full((1, len(rows)), np.inf))
+        shape = (len(self._sizes), len(rows))
+        answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
+        for tile, (start, number) in enumerate(zip(self._starts.tolist(), self._set.tolist(), strict=True)):
+            near = np.flatnonzero(found[tile] <= limit[number])
+            if near.size:
+                stop = min(start + tiles.TILE, self._sizes[number])
+                scores = single[near] @ self._products.factors[:, start:stop]
+                row, column = np.nonzero(scores <= limit[number, near][:, None])
+                self._products.improve(rows, near[row], column + start, best)
+            answer.place[number], answer.squared[number] = best.place[0], best.squared[0]
+        return answer

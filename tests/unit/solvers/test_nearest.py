@@ -11,6 +11,21 @@ from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
 TREES, PRODUCTS = 99, 0
 
 
+@pytest.mark.parametrize("kind", ["continuous", "lattice", "binary", "crowded"])
+@pytest.mark.parametrize("p", [3, 9])
+def test_compiled_tiles_find_what_brute_force_finds(monkeypatch, kind, p):
+    monkeypatch.setattr(module, "TREE_DIMENSION", 0)
+    monkeypatch.setattr(module, "COMPILED_PAIRS", 0)
+    monkeypatch.setattr(module, "ROWS_OF_TILES", 101)
+    rows, points = scene(kind, p, np.random.default_rng(p), m=2600, n=250)
+    m = len(points)
+    for sizes in ([m], sorted({1, max(1, m // 3), max(1, 1024 % m), m})):
+        place, squared = searched(rows, points, sizes)
+        for number, size in enumerate(sizes):
+            np.testing.assert_array_equal(place[number], brute(rows, points[:size]))
+            np.testing.assert_array_equal(squared[number], squared_distances(rows, points[place[number]]))
+
+
 def brute(rows, points):
     """Return the first of the nearest points, by the definition, one row after the other."""
     return np.array([squared_distances(row, points).argmin() for row in rows])
@@ -133,6 +148,6 @@ def test_the_error_of_products_is_within_the_claimed_bound():
             centred, shifted = rows - search._centre, points - search._centre
             single = np.ones((len(rows), p + 1), dtype=np.float32)
             single[:, :-1] = centred
-            computed = (single @ search._factors).astype(np.float64)
+            computed = (single @ search.factors).astype(np.float64)
             exact = 0.5 * (shifted**2).sum(axis=1) - centred @ shifted.T
-            assert np.all(2 * np.abs(computed - exact) <= search._slack(centred)[:, None])
+            assert np.all(2 * np.abs(computed - exact) <= search.slack(centred)[:, None])
