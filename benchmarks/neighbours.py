@@ -50,8 +50,8 @@ def report(repeats: int) -> str:
         "",
         "Normal private rows, public points with half the variance, scaled by the public range. CPU time of one",
         f"thread, trees included, median of {repeats} runs. `identical`: all counts are those of hdpstats, which",
-        "compares by exact double distances; ties go to the first point. faiss computes in single precision. What is done",
-        "once per process (imports, compiling a loop for p = 10: about 2 s) is not counted.",
+        "compares by exact double distances; ties go to the first point. faiss computes in single precision. Imports",
+        "and compiling a loop for p = 10, about 2 s once per process, are not counted.",
     ]
     versions: dict[str, str] = {}
     for title, (n, m, p, programs) in SEARCHES.items():
