@@ -106,8 +106,7 @@ _REMEDIES = {
     "lock timeout": "another process has been writing for a minute; repeat the call",
     "read-only transaction": "the server is a copy that cannot be charged; name the one it follows",
     "permission denied": "ask its administrator for SELECT and INSERT on its tables and UPDATE on its table ledger",
-    "connection failed": "check that the server runs and knows you, and repeat the call",
-    "connection timeout": "check that the server runs and can be reached, and repeat the call",
+    "connection": "check that the server runs, and repeat the call: what was charged is not charged again",
     "disk is full": "free some space on its disk and repeat the call",
 }
 

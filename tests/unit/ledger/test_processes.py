@@ -2,8 +2,6 @@
 
 import multiprocessing
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -16,89 +14,14 @@ from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.gaussian import delta_of_square
-
-PRELUDE = """
-import os, signal, sys
-from fractions import Fraction
-from hdpstats._base.errors import InsufficientBudget
-from hdpstats.ledger import Ledger, Request
-from hdpstats.privacy.budget import Spend
-
-path, worker = sys.argv[1], sys.argv[2]
-def request_for(number, **query):
-    return Request(dataset="trial", version=1, schema_sha256="ab" * 32, public_sha256=None,
-                   query_json='{"kind":"objective","model":{"formula":"y ~ age"}}',
-                   terms="replace_one, one row per person", replicate=number)
-print("ready", flush=True)
-sys.stdin.readline()
-ledger = Ledger(path, dataset="trial", epsilon=1)
-"""
-
-SPEND_ALL = """
-made = 0
-try:
-    for number in range(1, 10**6):
-        charge = ledger.charge(request_for(number + 10**6 * int(worker)), Spend(Fraction(1, 100)))
-        made += 1
-        ledger.persist(charge, "{}")
-except InsufficientBudget:
-    print(made)
-"""
-
-GAUSSIANS_AND_OTHERS = """
-from hdpstats.privacy.budget import Budget
-ledger = Ledger(path, dataset="mixed", epsilon=2, delta=Fraction(1, 10**6))
-step = Fraction(1, 400)
-for number in range(30):
-    gaussian = (number + int(worker)) % 2
-    cost = Spend(0, 0, step, Budget(Fraction(1, 2), Fraction(1, 10**6))) if gaussian else Spend(Fraction(1, 20))
-    request = Request(dataset="mixed", version=1, schema_sha256="ab" * 32, public_sha256=None,
-                      query_json='{}',
-                   terms="replace_one, one row per person", replicate=1 + number + 1000 * int(worker))
-    try:
-        ledger.charge(request, cost)
-    except InsufficientBudget:
-        pass
-"""
-
-SAME_REQUEST = """
-charge = ledger.charge(request_for(7), Spend(Fraction(1, 2)))
-print(ledger.persist(charge, '{"worker":%s}' % worker).release_json)
-"""
-
-DIE_BEFORE_PERSIST = """
-ledger.charge(request_for(1), Spend(Fraction(1, 2)))
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-DIE_WITHIN_THE_TRANSACTION = """
-from hdpstats.ledger import bookkeeping
-write_entry = bookkeeping.write_entry
-def write_and_die(connection, entry):
-    write_entry(connection, entry)
-    os.kill(os.getpid(), signal.SIGKILL)
-bookkeeping.write_entry = write_and_die
-ledger.charge(request_for(1), Spend(Fraction(1, 2)))
-"""
-
-
-def start(script, path, worker):
-    command = [sys.executable, "-c", PRELUDE + script, str(path), str(worker)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
-
-def run_together(script, path, workers):
-    """Start processes, let them go at the same moment, and return their exit codes and outputs."""
-    processes = [start(script, path, worker) for worker in range(workers)]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    results = [process.communicate(timeout=120) for process in processes]
-    assert [error for _, error in results] == [""] * workers
-    return [process.returncode for process in processes], [output.strip() for output, _ in results]
+from tests.processes import (
+    DIE_BEFORE_PERSIST,
+    DIE_WITHIN_THE_TRANSACTION,
+    GAUSSIANS_AND_OTHERS,
+    SAME_REQUEST,
+    SPEND_ALL,
+    run_together,
+)
 
 
 def test_eight_processes_open_a_new_file_and_make_exactly_a_hundred_charges_of_a_hundredth(path):

@@ -1,0 +1,128 @@
+"""A PostgreSQL server of Debian's package, in a cluster that lasts as long as the tests.
+
+The server refuses to run as root, under which tests may run; then it runs as the package's own user.
+"""
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hdpstats._base import canonical
+from hdpstats.ledger import Request
+
+SETTINGS = {
+    "listen_addresses": "''",  # a socket only
+    "fsync": "off",  # tests kill the server, not the machine
+    "autovacuum": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "60",
+}
+
+
+class Server:
+    """A cluster in a directory of its own; its socket lies there too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.data = folder, folder / "data"
+        self.programs = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+        self.user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        if self.user:
+            shutil.chown(folder, "postgres")
+        self.run("initdb", "--pgdata", self.data, "--username", "postgres", "--auth", "trust", "--no-sync")
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = {value}\n" for name, value in SETTINGS.items())
+            file.write(f"unix_socket_directories = '{folder}'\n")
+        self.numbers = itertools.count(1)
+
+    def run(self, program: str, *words: object) -> None:
+        command = [*self.user, self.programs / program, *words]
+        with (self.folder / "log").open("a") as log:
+            subprocess.run(list(map(str, command)), check=True, timeout=60, cwd="/", stdout=log, stderr=log)
+
+    def start(self) -> None:
+        self.run("pg_ctl", "start", "--pgdata", self.data, "--wait", "--log", self.data / "server.log")
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "stop", "--pgdata", self.data, "--wait", "--mode", "immediate")
+
+    def kill(self) -> None:
+        """Kill the server and all of its processes, as a machine that fails does, and wait until they are gone."""
+        first = int((self.data / "postmaster.pid").read_text().splitlines()[0])
+        others = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        processes = [first, *map(int, others)]
+        os.kill(first, signal.SIGSTOP)  # it would start others in place of those that are killed
+        for process in reversed(processes):
+            os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while any(_alive(process) for process in processes):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def url(self, database: str, user: str = "postgres") -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def sql(self, database: str, statement: str, user: str = "postgres") -> list[tuple[object, ...]]:
+        with psycopg.connect(self.url(database, user), autocommit=True) as connection:
+            found = connection.execute(statement)
+            return found.fetchall() if found.description else []
+
+
+def _alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def server():
+    folder = Path(tempfile.mkdtemp(prefix="hdpstats-postgres-"))
+    server = Server(folder)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def database(server):
+    name = f"ledger{next(server.numbers)}"
+    server.sql("postgres", f"CREATE DATABASE {name} STRATEGY file_copy")
+    return name
+
+
+@pytest.fixture
+def url(server, database):
+    return server.url(database)
+
+
+@pytest.fixture
+def sql(server, database):
+    def run(statement, user="postgres"):
+        return server.sql(database, statement, user)
+
+    return run
+
+
+@pytest.fixture
+def request_for():
+    def make(number=1, *, dataset="trial", version=1):
+        return Request(
+            dataset=dataset,
+            version=version,
+            schema_sha256="ab" * 32,
+            public_sha256=None,
+            query_json=canonical.dumps({"kind": "objective", "model": {"formula": "y ~ age"}}),
+            terms="replace_one, one row per person",
+            replicate=number,
+        )
+
+    return make
