@@ -97,14 +97,20 @@ print(f"the mean of {question}: private {truth:.4f}, public {naive:.4f}")
 # rows anew, with replacement. That adds little to the noise, as the line above the table says.)
 
 # %%
-LAMBDAS, RIDGE = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0], 0.1
+LAMBDAS, RIDGE = [0.01, 0.03, 0.1, 0.3, 1.0, 10.0], 0.1
 values = E[:, asked]
 
 
-def estimates(ridge=RIDGE, epsilon=epsilon, private=D, public=E, draws=300, seed=1):
-    """Return estimates of the private mean with the noise of Algorithm 1."""
-    beta = paper.noisy_density_ratio(private, public, ridge=ridge, epsilon=epsilon, seed=seed, draws=draws)
-    return paper.weighted_mean(public, public[:, asked], beta)
+def released(public=E, ridge=RIDGE):
+    """Return the coefficients of Algorithm 1 without noise, and 300 draws of its noise at epsilon."""
+    best = paper.density_ratio(D, public, ridge=ridge)
+    return best, paper.noisy_density_ratio(D, public, ridge=ridge, epsilon=epsilon, seed=1, draws=300) - best
+
+
+def estimates(release, public=E, times=1):
+    """Return estimates of the private mean, at a multiple of epsilon: the noise is inversely proportional to it."""
+    best, noise = release
+    return paper.weighted_mean(public, public[:, asked], best + noise / times)
 
 
 def described(samples):
@@ -115,11 +121,12 @@ def described(samples):
 
 
 rng = np.random.default_rng(1)
-again = [paper.density_ratio(D[rng.integers(len(D), size=len(D))], E, ridge=RIDGE) for _ in range(5)]
+again = [paper.density_ratio(D[rng.integers(len(D), size=len(D))], E, ridge=RIDGE) for _ in range(3)]
 print(f"private rows drawn anew, no noise: sd {np.std(paper.weighted_mean(E, values, np.array(again)), ddof=1):.4f}")
 
-exact = {ridge: float(paper.weighted_mean(E, values, paper.density_ratio(D, E, ridge=ridge))) for ridge in LAMBDAS}
-by_lambda = described({ridge: estimates(ridge=ridge) for ridge in LAMBDAS})
+releases = {ridge: released(ridge=ridge) for ridge in LAMBDAS}
+exact = {ridge: float(paper.weighted_mean(E, values, best)) for ridge, (best, _) in releases.items()}
+by_lambda = described({ridge: estimates(release) for ridge, release in releases.items()})
 by_lambda.insert(0, "no noise", pd.Series(exact))
 by_lambda.rename_axis("lambda").round(4)
 
@@ -129,7 +136,7 @@ print("as lambda grows, the estimate goes to the public mean:", bool(np.all(np.d
 print("and its spread falls:", bool(np.all(np.diff(by_lambda["sd"]) < 0)))
 
 # %%
-by_epsilon = described({scale * epsilon: estimates(epsilon=scale * epsilon) for scale in (0.3, 1, 3, 10, 30)})
+by_epsilon = described({times * epsilon: estimates(releases[RIDGE], times=times) for times in (0.3, 1, 3, 10, 30)})
 enough = by_epsilon.loc[by_epsilon.index >= 0.99 * epsilon]
 print("epsilon changes the spread:", bool(np.all(np.diff(by_epsilon["sd"]) < 0)))
 print("and hardly the mean:", bool(((enough["mean"] - exact[RIDGE]).abs() < 0.5 * enough["sd"]).all()))
@@ -201,11 +208,9 @@ def distances(beta, public=E):
     return np.array([np.linalg.norm(svm(public, weights) - target) for weights in weights_of(beta, public)])
 
 
-noisy = {
-    scale * epsilon: distances(paper.noisy_density_ratio(D, E, ridge=RIDGE, epsilon=scale * epsilon, seed=1, draws=8))
-    for scale in (1, 3, 10, 30)
-}
-free = distances(paper.density_ratio(D, E, ridge=RIDGE))[0]
+beta, noise = releases[RIDGE]
+noisy = {times * epsilon: distances(beta + noise[:8] / times) for times in (1, 3, 10, 30)}
+free = distances(beta)[0]
 flat = distances(np.zeros(D.shape[1]))[0]
 svm_table = pd.DataFrame(
     {key: np.quantile(found, [0, 0.5, 1]) for key, found in noisy.items()}, index=["least", "median", "most"]
@@ -252,11 +257,9 @@ def uniform(rows, seed=1):
 
 
 cases = {"the same rows": D, "the skewed ones": E, "uniform": uniform(len(E))}
-means = {name: estimates(public=rows) for name, rows in cases.items()}
-apart = {
-    name: distances(paper.noisy_density_ratio(D, rows, ridge=RIDGE, epsilon=epsilon, seed=1, draws=4), rows)
-    for name, rows in cases.items()
-}
+extreme = {name: releases[RIDGE] if rows is E else released(rows) for name, rows in cases.items()}
+means = {name: estimates(extreme[name], rows) for name, rows in cases.items()}
+apart = {name: distances(extreme[name][0] + extreme[name][1][:4], rows) for name, rows in cases.items()}
 extremes = pd.DataFrame(
     {
         "mean of estimates": {name: found.mean() for name, found in means.items()},
@@ -292,7 +295,6 @@ examples.rename_axis("lambda").rename("moved, in units of R / (N lambda)").round
 # itself:
 
 # %%
-beta = paper.density_ratio(D, E, ridge=RIDGE)
 steps = 1e-5 * np.eye(len(beta))
 derivative = (paper.weighted_mean(E, values, beta + steps) - paper.weighted_mean(E, values, beta - steps)) / 2e-5
 shares = weights_of(beta)[0] / len(D)
@@ -335,11 +337,14 @@ offers = {
     "importance_weights, its own lambda": {"formula": f"~ {columns}"},
 }
 bought = {
-    name: [hdp.importance_weights(study, epsilon=epsilon, replicate=1 + run, **offer) for run in range(6)]
+    name: [hdp.importance_weights(study, epsilon=epsilon, replicate=1 + run, **offer) for run in range(5)]
     for name, offer in offers.items()
 }
 answers = {name: [sample.mean(names[question]) for sample in samples] for name, samples in bought.items()}
-side_by_side = {"public rows": [np.array([naive]), np.nan], "Algorithm 1, lambda = 0.1": [estimates(), np.nan]} | {
+side_by_side = {
+    "public rows": [np.array([naive]), np.nan],
+    "Algorithm 1, lambda = 0.1": [estimates(releases[RIDGE]), np.nan],
+} | {
     name: [np.array([each.estimate for each in found]), np.mean([each.std_error for each in found])]
     for name, found in answers.items()
 }
