@@ -23,8 +23,12 @@ from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.statistics import out_of_units
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.queries.statistics import UNITS, StatisticsRelease
+from hdpstats.queries.subsample import SubsampleRelease
 
 DRAWS = 20_000
+FEWEST_TOLD = 3.0
+"""Of blocks of so few values nothing better is told than three times the variance."""
+
 NOTE = "Standard errors take the records to follow the family: its information at the estimate, plus the noise."
 AT_THE_EDGE = "An estimate lies at the edge of its range: the ranges may be too narrow, or the noise too large."
 
@@ -37,6 +41,24 @@ def from_statistics(family: Family, release: StatisticsRelease, *, ranges: Seque
     law = noise_law(family.box, rate=release.noise_rate, count=release.records)
     through = np.asarray(np.linalg.inv(family.slope(place)), dtype=np.float64)
     return _estimate(family, theta, place, law, through, sha256=release.sha256, records=release.records, ranges=ranges)
+
+
+def from_blocks(
+    family: Family, release: SubsampleRelease, *, box: Sequence[Interval], ranges: Sequence[Interval]
+) -> Estimate:
+    """Return the released mean of the estimates of blocks, which were projected on ``box``.
+
+    The variance of sampling is multiplied by ``t / (t - 2)``, ``t`` being the size of a block: what blocks lose against
+    one estimate, exactly so for the rate of an exponential law.
+    """
+    theta = projected(out_of_units(release.units, box, count=release.blocks), ranges)
+    place = inside(theta, ranges, records=release.records)
+    law = noise_law(box, rate=release.noise_rate, count=release.blocks)
+    through, size = np.eye(len(theta)), release.records / release.blocks
+    loss = size / (size - 2.0) if size > FEWEST_TOLD else FEWEST_TOLD
+    return _estimate(
+        family, theta, place, law, through, sha256=release.sha256, records=release.records, ranges=box, loss=loss
+    )
 
 
 def noise_law(box: Sequence[Interval], *, rate: float, count: int) -> NoiseLaw:
@@ -86,9 +108,10 @@ def _estimate(
     sha256: str,
     records: int,
     ranges: Sequence[Interval],
+    loss: float = 1.0,
 ) -> Estimate:
     """Return an estimate whose error is sampling at ``place`` plus noise of a law, mapped by ``through`` (d, d)."""
-    sampling = sampling_covariance(family, place, records=records)
+    sampling = loss * sampling_covariance(family, place, records=records)
     rng = draws.generator(sha256)
     errors = draws.normal(rng, sampling, DRAWS) + draws.perturbation(rng, law, count=DRAWS) @ through.T
     edges = np.array(ranges, dtype=np.float64).T
@@ -99,5 +122,5 @@ def _estimate(
         sampling=sampling,
         privacy=np.asarray((through * law.variance) @ through.T),
         law=ErrorLaw.of_draws(errors),
-        note=f"{NOTE} {AT_THE_EDGE}" if bool((theta == edges).any()) else NOTE,
+        note=f"{NOTE} {AT_THE_EDGE}" if bool(((theta <= edges[0]) | (theta >= edges[1])).any()) else NOTE,
     )

@@ -18,6 +18,7 @@ from hdpstats.mechanisms import (
     sampling,
     selection,
     statistics,
+    subsample,
 )
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast
@@ -43,6 +44,7 @@ from hdpstats.queries import (
     SamplingQuery,
     SelectionQuery,
     StatisticsQuery,
+    SubsampleQuery,
 )
 
 WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] = {
@@ -56,6 +58,7 @@ WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] =
     DistanceQuery: distance.prepare,
     CurveQuery: curve.prepare,
     StatisticsQuery: statistics.prepare,
+    SubsampleQuery: subsample.prepare,
 }
 """The mechanisms that are told everything by query and site."""
 

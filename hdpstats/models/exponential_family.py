@@ -117,7 +117,8 @@ class ExponentialFamily:
         delta
             Accepted as for other models; the release is pure, which is stronger.
         mechanism
-            ``"auto"`` and ``"statistics"`` are noisy sufficient statistics.
+            ``"auto"`` and ``"statistics"`` are noisy sufficient statistics; an `hdp.mechanisms.SubsampleAggregate`
+            declares the order of rows, see there.
         replicate
             Number of the draw.
         allow_large_epsilon

@@ -12,19 +12,32 @@ from hdpstats._base.validation import choice, real
 from hdpstats.data.public import PublicTable
 from hdpstats.design import compile_design
 from hdpstats.inference.estimate import Estimate
-from hdpstats.inference.exponential_family import from_statistics, likelihood, projected
+from hdpstats.inference.exponential_family import from_blocks, from_statistics, inside, likelihood, projected
 from hdpstats.losses.families import FAMILIES, Family, Interval
 from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.options import FamilyMechanism, SufficientStatistics
+from hdpstats.mechanisms.options import FamilyMechanism, SubsampleAggregate, SufficientStatistics
 from hdpstats.mechanisms.statistics import family_at, family_of
+from hdpstats.mechanisms.subsample import optimal_blocks
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee
-from hdpstats.queries import Query, Release, StatisticsQuery, StatisticsRelease
+from hdpstats.queries import (
+    Release,
+    StatisticsQuery,
+    StatisticsRelease,
+    SubsampleQuery,
+    SubsampleRelease,
+)
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
 
 NAME = "ExponentialFamily"
-METHODS = {SufficientStatistics: "noisy sufficient statistics (Chen and Sung, algorithm 3)"}
+METHODS = {
+    SufficientStatistics: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
+    SubsampleAggregate: "subsample and aggregate (Chen and Sung, algorithm 1)",
+}
+ROUNDS = 50
+"""Of the search for the number of blocks, which decides how wide a window is, which decides the number."""
+
 FEWEST_PUBLIC = 25
 
 
@@ -144,17 +157,20 @@ def fit_family(model: FamilyModel, request: FitRequest) -> Result:
     mechanism = request.mechanism or SufficientStatistics()
     if not isinstance(mechanism, FamilyMechanism):
         raise MechanismError(
-            "a family of distributions takes mechanism 'statistics': other mechanisms perturb regressions",
-            available=("statistics",),
+            "a family of distributions takes mechanism 'statistics' or 'subsample', not one for regressions",
+            available=("statistics", "subsample"),
         )
     family_at(model.family.name, model.column, model.custody(site.records))
-    query = ask(model, request)
-    release = site.answer(query)
-    return read(model, query, release, method=METHODS[type(mechanism)])
+    query = ask(model, mechanism, request, records=site.records)
+    return read(model, query, site.answer(query), method=METHODS[type(mechanism)])
 
 
-def ask(model: FamilyModel, request: FitRequest) -> StatisticsQuery:
+def ask(
+    model: FamilyModel, mechanism: FamilyMechanism, request: FitRequest, *, records: int
+) -> StatisticsQuery | SubsampleQuery:
     """Return the query of a fit."""
+    if isinstance(mechanism, SubsampleAggregate):
+        return ask_blocks(model, mechanism, request, records=records)
     return StatisticsQuery(
         column=model.column,
         family=model.family.name,
@@ -164,11 +180,54 @@ def ask(model: FamilyModel, request: FitRequest) -> StatisticsQuery:
     )
 
 
-def read(model: FamilyModel, query: Query, release: Release, *, method: str) -> Result:
+def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequest, *, records: int) -> SubsampleQuery:
+    """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
+    if options.order != "arbitrary":
+        raise MechanismError(
+            "subsample and aggregate makes blocks of consecutive rows, which is private only where the order of rows "
+            "was not made from their values (sorted by none). Declare it: mechanism=hdp.mechanisms.SubsampleAggregate("
+            "order='arbitrary'); or use 'statistics', which needs no order",
+            available=("statistics",),
+        )
+    public = model.public
+    place = inside(model.guess, model.ranges, records=records)
+    spreads = np.sqrt(np.diag(np.linalg.inv(model.family.information(place))))
+    ranges = np.array(model.ranges, dtype=np.float64).T
+
+    def box(blocks: int) -> FloatArray:
+        if public is None or model.public_estimate is None or options.window is None:
+            return ranges
+        half = options.window * spreads * np.sqrt(blocks / records + 1.0 / len(public))
+        return np.asarray(np.clip([place - half, place + half], ranges[0], ranges[1]))
+
+    def best(blocks: int) -> int:
+        lower, upper = box(blocks)
+        return optimal_blocks(records, epsilon=float(request.epsilon), widths=upper - lower, spreads=spreads)
+
+    blocks = options.blocks or 1
+    for _ in range(0 if options.blocks else ROUNDS):
+        blocks = best(blocks)
+    return SubsampleQuery(
+        column=model.column,
+        family=model.family.name,
+        box=tuple((float(low), float(high)) for low, high in box(blocks).T),
+        blocks=blocks,
+        epsilon=request.epsilon,
+        schema_sha256=model.study.schema.sha256,
+        replicate=request.replicate,
+    )
+
+
+def read(model: FamilyModel, query: StatisticsQuery | SubsampleQuery, release: Release, *, method: str) -> Result:
     """Return the result of a release: post-processing of released and public numbers."""
-    if not isinstance(release, StatisticsRelease):
+    if isinstance(query, SubsampleQuery) and isinstance(release, SubsampleRelease):
+        estimate = from_blocks(model.family, release, box=query.box, ranges=model.ranges)
+        size = release.records // release.blocks
+        method = f"{method}, {release.blocks} blocks of {size} people or more"
+    elif isinstance(query, StatisticsQuery) and isinstance(release, StatisticsRelease):
+        estimate = from_statistics(model.family, release, ranges=model.ranges)
+    else:
         raise MechanismError("the site answered with a release of another kind")
-    estimate = from_statistics(model.family, release, ranges=model.ranges)
     public = model.public_estimate
     return Result(
         facts=facts_of(model, method, records=release.records),

@@ -30,6 +30,7 @@ class Ran(StrEnum):
     SELECTION = "permute-and-flip choice among public candidates"
     CURVE = "two-sided geometric noise on a performance curve"
     STATISTICS = "box noise on sums of clipped sufficient statistics"
+    SUBSAMPLE = "box noise on projected estimates from blocks of people"
     DISTANCE = "two-sided geometric noise on a sum of clipped distances"
 
 

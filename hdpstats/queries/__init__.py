@@ -18,6 +18,7 @@ from hdpstats.queries.points import PointColumn, PointSpace
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
+from hdpstats.queries.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.queries.timegrid import TimeGrid
 from hdpstats.queries.wire import query_from_json, release_from_json
 
@@ -65,6 +66,8 @@ __all__ = [
     "SelectionRelease",
     "StatisticsQuery",
     "StatisticsRelease",
+    "SubsampleQuery",
+    "SubsampleRelease",
     "TimeGrid",
     "query_from_json",
     "release_from_json",

@@ -16,6 +16,7 @@ from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
+from hdpstats.queries.subsample import SubsampleQuery, SubsampleRelease
 
 _QUERIES = {
     query.kind: query
@@ -35,6 +36,7 @@ _QUERIES = {
         DistanceQuery,
         CurveQuery,
         StatisticsQuery,
+        SubsampleQuery,
     )
 }
 _RELEASES = {
@@ -53,6 +55,7 @@ _RELEASES = {
         DistanceRelease,
         CurveRelease,
         StatisticsRelease,
+        SubsampleRelease,
     )
 }
 

@@ -167,3 +167,48 @@ def test_refusals_come_before_any_charge():
     assert protected.ledger.spent.epsilon == 0
     with pytest.raises(hdp.ArgumentError, match="private"):
         model_of("poisson", hdp.Study(public=people(30), schema=SCHEMA)).fit(1.0)
+
+
+BLOCKS = hdp.mechanisms.SubsampleAggregate(order="arbitrary")
+
+
+@pytest.mark.parametrize("public", [None, 60])
+@pytest.mark.parametrize("name", ["normal", "gamma", "poisson", "bernoulli"])
+def test_a_fit_by_blocks_is_within_its_errors_of_the_truth_and_charges_epsilon_once(name, public):
+    study = study_of(people(), public=None if public is None else people(public, seed=1))
+    result = model_of(name, study).fit(2.0, mechanism=BLOCKS)
+    assert (np.abs(result.params - CASES[name][2]) < 7 * result.bse).all()
+    assert study.ledger.spent.epsilon == 2
+    assert f"{result.query.blocks} blocks" in result.facts.method
+    assert hdp.Result.from_json(result.to_json()).to_json() == result.to_json()
+
+
+def test_a_public_window_is_narrower_than_the_ranges_and_means_less_noise():
+    public = people(60, seed=1)
+    wide = model_of("normal", study_of(people())).fit(2.0, mechanism=BLOCKS)
+    narrow = model_of("normal", study_of(people(), public=public)).fit(2.0, mechanism=BLOCKS)
+    (low, high), _ = narrow.query.box
+    assert low < public["sbp"].mean() < high
+    assert high - low < 80
+    assert (np.diag(narrow.cov_privacy) < np.diag(wide.cov_privacy)).all()
+    whole = hdp.mechanisms.SubsampleAggregate(order="arbitrary", window=None)
+    assert model_of("normal", study_of(people(), public=public)).fit(2.0, mechanism=whole).query.box == wide.query.box
+
+
+def test_noise_of_blocks_is_the_range_over_blocks_and_epsilon():
+    options = hdp.mechanisms.SubsampleAggregate(order="arbitrary", blocks=50)
+    result = model_of("poisson", study_of(people())).fit(0.5, mechanism=options)
+    assert result.cov_privacy.iloc[0, 0] == pytest.approx(2 * (25 / (50 * 0.5)) ** 2)
+    sampling = result.cov_sampling.iloc[0, 0]
+    assert sampling == pytest.approx(result.params["mean"] / N * 80 / 78, rel=0.05)
+
+
+def test_blocks_without_a_declared_order_are_refused_before_any_charge():
+    study = study_of(people())
+    for mechanism in ("subsample", hdp.mechanisms.SubsampleAggregate()):
+        with pytest.raises(hdp.MechanismError, match="order='arbitrary'"):
+            model_of("poisson", study).fit(1.0, mechanism=mechanism)
+    assert study.ledger.spent.epsilon == 0
+    for options in ({"order": "sorted"}, {"blocks": 0}, {"window": 0.5}):
+        with pytest.raises(hdp.ArgumentError):
+            hdp.mechanisms.SubsampleAggregate(**options)

@@ -1,0 +1,155 @@
+"""Subsample and aggregate: one record in one block, projected estimates, epsilon once, noise for k blocks."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats.data.table import PrivateTable
+from hdpstats.mechanisms import subsample
+from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.subsample import optimal_blocks, starts_of_blocks, units_of_blocks
+from hdpstats.noise import BoxNoise
+from hdpstats.privacy.accountant import total
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import SubsampleQuery, query_from_json, release_from_json
+from hdpstats.queries.statistics import UNITS
+
+SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50))
+EPSILON = Fraction(7, 10)
+QUERY = SubsampleQuery(
+    column="x",
+    family="normal",
+    box=((-1.0, 3.0), (0.5, 2.0)),
+    blocks=10,
+    epsilon=EPSILON,
+    schema_sha256=SCHEMA.sha256,
+)
+RATES = replace(QUERY, column="p", family="exponential", box=((0.5, 2.0),))
+N = 100
+
+
+def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=N, **custody):
+    return subsample.prepare(query, Custody(schema=SCHEMA, relation=relation, records=records, **custody))
+
+
+def units(query, cells):
+    """Return the projected estimate of each block, without noise."""
+    answer = prepared(query, records=len(cells))
+    frame = pd.DataFrame({"x": cells, "p": cells})
+    table = PrivateTable.from_frame(frame, SCHEMA).admit(answer.needs)
+    return units_of_blocks(query, answer.family, table.numeric[query.column])
+
+
+def ordinary(seed=0, n=N):
+    return np.random.default_rng(seed).normal(1.0, 1.0, n)
+
+
+def replaced(cells, row, cell):
+    return [cell if place == row else float(each) for place, each in enumerate(cells)]
+
+
+def test_a_record_is_in_one_block_whatever_it_holds():
+    """Would fail for blocks of sorted rows, and for any other assignment that looks at values."""
+    before = units(QUERY, ordinary())
+    for row in (0, 9, 10, 57, 99):
+        for cell in (1e6, -1e6, 0.0, math.nan, math.inf, "x", None):
+            moved = np.any(units(QUERY, replaced(ordinary(), row, cell)) != before, axis=1)
+            assert set(np.flatnonzero(moved)) <= {row // 10}
+
+
+def test_blocks_of_sorted_rows_would_all_change():
+    before = units(QUERY, np.sort(ordinary()))
+    after = units(QUERY, np.sort(replaced(ordinary(), int(np.argmin(ordinary())), 1e6)))
+    assert np.any(before != after, axis=1).sum() == 10  # so that the test above could see it
+
+
+def test_one_record_of_a_million_is_projected_and_moves_the_exponent_by_at_most_epsilon():
+    """Unprojected the mean of blocks would move by 1e4, which the noise does not pay for."""
+    rate = prepared().noise.rate
+    moved = units(QUERY, replaced(ordinary(), 3, 1e6)).sum(axis=0) - units(QUERY, ordinary()).sum(axis=0)
+    assert rate * int(np.abs(moved).max()) <= EPSILON
+
+
+def test_the_worst_neighbours_attain_epsilon_in_the_norm_of_the_box():
+    """Blocks of one row: a row at one corner and at the other. Half the noise, or Euclidean noise, would be more."""
+    query = replace(RATES, family="poisson", blocks=N)
+    low, high = [0.0] * N, [0.0] * (N - 1) + [50.0]
+    moved = np.abs(units(query, high).sum(axis=0) - units(query, low).sum(axis=0))
+    assert prepared(query).noise.rate * int(moved.max()) == EPSILON
+    corners = np.abs(units(replace(QUERY, blocks=N), [-9e6] * N) - units(replace(QUERY, blocks=N), [9e6] * N))
+    assert corners[:, 0].tolist() == [UNITS] * N
+
+
+@pytest.mark.parametrize("blocks", [1, 10, 50])
+def test_epsilon_is_charged_once_and_the_noise_of_the_mean_falls_with_the_blocks(blocks):
+    """Would fail for k epsilon, and for a scale of Lambda / sqrt(k)."""
+    answer = prepared(replace(RATES, blocks=blocks))
+    assert total(answer.events).epsilon == EPSILON
+    assert answer.noise == BoxNoise(dimension=1, rate=EPSILON / UNITS)
+    draws = np.array([answer.noise.draw()[0] for _ in range(3000)]) * (1.5 / (UNITS * blocks))  # of the mean
+    assert np.abs(draws).mean() == pytest.approx(1.5 / (blocks * float(EPSILON)), rel=0.1)
+
+
+def test_estimates_of_blocks_are_corrected_by_the_size_of_the_block():
+    x = np.random.default_rng(1).exponential(1.0, 40)
+    query = replace(RATES, blocks=4)
+    expected = [(1 / part.mean()) * (1 - 1 / 10) for part in x.reshape(4, 10)]
+    found = 0.5 + 1.5 * units(query, x)[:, 0] / UNITS
+    assert found == pytest.approx(np.clip(expected, 0.5, 2.0), abs=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(10, 3), (100, 7), (5, 5), (1001, 40), (7, 1)])
+def test_blocks_are_runs_of_rows_of_nearly_equal_length(rows, blocks):
+    starts = starts_of_blocks(rows, blocks)
+    owner = np.arange(rows) * blocks // rows
+    assert starts.tolist() == [int(np.flatnonzero(owner == block)[0]) for block in range(blocks)]
+    assert set(np.diff(starts, append=rows)) <= {rows // blocks, -(-rows // blocks)}
+
+
+def test_the_answer_is_the_sum_of_blocks_plus_noise(monkeypatch):
+    monkeypatch.setattr(BoxNoise, "draw", lambda self: (5, -3))
+    answer = prepared()
+    table = PrivateTable.from_frame(pd.DataFrame({"x": ordinary(), "p": 1.0}), SCHEMA).admit(answer.needs)
+    release = answer.compute(table)
+    assert release.units == tuple((units(QUERY, ordinary()).sum(axis=0) + np.array([5, -3])).tolist())
+    assert (release.blocks, release.records) == (10, N)
+    assert release_from_json(release.to_json()) == release
+    assert query_from_json(QUERY.to_json()) == QUERY
+
+
+@pytest.mark.parametrize(
+    ("change", "custody", "error"),
+    [
+        ({"blocks": 101}, {}, MechanismError),
+        ({"box": ((0.0, 1.0),)}, {}, MechanismError),
+        ({}, {"relation": Relation.ADD_OR_REMOVE_ONE}, MechanismError),
+        ({}, {"unit": "id", "most_rows": 3}, SiteError),
+    ],
+)
+def test_what_no_proof_covers_is_refused_without_a_row(change, custody, error):
+    with pytest.raises(error):
+        prepared(replace(QUERY, **change), **custody)
+
+
+@pytest.mark.parametrize(
+    "change", [{"blocks": 0}, {"box": ()}, {"box": ((1.0, 1.0), (0.5, 2.0))}, {"box": ((0.0, math.inf), (0.5, 2.0))}]
+)
+def test_a_query_that_contradicts_itself_is_refused(change):
+    with pytest.raises(MechanismError):
+        replace(QUERY, **change)
+
+
+def test_the_number_of_blocks_has_the_least_predicted_error():
+    n, epsilon, width = 10**6, 1.0, 2.0
+    best = optimal_blocks(n, epsilon=epsilon, widths=np.array([width]), spreads=np.array([1.0]))
+    k = np.arange(1, n // 25)
+    error = 2 * (width / (k * epsilon)) ** 2 + (k / n) ** 3
+    assert abs(best - k[np.argmin(error)]) <= 1
+    assert optimal_blocks(100, epsilon=0.01, widths=np.array([width]), spreads=np.array([1.0])) == 4
+    assert optimal_blocks(10, epsilon=1.0, widths=np.array([width]), spreads=np.array([1.0])) == 1
