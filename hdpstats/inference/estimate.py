@@ -54,7 +54,8 @@ class Estimate:
     Attributes
     ----------
     label : str
-        Which estimate it is: "maximum likelihood", "ordinary fit", "public only", "private only", "pooled" or "released".
+        Which estimate it is: "maximum likelihood", "ordinary fit", "public only", "private only", "pooled" or
+        "released".
     terms : tuple of str
         Names of the coefficients (p).
     values : (p,) float64
