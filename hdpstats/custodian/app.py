@@ -6,6 +6,7 @@ GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
 POST   ``/v1/answer``        the release of a query, charged before a row is touched
+GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================
 
 A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.codes`. A query is read
@@ -33,6 +34,7 @@ from hdpstats.sites import LocalSite
 from hdpstats.sites.codes import CODES, code_of
 from hdpstats.sites.forms import Facts, public_from_dict
 from hdpstats.sites.quote import Quote
+from hdpstats.sites.share import Share
 
 T = TypeVar("T")
 MOST_DUMMY = 10_000
@@ -49,6 +51,7 @@ def application(site: LocalSite, settings: Settings) -> FastAPI:
         ("PUT", "/v1/public", service.take_public),
         ("POST", "/v1/cost", service.price),
         ("POST", "/v1/answer", service.answer),
+        ("GET", "/v1/ledger", service.show_share),
     ):
         app.add_api_route(path, door, methods=[method])
     _refusals(app)
@@ -117,9 +120,14 @@ class Service:
         text = await body(request, longest=self._limits.query, seconds=self._limits.seconds)
         return _json(await self._work(lambda: self._answered(text, request.state.analyst)))
 
+    async def show_share(self, request: Request) -> Response:
+        """Show the asker's own part of the ledger."""
+        share = await self._work(lambda: Share.of(request.state.analyst, self._site.ledger))
+        return _json(share.to_dict())
+
     def _answered(self, text: str, analyst: str) -> dict[str, Any]:
         query, quote = self._permitted(text, analyst)
-        release = self._site.answer(query)
+        release = self._site.answer(query, analyst=analyst)
         entry = None if release.entry is None else release.entry.to_dict()
         journal.write(analyst=analyst, door="answer", mechanism=query.kind, cost=str(quote.cost), entry=entry)
         return {"release": release.to_json(), "entry": entry}

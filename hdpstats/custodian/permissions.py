@@ -40,7 +40,7 @@ class Permissions:
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any], *, name: str, declared: Collection[str]) -> "Permissions":
         """Read the entries of an analyst; a name that nothing has is an error, as it would permit nothing."""
-        found = known(entries, name=name, needed=set(), allowed={"mechanisms", "models", "columns"})
+        found = known(entries, name=name, allowed={"mechanisms", "models", "columns"})
         options = {"mechanisms": KINDS, "models": FAMILIES, "columns": declared}
         return cls(**{key: _among(found[key], options[key], name=f"{name}: {key}") for key in found})
 

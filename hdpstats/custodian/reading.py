@@ -1,14 +1,18 @@
 """Entries of a settings file: every one is known, and has the type it should have."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import integer, text
+from hdpstats._base.validation import exact, integer, text
 from hdpstats.data.dictionary import UniqueKeys
+from hdpstats.privacy.budget import Budget
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -27,7 +31,9 @@ def section(entries: object, *, name: str) -> dict[str, Any]:
     return dict(entries)
 
 
-def known(entries: object, *, name: str, needed: set[str], allowed: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
+def known(
+    entries: object, *, name: str, needed: AbstractSet[str] = frozenset(), allowed: AbstractSet[str] = frozenset()
+) -> dict[str, Any]:
     """Return a section that has the needed entries and none but those and the allowed ones."""
     found = section(entries, name=name)
     missing, strange = sorted(needed - set(found)), sorted(set(found) - needed - allowed)
@@ -46,6 +52,20 @@ def words(value: object, *, name: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ArgumentError(f"{name} must be a list", argument=name)
     return tuple(text(each, name=name, longest=200) for each in value)
+
+
+def amount(value: object, *, name: str) -> Fraction:
+    """Return an exact number; ``1e-6``, which YAML takes for a text, too."""
+    try:
+        return exact(Decimal(value) if isinstance(value, str) else value, name=name)
+    except InvalidOperation:
+        raise ArgumentError(f"{name} must be a number", argument=name) from None
+
+
+def budget(entries: object, *, name: str) -> Budget:
+    """Return an epsilon and a delta, 0 where it is left out."""
+    found = known(entries, name=name, needed={"epsilon"}, allowed={"delta"})
+    return Budget(**{key: amount(value, name=f"{name}: {key}") for key, value in found.items()})
 
 
 def whole(entries: Mapping[str, Any], key: str, *, default: int, lower: int, upper: int) -> int:

@@ -11,8 +11,8 @@
     tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
     tokens: {audience: rotterdam, key: tokens.pub}
     analysts:
-      ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3]}
-      bob: {}
+      ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3], epsilon: 1}
+      bob: {epsilon: 2, delta: 1e-6}
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from typing import Any, final
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, real, text
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.custodian.reading import known, read_yaml, section, whole
+from hdpstats.custodian.reading import amount, budget, known, read_yaml, section, whole
 from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
@@ -121,6 +121,8 @@ class Settings:
         Tokens.
     analysts : mapping of str to Permissions
         Who may ask for what; nobody else may ask for anything.
+    caps : mapping of str to Budget
+        What each of them may receive in all, under the total: everybody has a cap, or nobody.
     limits : Limits
         What one client can take.
     """
@@ -134,6 +136,7 @@ class Settings:
     tls: Tls
     identities: Identities
     analysts: Mapping[str, Permissions]
+    caps: Mapping[str, Budget]
     limits: Limits
 
     @classmethod
@@ -152,6 +155,7 @@ class Settings:
         folder = place.resolve().parent
         schema = Schema.from_yaml(_file(found["schema"], folder, name="schema"))
         listen = known(found["listen"], name="listen", needed={"host", "port"})
+        permissions, caps = _analysts(found["analysts"], schema)
         return cls(
             data=_file(found["data"], folder, name="data"),
             schema=schema,
@@ -159,29 +163,28 @@ class Settings:
             persons=known(
                 found.get("persons", {}),
                 name="persons",
-                needed=set(),
                 allowed={"unit", "max_rows_per_unit", "n_max"},
             ),
             host=text(listen["host"], name="host", longest=255),
             port=integer(listen["port"], name="port", lower=0, upper=65535),
             tls=_tls(found["tls"], folder),
             identities=_identities(found["tokens"], folder),
-            analysts={
-                text(name, name="an analyst", longest=100): Permissions.from_dict(
-                    entries, name=f"the entries of {name!r}", declared=schema.keys()
-                )
-                for name, entries in section(found["analysts"], name="analysts").items()
-            },
+            analysts=permissions,
+            caps=caps,
             limits=_limits(found.get("limits", {})),
         )
 
     def open_ledger(self) -> Ledger:
-        """Open the account; where no epsilon is declared, one that exists, on its own terms."""
+        """Open the account and grant the caps; where no epsilon is declared, one that exists, on its own terms."""
         terms = dict(self.ledger)
         place = terms.pop("place")
-        if "epsilon" not in terms:
-            return Ledger.open_existing(place, **terms)
-        return Ledger(place, unit=self.persons.get("unit"), **terms)
+        if "epsilon" in terms:
+            ledger = Ledger(place, unit=self.persons.get("unit"), **terms)
+        else:
+            ledger = Ledger.open_existing(place, **terms)
+        for analyst, cap in self.caps.items():
+            ledger.grant(analyst, epsilon=cap.epsilon, delta=cap.delta)
+        return ledger
 
 
 def _file(value: object, folder: Path, *, name: str) -> Path:
@@ -189,6 +192,23 @@ def _file(value: object, folder: Path, *, name: str) -> Path:
     if not path.is_file():
         raise ArgumentError(f"{name} must be a file; there is none at {path}", argument=name)
     return path
+
+
+def _analysts(entries: object, schema: Schema) -> tuple[dict[str, Permissions], dict[str, Budget]]:
+    permissions: dict[str, Permissions] = {}
+    caps: dict[str, Budget] = {}
+    for name, declared in section(entries, name="analysts").items():
+        analyst, label = text(name, name="an analyst", longest=100), f"the entries of {name!r}"
+        found = section(declared, name=label)
+        cap = {key: found.pop(key) for key in ("epsilon", "delta") if key in found}
+        permissions[analyst] = Permissions.from_dict(found, name=label, declared=schema.keys())
+        if cap:
+            caps[analyst] = budget(cap, name=f"the cap of {name!r}")
+    if caps and set(caps) != set(permissions):
+        missing = ", ".join(sorted(set(permissions) - set(caps)))
+        message = f"analysts: either each has an epsilon, a cap, or none has; without one is {missing}"
+        raise ArgumentError(message, argument="analysts")
+    return permissions, caps
 
 
 def _ledger(entries: object, folder: Path) -> dict[str, Any]:
@@ -199,9 +219,8 @@ def _ledger(entries: object, folder: Path) -> dict[str, Any]:
         message = "ledger: delta, gaussian and relation belong to an epsilon; leave them out for an account that exists"
         raise ArgumentError(message, argument="ledger")
     if "gaussian" in found:
-        part = known(found["gaussian"], name="gaussian", needed={"epsilon", "delta"})
-        found["gaussian"] = Budget(epsilon=part["epsilon"], delta=part["delta"])
-    return found
+        found["gaussian"] = budget(found["gaussian"], name="gaussian")
+    return found | {key: amount(found[key], name=f"ledger: {key}") for key in ("epsilon", "delta") if key in found}
 
 
 def _tls(entries: object, folder: Path) -> Tls:
@@ -227,7 +246,7 @@ def _identities(entries: object, folder: Path) -> Identities:
 
 
 def _limits(entries: object) -> Limits:
-    found = known(entries, name="limits", needed=set(), allowed=set(Limits.__dataclass_fields__))
+    found = known(entries, name="limits", allowed=set(Limits.__dataclass_fields__))
     usual = Limits()
     return Limits(
         query=whole(found, "query", default=usual.query, lower=1000, upper=10**9),

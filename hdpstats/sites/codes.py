@@ -59,8 +59,8 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "insufficient-budget": Refusal(
             409,
             InsufficientBudget,
-            "the site's ledger refuses: the release would cost more than is left. Nothing was charged: ask for less, "
-            "or use a release that was paid for",
+            "the site's ledger refuses: the release would cost more than is left, in all or to you. Nothing was "
+            "charged: ask for less, or use a release that was paid for; site.account() says what you have received",
         ),
         "budget": Refusal(
             409, BudgetError, "the query costs more privacy than the site sells at once, and nothing was charged"

@@ -104,8 +104,12 @@ class LocalSite(Site):
         kept = {sha256: own for sha256, own in self._public.items() if sha256 != table.sha256}
         self._public = dict([*kept.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
-    def answer(self, query: Query) -> Release:
-        """Answer a query; see `Site.answer`."""
+    def answer(self, query: Query, *, analyst: str | None = None) -> Release:
+        """Answer a query; see `Site.answer`.
+
+        With an analyst, the release is charged to his cap too (`hdpstats.ledger.Ledger.grant`): once, and also where it
+        was computed for somebody else before.
+        """
         prepared = self._prepare(query)
         request = Request(
             dataset=self._ledger.dataset,
@@ -116,11 +120,13 @@ class LocalSite(Site):
             terms=str(self._terms),
             replicate=query.replicate,
         )
-        stored = self._ledger.stored(request.id)
+        stored = self._ledger.stored(request.id, analyst)
         if stored is None:
-            charge = self._ledger.charge(request, total(prepared.events), prepared.ahead)
-            release = behind_the_wall(partial(self._compute, prepared))
-            stored = self._ledger.persist(charge, release.to_json())
+            charge = self._ledger.charge(request, total(prepared.events), prepared.ahead, analyst)
+            stored = None if analyst is None else self._ledger.stored(request.id, analyst)
+            if stored is None:
+                release = behind_the_wall(partial(self._compute, prepared))
+                stored = self._ledger.persist(charge, release.to_json())
         return self._handed_out(stored)
 
     def quote(self, query: Query) -> Quote:

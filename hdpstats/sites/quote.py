@@ -29,22 +29,24 @@ class Quote:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the quote as JSON values."""
-        return {"columns": list(self.columns), "cost": _amounts(self.cost), "ahead": _amounts(self.ahead)}
+        return {"columns": list(self.columns), "cost": amounts(self.cost), "ahead": amounts(self.ahead)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Quote":
         """Read what `to_dict` wrote."""
         return cls(
             columns=tuple(str(name) for name in fields["columns"]),
-            cost=_spend(fields["cost"]),
-            ahead=_spend(fields["ahead"]),
+            cost=spend(fields["cost"]),
+            ahead=spend(fields["ahead"]),
         )
 
 
-def _amounts(spend: Spend) -> dict[str, str]:
-    return {"epsilon": str(spend.epsilon), "delta": str(spend.delta), "mu_squared": str(spend.mu_squared)}
+def amounts(cost: Spend) -> dict[str, str]:
+    """Return an amount as JSON values: fractions as texts, so that nothing is rounded."""
+    return {"epsilon": str(cost.epsilon), "delta": str(cost.delta), "mu_squared": str(cost.mu_squared)}
 
 
-def _spend(fields: Mapping[str, str]) -> Spend:
+def spend(fields: Mapping[str, str]) -> Spend:
+    """Read what `amounts` wrote."""
     epsilon, delta, mu_squared = (rational(fields[name], name=name) for name in ("epsilon", "delta", "mu_squared"))
     return Spend(epsilon, delta, mu_squared)

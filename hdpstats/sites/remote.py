@@ -1,5 +1,6 @@
 """A site in another process or on another machine, behind HTTPS."""
 
+import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from hdpstats.sites.codes import CODES
 from hdpstats.sites.forms import Facts, public_to_dict
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.quote import Quote
+from hdpstats.sites.share import Share
 from hdpstats.sites.site import Site
 from hdpstats.sites.terms import Terms
 
@@ -152,6 +154,12 @@ class RemoteSite(Site):
         with _reading():
             return Quote.from_dict(fields)
 
+    def account(self) -> Share:
+        """Return your own part of the site's ledger."""
+        fields = self._ask("GET", "/v1/ledger")
+        with _reading():
+            return Share.from_dict(fields)
+
     def dummy(self, rows: int = 100, *, seed: int = 0) -> pd.DataFrame:
         """Return invented rows that the site draws from its schema alone, to try code with before money is spent.
 
@@ -220,8 +228,7 @@ class RemoteSite(Site):
         """Send a request and return the JSON object of the response, or raise the error that its code stands for."""
         import httpx
 
-        token = self._token if isinstance(self._token, str) else self._token()
-        headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+        headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": "application/json"}
         content = None if body is None else body.encode()
         try:
             response = self._client.request(method, path, content=content, headers=headers)
@@ -235,7 +242,17 @@ class RemoteSite(Site):
         raise _refusal(response.status_code, fields)
 
 
+_WORD = re.compile("[!-~]{1,16000}")
 _AGAIN = "the same query may be sent again, and is not charged twice"
+
+
+def _word(token: Token) -> str:
+    word = token if isinstance(token, str) else token()
+    if not (isinstance(word, str) and _WORD.fullmatch(word)):
+        raise ArgumentError(
+            "token must be one word of printable ASCII characters, as it was handed out", argument="token"
+        )
+    return word
 
 
 def _canonical(query: Query) -> str:

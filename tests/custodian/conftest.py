@@ -14,7 +14,10 @@ ANALYSTS = {
         "columns": ["y", "x", "k", "g", "time", "event"],
     },
 }
-SMALL = 1.2
+SMALL = {
+    "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1.5},
+    "analysts": {"ann": {"epsilon": 1.2}, "bob": {"epsilon": 0.8}},
+}
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +25,9 @@ def started(tmp_path_factory):
     """The institution and its sites by name."""
     institution = Institution(tmp_path_factory.mktemp("institution"))
     limits = {"seconds": SECONDS, "query": 200_000, "public": 2_000_000, "computing": 2, "connections": 300}
-    small = {"ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": SMALL}}
     sites = {
-        name: institution.launch(institution.write(name, PRIVATE, SCHEMA, analysts=ANALYSTS, limits=limits, **entries))
-        for name, entries in {"large": {}, "small": small}.items()
+        name: institution.launch(institution.write(name, PRIVATE, SCHEMA, limits=limits, **entries))
+        for name, entries in {"large": {"analysts": ANALYSTS}, "small": SMALL}.items()
     }
     try:
         for running in sites.values():

@@ -1,0 +1,282 @@
+"""What a site refuses, in fixed words, with nothing charged."""
+
+import base64
+import datetime
+import json
+import ssl
+from fractions import Fraction
+
+import httpx
+import jwt
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.custodian import write_keys
+from hdpstats.privacy.budget import Spend
+from hdpstats.queries import HistogramQuery
+from hdpstats.queries.histogram import Axis
+from hdpstats.sites.codes import CODES
+from hdpstats.sites.forms import public_to_dict
+from tests.custodian.institution import Authority
+from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
+
+
+def histogram(column="g", *, epsilon="1/100", replicate=1):
+    """Return a cheap query that needs no public rows."""
+    axis = Axis(name=column, levels=3) if column == "g" else Axis(name=column, cuts=(0.5,))
+    return HistogramQuery(axes=(axis,), epsilon=Fraction(epsilon), schema_sha256=SCHEMA.sha256, replicate=replicate)
+
+
+@pytest.fixture
+def unchanged(running):
+    """Fail if the ledger is another afterwards."""
+    before = running.account().head
+    yield
+    assert running.account().head == before
+
+
+@pytest.fixture
+def raw(institution, running):
+    """A client of ann's without hdpstats' manners."""
+    context = ssl.create_default_context(cafile=institution.authority.path)
+    context.load_cert_chain(*institution.ann_files)
+    headers = {"authorization": f"Bearer {institution.token()}"}
+    with httpx.Client(base_url=running.url, verify=context, headers=headers, timeout=30) as client:
+        yield client
+
+
+def code(response):
+    """Return the code of a refusal, which says nothing else."""
+    fields = response.json()
+    assert set(fields) == {"error"}
+    assert response.status_code == CODES[fields["error"]].status
+    return fields["error"]
+
+
+def test_a_client_without_our_certificate_does_not_get_in(institution, running, tmp_path, unchanged):
+    foreign = Authority(tmp_path, "authority").certify("ann")
+    with pytest.raises(hdp.SiteError, match="cannot be reached"):
+        institution.connect(running, cert=foreign)
+    with pytest.raises(hdp.SiteError, match="cannot be reached"):
+        institution.connect(running, cert=None)
+
+
+def test_a_site_without_the_right_certificate_gets_nothing(institution, running, tmp_path, unchanged):
+    with pytest.raises(hdp.SiteError, match="certificate verify failed"):
+        institution.connect(running, ca=Authority(tmp_path, "other").path)
+    with pytest.raises(hdp.SiteError, match="certificate verify failed"):
+        institution.connect(running, ca=None)
+
+
+def claims(**changes):
+    now = datetime.datetime.now(datetime.UTC)
+    usual = {"sub": "ann", "aud": "trial", "iat": now, "exp": now + datetime.timedelta(hours=1)}
+    return {key: value for key, value in (usual | changes).items() if value is not None}
+
+
+def signed(institution, **changes):
+    return jwt.encode(claims(**changes), institution.secret.read_bytes(), algorithm="ES256")
+
+
+def forged(institution, **header):
+    """Return a token that is signed by nobody, or by everybody: with the public key as a shared secret."""
+    words = [{"typ": "JWT"} | header, claims(iat=1, exp=2**33)]
+    return ".".join(base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in words) + "."
+
+
+LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+BAD_TOKENS = {
+    "no token": lambda institution, _: "abc",
+    "expired": lambda institution, _: signed(institution, exp=LONG_AGO, iat=LONG_AGO),
+    "not yet": lambda institution, _: signed(institution, iat=datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)),
+    "for ever": lambda institution, _: signed(institution, exp=None),
+    "for another site": lambda institution, _: signed(institution, aud="other"),
+    "for no site": lambda institution, _: signed(institution, aud=None),
+    "without a name": lambda institution, _: signed(institution, sub=None),
+    "by another key": lambda institution, folder: institution.token(key=write_keys(folder / "other")[0]),
+    "unsigned": lambda institution, _: forged(institution, alg="none"),
+    "by the public key": lambda institution, _: forged(institution, alg="HS256") + "c2ln",
+    "for another certificate": lambda institution, _: institution.token(certificate=institution.site_files[0]),
+}
+
+
+@pytest.mark.parametrize("token", BAD_TOKENS)
+def test_a_token_that_is_not_believed(institution, running, tmp_path, unchanged, token):
+    with pytest.raises(hdp.SiteError) as caught:
+        institution.connect(running, token=BAD_TOKENS[token](institution, tmp_path))
+    assert caught.value.facts == {"code": "unauthenticated"}
+
+
+def test_a_token_bound_to_ones_own_certificate_is_believed(institution, running):
+    token = institution.token(certificate=institution.ann_files[0])
+    with institution.connect(running, token=lambda: token) as site:
+        assert site.analyst == "ann"
+
+
+def test_an_analyst_whom_the_custodian_did_not_enter(institution, running, unchanged):
+    with pytest.raises(hdp.SiteError) as caught:
+        institution.connect(running, token=institution.token("eve"))
+    assert caught.value.facts == {"code": "unknown-analyst"}
+
+
+def bodies():
+    text = histogram().to_json()
+    fields = json.loads(text)
+    return {
+        "unknown key": json.dumps(fields | {"note": 1}, sort_keys=True, separators=(",", ":")),
+        "unknown key within": text.replace('"axes":[', '"axes":[{"name":"g"},'),
+        "key twice": text.replace('"delta":"0"', '"delta":"0","delta":"0"'),
+        "other spelling": json.dumps(fields),
+        "number for a text": text.replace('"1/100"', "0.01"),
+        "truth for a number": text.replace('"replicate":1', '"replicate":true'),
+        "infinity": text.replace('"replicate":1', '"replicate":1e999'),
+        "not a number": text.replace('"replicate":1', '"replicate":NaN'),
+        "another kind": text.replace("histogram/1", "sum/1"),
+        "rounds together": text.replace("histogram/1", "clipped-gradient-rounds/1"),
+        "nothing": "",
+        "no object": "[]",
+        "deep": "[" * 100_000,
+        "no text": b"\xff\xfe",
+        "long number": text.replace('"replicate":1', '"replicate":' + "9" * 10_000),
+    }
+
+
+@pytest.mark.parametrize("body", bodies())
+@pytest.mark.parametrize("door", ["/v1/answer", "/v1/cost"])
+def test_a_body_that_is_no_query(raw, unchanged, body, door):
+    assert code(raw.post(door, content=bodies()[body])) == "malformed"
+
+
+def test_public_rows_that_are_none(raw, site, unchanged):
+    table = hdp.Study(private=site, public=PUBLIC).public
+    fields = public_to_dict(table)
+    wrong = {
+        "unknown key": fields | {"note": 1},
+        "another schema": fields | {"schema_sha256": "0" * 64},
+        "another hash": fields | {"sha256": "0" * 64},
+        "unknown column": fields | {"columns": fields["columns"] | {"z": fields["columns"]["x"]}},
+        "short column": fields | {"columns": fields["columns"] | {"x": fields["columns"]["x"][1:]}},
+        "strange cells": fields | {"columns": fields["columns"] | {"x": [[]] * fields["rows"]}},
+        "many rows": fields | {"rows": 10**12, "columns": {}},
+    }
+    for body in wrong.values():
+        assert code(raw.put("/v1/public", content=json.dumps(body))) in ("site", "schema")
+    assert raw.put("/v1/public", content=json.dumps(fields)).json() == {"sha256": table.sha256}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/"), ("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/v1/answer"), ("POST", "/v1/facts")],
+)
+def test_other_doors(raw, unchanged, method, path):
+    assert code(raw.request(method, path)) == "not-found"
+
+
+@pytest.mark.parametrize("query", ["", "?rows=5", "?rows=-1&seed=0", "?rows=5&seed=0&seed=1", "?rows=5&seed=0&path=x"])
+def test_numbers_that_are_none(raw, unchanged, query):
+    assert code(raw.get(f"/v1/dummy{query}")) == "malformed"
+
+
+def test_more_rows_than_are_invented(raw, unchanged):
+    assert code(raw.get("/v1/dummy?rows=10001&seed=0")) == "too-large"
+
+
+def test_a_refusal_has_fixed_words(raw):
+    responses = [raw.post("/v1/answer", content="{}"), raw.get("/v1/nothing")]
+    responses.append(raw.get("/v1/facts", headers={"authorization": ""}))
+    for response in responses:
+        assert set(response.headers) == {"cache-control", "connection", "content-length", "content-type"}
+        code(response)
+
+
+@pytest.fixture
+def bob(institution, running):
+    with institution.connect(running, token=institution.token("bob")) as site:
+        yield site
+
+
+def test_queries_outside_of_ones_permission(bob, site, running):
+    study, all_of_it = hdp.Study(private=bob, public=PUBLIC), hdp.Study(private=site, public=PUBLIC)
+    before = running.account().head
+    assert bob.permissions["models"] == ("regression",)
+    for forbidden in (
+        lambda: hdpf.hazard(SURVIVAL, data=study, intervals=4).fit(epsilon=1.0),
+        lambda: hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, mechanism="output"),
+        lambda: hdpf.logit("y ~ x + secret", data=study).fit(epsilon=1.0),
+        lambda: bob.answer(histogram("secret")),
+        lambda: bob.quote(histogram("secret")),
+        lambda: hdp.importance_weights(study, "~ x", epsilon=1.0),
+    ):
+        with pytest.raises(hdp.SiteError) as caught:
+            forbidden()
+        assert caught.value.facts == {"code": "forbidden"}
+    assert running.account().head == before
+    hdpf.logit(FORMULA, data=study).fit(epsilon=0.3)
+    bob.answer(histogram())
+    hdpf.logit("y ~ x + secret", data=all_of_it).fit(epsilon=0.3)
+
+
+def test_what_others_were_released_is_forbidden_too(bob, site):
+    query = histogram("secret", replicate=77)
+    site.answer(query)
+    with pytest.raises(hdp.SiteError) as caught:
+        bob.answer(query)
+    assert caught.value.facts == {"code": "forbidden"}
+
+
+def test_refusals_of_the_site_itself_keep_their_class_and_lose_their_words(site, unchanged):
+    wrong_schema = HistogramQuery(axes=(Axis(name="g", levels=3),), epsilon=Fraction(1), schema_sha256="0" * 64)
+    with pytest.raises(hdp.SiteError) as caught:
+        site.answer(wrong_schema)
+    assert caught.value.facts == {"code": "site"}
+    with pytest.raises(hdp.InsufficientBudget) as caught:
+        site.answer(histogram(epsilon="100000"))
+    assert caught.value.facts == {"code": "insufficient-budget"}
+    assert "100000" not in str(caught.value)
+
+
+def test_a_cap_is_charged_once_and_never_passed(institution, small):
+    with institution.connect(small, token=institution.token("bob")) as bob, institution.connect(small) as ann:
+        total, share = small.account().spent.epsilon, bob.account()
+        assert share.spent + share.remaining == Spend(Fraction(8, 10))
+        query = histogram(epsilon="1/10", replicate=500)
+        first = bob.answer(query)
+        assert bob.account().spent.epsilon - share.spent.epsilon == Fraction(1, 10)
+        assert small.account().spent.epsilon - total == Fraction(1, 10)
+        mine = ann.account().spent.epsilon
+        assert ann.answer(query) == first == bob.answer(query)
+        assert ann.account().spent.epsilon - mine == Fraction(1, 10)
+        assert small.account().spent.epsilon - total == Fraction(1, 10)
+        assert bob.account().spent.epsilon - share.spent.epsilon == Fraction(1, 10)
+        left = bob.account().remaining.epsilon
+        with pytest.raises(hdp.InsufficientBudget):
+            bob.answer(histogram(epsilon=str(left + Fraction(1, 1000)), replicate=501))
+        assert bob.account().remaining.epsilon == left
+        assert set(bob.account().history["analyst"]) <= {"bob"}
+        assert len(bob.account().history) >= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"token": 5}, "token"),
+        ({"token": ""}, "token"),
+        ({"token": "a\nb"}, "token"),
+        ({"ca": "/nowhere"}, "ca"),
+        ({"cert": ("/nowhere", "/nowhere")}, "cert"),
+    ],
+)
+def test_what_connect_does_not_take(institution, running, options, argument):
+    with pytest.raises(hdp.ArgumentError, match=argument):
+        institution.connect(running, **options)
+
+
+def test_connections_are_never_in_the_open():
+    with pytest.raises(hdp.ArgumentError, match="https"):
+        hdp.connect("http://127.0.0.1:1", token="t")
+
+
+def test_a_site_that_is_not_there():
+    with pytest.raises(hdp.SiteError, match="cannot be reached"):
+        hdp.connect("https://127.0.0.1:1", token="t")
