@@ -8,7 +8,7 @@ import pytest
 from hdpstats import __version__
 from hdpstats.cli import main
 from hdpstats.ledger import Ledger, Request
-from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.budget import Budget, Spend
 
 
 def fill(path, dataset):
@@ -54,6 +54,63 @@ def test_show_prints_totals_and_charges(run, path):
     assert "event ~ age" in out
     assert "objective" in out
     assert "..." not in out
+
+
+def test_open_and_grant_print_the_account(run, tmp_path):
+    file = tmp_path / "new.db"
+    words = ("open", file, "--dataset", "d", "--epsilon", "1/3", "--delta", "1e-6", "--unit", "patient")
+    code, out, err = run(*words, "--relation", "add_or_remove_one")
+    assert (code, out, err) == (0, f"{Ledger.open_existing(file)}\n", "")
+    assert run(*words, "--relation", "add_or_remove_one") == (0, out, "")
+    code, out, err = run(*words)
+    assert (code, out) == (1, "")
+    assert "first terms" in err
+    assert run("grant", file, "--analyst", "ana", "--epsilon", "0.1", "--delta", "1e-7")[0] == 0
+    code, out, _ = run("grant", file, "--analyst", "ana", "--epsilon", "0.2")
+    assert (code, out) == (0, f"{Ledger.open_existing(file)}\n")
+    ledger = Ledger.open_existing(file)
+    assert (ledger.budget, ledger.unit, ledger.relation) == (
+        Budget(Fraction(1, 3), 1e-6),
+        "patient",
+        "add_or_remove_one",
+    )
+    assert ledger.caps["ana"].total == Budget(Fraction(1, 5))
+    words = ("--epsilon", "1/3", "--delta", "1e-6", "--unit", "patient", "--relation", "add_or_remove_one")
+    assert run("open", file, "--dataset", "e", *words, "--same-people-as", "d")[0] == 0
+    assert run("grant", file, "--analyst", "ana", "--epsilon", "1")[0] == 2
+    assert run("grant", file, "--dataset", "e", "--analyst", "ana", "--epsilon", "1")[0] == 0
+    assert ledger.caps["ana"].total == Budget(1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("open", "--epsilon", "1"),
+        ("open", "--dataset", "d"),
+        ("open", "--dataset", "d", "--epsilon", "much"),
+        ("open", "--dataset", "d", "--epsilon", "1/0"),
+        ("open", "--dataset", "d", "--epsilon", "1", "--relation", "bounded"),
+        ("grant", "--epsilon", "1"),
+        ("grant", "--analyst", "ana"),
+    ],
+)
+def test_an_account_is_opened_and_granted_with_what_it_needs(tmp_path, words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["ledger", words[0], str(tmp_path / "new.db"), *words[1:]])
+    assert caught.value.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grant_needs_a_ledger_and_an_amount_that_covers_what_was_received(run, path, tmp_path):
+    assert run("grant", tmp_path / "missing.db", "--analyst", "ana", "--epsilon", "1")[0] == 1
+    assert run("grant", path, "--analyst", "ana", "--epsilon", "0")[0] == 2
+    assert run("open", tmp_path / "new.db", "--dataset", "d", "--epsilon", "-1")[0] == 2
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_show_can_be_asked_for_an_analyst(run, path):
+    assert "event ~ age" in run("show", path)[1]
+    assert "event ~ age" not in run("show", path, "--analyst", "ana")[1]
 
 
 def test_show_without_charges_prints_totals_only(run, tmp_path):
