@@ -3,6 +3,7 @@
 For public or synthetic data only: numpy generators from a seed, exact fits, no ledger.
 """
 
+from hdpstats.simulate import chen_sung as chen_sung
 from hdpstats.simulate import ji_elkan as ji_elkan
 from hdpstats.simulate import nguyen_hui as nguyen_hui
 from hdpstats.simulate import wang as wang
@@ -10,6 +11,7 @@ from hdpstats.simulate.trials import DiscreteTrial, discrete_trial, eight_interv
 
 __all__ = [
     "DiscreteTrial",
+    "chen_sung",
     "discrete_trial",
     "eight_interval_trial",
     "ji_elkan",

@@ -1,0 +1,104 @@
+"""Algorithms 1 to 4 of Chen and Sung, with their noise as printed or as needed. NOT private: seeded, float noise."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import integer, real
+from hdpstats.inference.draws import Generator, generator
+from hdpstats.losses.families import Family, Interval, corrected
+from hdpstats.mechanisms.subsample import starts_of_blocks
+from hdpstats.simulate.trials import LARGEST_SEED
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Trial:
+    """A family of one parameter, its true value and its range: what parties draw from and what they are told.
+
+    Attributes
+    ----------
+    family : Family
+        One of `hdpstats.losses.families` with one parameter.
+    truth : float
+        The true parameter.
+    box : (float, float)
+        The public range of the parameter.
+    draw : callable
+        ``draw(rng, shape)`` gives numbers of the family between its bounds.
+    """
+
+    family: Family
+    truth: float
+    box: Interval
+    draw: Callable[[Generator, tuple[int, ...]], FloatArray]
+
+    def __post_init__(self) -> None:
+        """Refuse families of several parameters: the paper's formulas are for scalars."""
+        if len(self.family.parameters) != 1:
+            raise ArgumentError("family must have one parameter: the formulas are for scalars", argument="family")
+
+    @property
+    def information(self) -> float:
+        """The information of one record."""
+        return float(self.family.information(np.array([self.truth]))[0, 0])
+
+    @property
+    def width(self) -> float:
+        """The length of the box."""
+        return self.box[1] - self.box[0]
+
+    def parties(self, parties: int, records: int, *, seed: int) -> FloatArray:
+        """Draw the records (parties, records)."""
+        return self.draw(_generator(seed, "records"), (parties, records))
+
+
+def csaa(trial: Trial, x: FloatArray, epsilon: float, *, blocks: int, seed: int, projected: bool = True) -> float:
+    """Return algorithm 1 on the records (N,) of one party. Printed, block estimates are not projected on the box."""
+    eps = real(epsilon, name="epsilon", lower=0.0, open_lower=True)
+    k = integer(blocks, name="blocks", lower=1, upper=len(x))
+    starts = starts_of_blocks(len(x), k)
+    counts = np.diff(starts, append=len(x)).astype(np.float64)
+    means = np.add.reduceat(trial.family.statistics(x), starts, axis=0) / counts[:, None]
+    z = corrected(trial.family, means, counts)[:, 0]
+    kept = np.clip(z, *trial.box) if projected else z
+    return float(kept.mean() + _generator(seed, "noise").laplace(0.0, trial.width / (k * eps)))
+
+
+def dsaa(trial: Trial, x: FloatArray, epsilon: float, *, blocks: int, seed: int, projected: bool = True) -> float:
+    """Return algorithm 2 on the records (M, N) of all parties: the mean of `csaa`, each party with its own noise."""
+    each = [
+        csaa(trial, own, epsilon, blocks=blocks, seed=_own(seed, j), projected=projected) for j, own in enumerate(x)
+    ]
+    return float(np.mean(each))
+
+
+def cssa(trial: Trial, x: FloatArray, epsilon: float, *, seed: int, blocks: int | None = None) -> float:
+    """Return algorithm 3 on the records (N,) of one party: the noisy mean of the statistic.
+
+    Printed, the noise has the scale of ``blocks`` blocks; with None it has that of ``N`` records, which is enough.
+    """
+    eps = real(epsilon, name="epsilon", lower=0.0, open_lower=True)
+    count = len(x) if blocks is None else integer(blocks, name="blocks", lower=1, upper=len(x))
+    low, high = trial.family.box[0]
+    values = np.clip(trial.family.statistics(x)[:, 0], low, high)
+    return float(values.mean() + _generator(seed, "noise").laplace(0.0, (high - low) / (count * eps)))
+
+
+def dssa(trial: Trial, x: FloatArray, epsilon: float, *, seed: int, blocks: int | None = None) -> float:
+    """Return algorithm 4 on the records (M, N): maximum likelihood at the mean of `cssa`, projected on the box."""
+    tau = np.mean([cssa(trial, own, epsilon, seed=_own(seed, j), blocks=blocks) for j, own in enumerate(x)])
+    return float(np.clip(trial.family.solve(np.array([[tau]]))[0, 0], *trial.box))
+
+
+def _own(seed: int, party: int) -> int:
+    """Return the seed of a party: no two parties draw the same noise."""
+    return (integer(seed, name="seed", lower=0, upper=LARGEST_SEED) << 32) + party
+
+
+def _generator(seed: int, purpose: str) -> Generator:
+    return generator(f"{integer(seed, name='seed', lower=0, upper=LARGEST_SEED << 33):x}{purpose.encode().hex()}")
