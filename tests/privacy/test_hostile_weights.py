@@ -14,6 +14,8 @@ from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design.compiler import compile_one_sided
+from hdpstats.mechanisms.knorm import lattice, lattice_noise
+from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.queries import (
     CurveQuery,
     DistanceQuery,
@@ -141,6 +143,16 @@ def test_a_purchase_is_not_refused_halfway_where_the_schema_is_much_wider_than_t
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(2))
     hdp.hybrid_weights(study, ["x", "g"], epsilon=1.0, distance_share=0.2)
     assert study.ledger.spent.epsilon == 1
+
+
+@pytest.mark.parametrize("radii", [(2, 1, 3), (Fraction(1, 2), 5), (7,)])
+def test_noise_in_a_box_keeps_its_rate_where_sides_are_not_one(radii: tuple[Fraction, ...]) -> None:
+    norm, rate = BoxNorm(radii=tuple(map(Fraction, radii))), Fraction(3, 7)
+    grids, cell = lattice(norm, len(radii), scale=1 / rate)
+    noise = lattice_noise(norm, rate=rate, grids=grids)
+    for grid, radius in zip(grids, norm.radii, strict=True):
+        assert grid / radius == cell
+        assert rate * cell * (1 - Fraction(1, 2**40)) < noise.rate <= rate * cell
 
 
 def brute(rows: FloatArray, points: FloatArray) -> "np.ndarray[Any, Any]":
