@@ -91,6 +91,26 @@ PROMISED = {
             "-differential privacy (pure)",
         ),
     ),
+    "paper-001": (
+        1,
+        (
+            "only the projected mean is private: True",
+            "blocks that change when rows are sorted: 10 of 10",
+            "claimed 1, realised: {1: 1.0, 2: 1.414",
+            "within 15 percent of (1000 / 63)^2: True",
+            "the corrected formula fits at every epsilon: True",
+            "printed, less than a fifth of the error at epsilon = 0.03: True",
+            "every point within 30 percent of its line: True",
+            "statistics of 64,000 records a party within 15 percent of 1: True",
+            "blocks of 6 records are worse than blocks of 25: True",
+            "ExponentialFamily results, differentially private",
+            "1-differential privacy (pure)",
+            "within 8 standard errors of the truth: True",
+            "statistics have the smaller noise in the mean: True",
+            "spent: 2.0 of 2",
+            "Declare it: mechanism=hdp.mechanisms.SubsampleAggregate(order='arbitrary')",
+        ),
+    ),
     "paper-004": (
         4,
         (

@@ -8,7 +8,15 @@ References
 W.-N. Chen, J. Sung, Differentially private parameter estimation from distributed sources.
 """
 
-from hdpstats.simulate.chen_sung.algorithms import Trial, csaa, cssa, dsaa, dssa
+from hdpstats.simulate.chen_sung.algorithms import (
+    Trial,
+    csaa,
+    cssa,
+    dsaa,
+    dssa,
+    events,
+    exponential_times,
+)
 from hdpstats.simulate.chen_sung.formulas import (
     best_blocks,
     mse_blocks,
@@ -24,6 +32,8 @@ __all__ = [
     "cssa",
     "dsaa",
     "dssa",
+    "events",
+    "exponential_times",
     "mse_blocks",
     "mse_blocks_printed",
     "mse_statistics",

@@ -10,7 +10,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
 from hdpstats.inference.draws import Generator, generator
-from hdpstats.losses.families import Family, Interval, corrected
+from hdpstats.losses.families import Bernoulli, Exponential, Family, Interval, corrected
 from hdpstats.mechanisms.subsample import starts_of_blocks
 from hdpstats.simulate.trials import LARGEST_SEED
 
@@ -55,6 +55,32 @@ class Trial:
     def parties(self, parties: int, records: int, *, seed: int) -> FloatArray:
         """Draw the records (parties, records)."""
         return self.draw(_generator(seed, "records"), (parties, records))
+
+
+def exponential_times(rate: float = 1.0, *, longest: float = 30.0, box: Interval = (0.5, 2.0)) -> Trial:
+    """Return exponential times, cut at the ``longest``; the parameter is their rate.
+
+    Examples
+    --------
+    >>> exponential_times().parties(2, 3, seed=1).shape
+    (2, 3)
+    """
+    return Trial(
+        family=Exponential(lower=0.0, upper=longest),
+        truth=rate,
+        box=box,
+        draw=lambda rng, shape: np.minimum(rng.exponential(1.0 / rate, shape), longest),
+    )
+
+
+def events(chance: float = 0.4, *, box: Interval = (0.01, 0.99)) -> Trial:
+    """Return events of 0 and 1; the parameter is the chance of a 1."""
+    return Trial(
+        family=Bernoulli(lower=0.0, upper=1.0),
+        truth=chance,
+        box=box,
+        draw=lambda rng, shape: np.asarray(rng.random(shape) < chance, dtype=np.float64),
+    )
 
 
 def csaa(trial: Trial, x: FloatArray, epsilon: float, *, blocks: int, seed: int, projected: bool = True) -> float:

@@ -4,21 +4,11 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.losses.families import Bernoulli, Exponential, Normal
+from hdpstats.losses.families import Normal
 from hdpstats.simulate import chen_sung as paper
 
-RATE = paper.Trial(
-    family=Exponential(lower=0.0, upper=20.0),
-    truth=1.0,
-    box=(0.5, 2.0),
-    draw=lambda rng, shape: np.minimum(rng.exponential(1.0, shape), 20.0),
-)
-COIN = paper.Trial(
-    family=Bernoulli(lower=0.0, upper=1.0),
-    truth=0.4,
-    box=(0.01, 0.99),
-    draw=lambda rng, shape: (rng.random(shape) < 0.4) * 1.0,
-)
+RATE = paper.exponential_times()
+COIN = paper.events()
 
 
 def noise(estimate, repeats=4000):
@@ -46,9 +36,7 @@ def test_parties_draw_different_noise():
 
 
 def test_without_projection_one_record_moves_the_mean_beyond_what_the_noise_pays_for():
-    trial = paper.Trial(
-        family=Bernoulli(lower=0.0, upper=1.0), truth=0.5, box=(0.0, 1.0), draw=lambda rng, shape: rng.random(shape)
-    )
+    trial = paper.events(0.5, box=(0.0, 1.0))
     x = np.full(100, 0.5)
     spoiled = np.append(x[:-1], 1e6)  # algorithms do not clip: that is the schema's part
 
