@@ -4,9 +4,13 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 
+import hdpstats.api as hdp
 from hdpstats._base.typing import FloatArray
+from hdpstats.data.table import PrivateTable
+from hdpstats.design.response import design_of, response_of
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -146,3 +150,17 @@ def test_the_certificate_in_higher_precision_counts_where_a_table_begins(far: fl
         with mpmath.workprec(600):
             exact = objective.exact_loss_gradient(theta)[0]
             assert abs(rough - exact) <= mpmath.mpf(2) ** (4 - bits) * objective.exact_sizes(0.3)
+
+
+def test_an_outcome_at_its_bound_is_scaled_to_its_range_and_no_last_bit_beyond() -> None:
+    rng, beyond = np.random.default_rng(9), 0
+    for low, high in rng.uniform(-9.0, 9.0, (400, 2)):
+        if not low < high:
+            continue
+        schema = hdp.Schema(y=hdp.Continuous(float(low), float(high)), x=hdp.Continuous(0, 1))
+        response = response_of(design_of("y ~ x", "squares", schema), "squares", schema)
+        table = PrivateTable.from_frame(pd.DataFrame({"y": [low, high], "x": [0.0, 1.0]}), schema).admit(["y", "x"])
+        y = response.of(table)
+        assert response.lower <= y.min() <= y.max() <= response.upper
+        beyond += bool(np.any(np.abs(response.unclipped(table)) > 0.5))
+    assert beyond, "no bounds were found whose scaling rounds outwards: the test tests nothing"
