@@ -74,10 +74,17 @@ def issue(key: str | Path, *, analyst: str, audience: str, hours: float, certifi
     }
     if certificate is not None:
         claims["cnf"] = {"x5t#S256": _of_file(Path(certificate))}
+    return jwt.encode(claims, _private_key(Path(key)), algorithm="ES256")
+
+
+def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
-        return jwt.encode(claims, Path(key).read_bytes(), algorithm="ES256")
-    except (OSError, ValueError, TypeError, jwt.PyJWTError):
-        raise ArgumentError("key must be a file that `hdpstats site key` wrote", argument="key") from None
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError):
+        key = None
+    if not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
+        raise ArgumentError("key must be a file STEM.key that `hdpstats site key STEM` wrote", argument="key")
+    return key
 
 
 def _of_file(path: Path) -> str:
@@ -127,7 +134,7 @@ class Door:
             raise Unauthenticated(type(error).__name__) from None
         bound = claims.get("cnf")
         bound = bound.get("x5t#S256") if isinstance(bound, dict) else None
-        if (bound is not None or self._identities.bound) and bound != fingerprint:
+        if self._identities.bound if bound is None else bound != fingerprint:
             raise Unauthenticated("for another certificate")
         name = claims.get(self._identities.claim)
         if not isinstance(name, str):

@@ -1,0 +1,209 @@
+"""Many clients, bad clients, and a site that dies: the ledger stays exact."""
+
+import concurrent.futures
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from fractions import Fraction
+
+import hdpstats.api as hdp
+from tests.custodian.conftest import SECONDS
+from tests.custodian.people import PUBLIC
+from tests.custodian.test_refusals import histogram
+
+SHARE = Fraction(1, 50)
+
+
+def outcomes(site, queries, workers):
+    """Ask all at once; return releases and errors in order."""
+
+    def ask(query):
+        try:
+            return site.answer(query)
+        except hdp.HdpError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(ask, queries))
+
+
+def test_200_requests_at_once_are_charged_to_the_last_cent(institution, small):
+    with institution.connect(small) as site:
+        account = small.account()
+        left = min(site.account().remaining.epsilon, account.remaining.epsilon)
+        charged = len(account.history())
+        queries = [histogram(epsilon="1/50", replicate=10_000 + number) for number in range(200)]
+        found = outcomes(site, queries, workers=200)
+        released = [each for each in found if not isinstance(each, Exception)]
+        refused = [each for each in found if isinstance(each, Exception)]
+        assert len(released) == left // SHARE
+        assert {type(each) for each in refused} <= {hdp.InsufficientBudget}
+        account = small.account()
+        assert min(site.account().remaining.epsilon, account.remaining.epsilon) == left % SHARE
+        assert len(account.history()) - charged == len(released)
+        assert len({each.entry.number for each in released}) == len(released)
+        assert account.history()["released"].all()
+        account.verify()
+
+
+def test_the_same_request_200_times_at_once_is_one_release(site, running):
+    before = running.account().spent.epsilon
+    found = outcomes(site, [histogram(epsilon="1/50", replicate=20_000)] * 200, workers=200)
+    assert len({each.to_json() for each in found}) == 1
+    assert running.account().spent.epsilon - before == SHARE
+
+
+@contextlib.contextmanager
+def channel(institution, running, *, handshake=True):
+    """Connect without a library that keeps to the rules."""
+    plain = socket.create_connection(("127.0.0.1", running.port), timeout=20)
+    with plain:
+        if not handshake:
+            yield plain
+            return
+        context = ssl.create_default_context(cafile=institution.authority.path)
+        context.load_cert_chain(*institution.ann_files)
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+            yield secure
+
+
+def head(institution, *fields, path="/v1/answer", method="POST"):
+    lines = [f"{method} {path} HTTP/1.1", "host: site", f"authorization: Bearer {institution.token()}", *fields]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def everything(stream):
+    """Return what still comes until the other side closes; None where it does not."""
+    stream.settimeout(5 * SECONDS)
+    parts = []
+    try:
+        while part := stream.recv(65536):
+            parts.append(part)
+    except TimeoutError:
+        return None
+    except OSError:
+        pass
+    return b"".join(parts)
+
+
+def memory(running):
+    """Return the largest resident size of a site so far, in bytes."""
+    with open(f"/proc/{running.process.pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+def test_a_body_of_1_gb_is_refused_before_it_is_read(institution, running):
+    before, peak = running.account().head, memory(running)
+    with channel(institution, running) as stream:
+        stream.sendall(head(institution, "content-length: 1000000000"))
+        answer = everything(stream)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert answer.endswith(b'{"error":"too-large"}')
+    sent, block = 0, b"10000\r\n" + b"9" * 65536 + b"\r\n"
+    with channel(institution, running) as stream:
+        stream.sendall(head(institution, "transfer-encoding: chunked"))
+        with contextlib.suppress(OSError):
+            while sent < 10**9:
+                stream.sendall(block)
+                sent += len(block)
+    assert sent < 10**8
+    assert memory(running) - peak < 50_000_000
+    assert running.account().head == before
+
+
+def test_a_body_is_not_read_for_somebody_unknown(institution, running):
+    with channel(institution, running) as stream:
+        stream.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: site\r\ncontent-length: 1000\r\n\r\n")
+        assert everything(stream).startswith(b"HTTP/1.1 401")
+
+
+def test_slow_clients_are_cut_off_while_others_are_served(institution, running, site):
+    """Heads byte by byte, bodies byte by byte, handshakes that never come: 60 of each."""
+    before = running.account().head
+    stop = threading.Event()
+
+    def drip(streams):
+        while not stop.wait(0.2):
+            for stream in streams:
+                with contextlib.suppress(OSError):
+                    stream.send(b"x")
+
+    with contextlib.ExitStack() as stack:
+        heads = [stack.enter_context(channel(institution, running)) for _ in range(20)]
+        bodies = [stack.enter_context(channel(institution, running)) for _ in range(20)]
+        silent = [stack.enter_context(channel(institution, running, handshake=False)) for _ in range(60)]
+        for stream in heads:
+            stream.send(b"POST /v1/answer HTTP/1.1\r\nx-")
+        for stream in bodies:
+            stream.send(head(institution, "content-length: 1000"))
+        dripping = threading.Thread(target=drip, args=(heads + bodies,))
+        dripping.start()
+        try:
+            start = time.monotonic()
+            for _ in range(5):
+                site.account()
+            assert time.monotonic() - start < 5 * SECONDS
+            assert [everything(stream) for stream in heads] == [b""] * 20
+            for stream in bodies:
+                assert everything(stream).startswith(b"HTTP/1.1 408")
+            assert [everything(stream) for stream in silent] == [b""] * 60
+        finally:
+            stop.set()
+            dripping.join()
+    assert running.account().head == before
+
+
+def test_no_head_is_read_without_end(institution, running):
+    with channel(institution, running) as stream:
+        stream.send(b"GET /v1/facts HTTP/1.1\r\n")
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                stream.sendall(b"x-long: " + b"9" * 10_000 + b"\r\n")
+        assert not (everything(stream) or b"").startswith(b"HTTP/1.1 200")
+
+
+def test_a_site_killed_at_work_released_nothing_uncharged_and_goes_on_where_it_was(institution, mortal):
+    asked = [histogram(epsilon="1/1000", replicate=30_000 + number) for number in range(160)]
+    site = institution.connect(mortal)
+    study = hdp.Study(private=site, public=PUBLIC)
+    site.put_public(study.public)
+    began = len(mortal.account().history())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(outcomes, site, asked, 16)
+        deadline = time.monotonic() + 20
+        while len(mortal.account().history()) < began + 15 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        mortal.kill()
+        found = pending.result()
+    released = [each for each in found if not isinstance(each, Exception)]
+    assert 0 < len(released) < len(asked)
+    assert {type(each) for each in found if isinstance(each, Exception)} == {hdp.SiteError}
+    account = mortal.account()
+    account.verify()
+    history = account.history().iloc[began:]
+    assert len(history) >= len(released)
+    assert {each.entry.number for each in released} <= set(history.loc[history["released"], "entry"])
+    charged = account.spent.epsilon
+
+    again = institution.restart(mortal)
+    mortal.process = again.process
+    with site:
+        for query, release in zip(asked, found, strict=True):
+            if not isinstance(release, Exception):
+                assert site.answer(query) == release
+        assert mortal.account().spent.epsilon == charged
+        half_paid = set(history.loc[~history["released"], "entry"])
+        found = outcomes(site, asked, 8)
+        assert all(not isinstance(each, Exception) for each in found)
+        assert half_paid <= {each.entry.number for each in found}
+        assert mortal.account().spent.epsilon - charged == Fraction(160 - len(history), 1000)
+        # Public rows were in the memory of the site: they are sent once more.
+        assert len(hdp.importance_weights(study, "~ x", epsilon=1.0, replicate=9).frame) == len(PUBLIC)
+
+
+def test_a_site_leaves_no_core(running):
+    with open(f"/proc/{running.process.pid}/limits") as limits:
+        core = next(line.split() for line in limits if line.startswith("Max core file size"))
+    assert core[4:6] == ["0", "0"]

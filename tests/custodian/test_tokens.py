@@ -1,0 +1,126 @@
+"""Tokens of an OpenID Connect issuer, whose keys are read over HTTPS."""
+
+import datetime
+import http.server
+import json
+import ssl
+import threading
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from hdpstats.custodian import tokens
+from hdpstats.custodian.settings import Identities
+from hdpstats.custodian.tokens import Door, Unauthenticated
+
+
+class Issuer:
+    """Signs tokens and publishes its keys; counts how often they are read."""
+
+    def __init__(self):
+        self.keys, self.read, self.url = {}, 0, ""
+
+    def add(self, name, key):
+        self.keys[name] = key
+
+    def document(self):
+        self.read += 1
+        kinds = {ec.EllipticCurvePrivateKey: jwt.algorithms.ECAlgorithm, rsa.RSAPrivateKey: jwt.algorithms.RSAAlgorithm}
+        shown = []
+        for name, key in self.keys.items():
+            algorithm = next(algorithm for kind, algorithm in kinds.items() if isinstance(key, kind))
+            shown.append(algorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": name, "use": "sig"})
+        return json.dumps({"keys": shown}).encode()
+
+    def token(self, name, *, key=None, algorithm="ES256", **changes):
+        now = datetime.datetime.now(datetime.UTC)
+        claims = {"iss": "https://id", "aud": "trial", "email": "ann@uni", "sub": "0815", "iat": now}
+        claims |= {"exp": now + datetime.timedelta(minutes=5)} | changes
+        return jwt.encode(claims, key or self.keys[name], algorithm=algorithm, headers={"kid": name})
+
+
+@pytest.fixture(scope="module")
+def issuer(started):
+    institution = started[0]
+    made = Issuer()
+    made.add("one", ec.generate_private_key(ec.SECP256R1()))
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(made.document())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*institution.site_files)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        made.url, made.ca = f"https://127.0.0.1:{server.server_address[1]}/keys", institution.authority.path
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield made
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def identities(issuer):
+    return Identities(audience="trial", issuer="https://id", jwks=issuer.url, ca=issuer.ca, claim="email")
+
+
+def test_an_issuers_token_names_the_analyst_by_the_agreed_claim(issuer, identities):
+    door, before = Door(identities), issuer.read
+    assert door.who(issuer.token("one"), None) == "ann@uni"
+    assert door.who(issuer.token("one"), None) == "ann@uni"
+    assert issuer.read == before + 1
+
+
+def test_tokens_of_an_issuer_that_are_not_believed(issuer, identities):
+    door, other = Door(identities), ec.generate_private_key(ec.SECP256R1())
+    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    for token in (
+        issuer.token("one", key=other),
+        issuer.token("one", iss="https://elsewhere"),
+        issuer.token("one", aud="other"),
+        issuer.token("one", email=None),
+        issuer.token("one", exp=past),
+        issuer.token("one", key=b"0" * 32, algorithm="HS256"),
+        jwt.encode({"email": "ann@uni"}, None, algorithm="none", headers={"kid": "one"}),
+        "a.b.c",
+    ):
+        with pytest.raises(Unauthenticated):
+            door.who(token, None)
+
+
+def test_a_new_key_is_read_but_not_at_every_unknown_name(issuer, identities, monkeypatch):
+    door = Door(identities)
+    assert door.who(issuer.token("one"), None) == "ann@uni"
+    issuer.add("two", rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    read = issuer.read
+    for _ in range(5):
+        with pytest.raises(Unauthenticated):
+            door.who(issuer.token("two", algorithm="RS256"), None)
+    assert issuer.read == read
+    monkeypatch.setattr(tokens, "SOONEST", 0.0)
+    assert door.who(issuer.token("two", algorithm="RS256"), None) == "ann@uni"
+    assert issuer.read == read + 1
+
+
+def test_an_issuer_that_cannot_be_reached_lets_nobody_in(identities):
+    door = Door(Identities(audience="trial", issuer="https://id", jwks="https://127.0.0.1:1/keys"))
+    with pytest.raises(Unauthenticated):
+        door.who(jwt.encode({}, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"), None)
+
+
+def test_a_site_may_insist_on_bound_tokens(institution):
+    door = Door(Identities(audience="trial", key=institution.public_key, bound=True))
+    with pytest.raises(Unauthenticated, match="certificate"):
+        door.who(institution.token(), None)
+    with pytest.raises(Unauthenticated, match="certificate"):
+        door.who(institution.token(), "print")
