@@ -1,7 +1,7 @@
 """The private rows: held, admitted through the schema, and shown to nobody."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsIndex, final
 
@@ -32,6 +32,8 @@ class AdmittedTable:
         then was not observed.
     persons : int64 array, optional
         Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
+    marks : int64 array, optional
+        A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
     """
 
     numeric: Mapping[str, FloatArray]
@@ -39,6 +41,7 @@ class AdmittedTable:
     rows: int
     beyond: Mapping[str, BoolArray] = field(default_factory=dict)
     persons: IntArray | None = None
+    marks: IntArray | None = None
 
     def __repr__(self) -> str:
         return f"<admitted table: {len(self.numeric)} numeric and {len(self.codes)} categorical columns>"
@@ -206,10 +209,14 @@ class PrivateTable:
         """The number of rows, valid or not. Public under ``replace_one`` and without a unit only."""
         return self._rows
 
-    def admit(self, names: Iterable[str]) -> AdmittedTable:
-        """Map the named columns through the schema. Undeclared names are a `SchemaError`."""
+    def admit(self, names: Iterable[str], *, key: bytes | None = None) -> AdmittedTable:
+        """Map the named columns through the schema, and with a ``key`` mark whose row each is.
+
+        Undeclared names are a `SchemaError`. Without a unit there are no marks.
+        """
         listed = check_names(self._schema, names)
-        return _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._persons())
+        table = _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._persons())
+        return table if key is None or self._unit is None else replace(table, marks=coerce.marks(self._unit, key))
 
     def _persons(self) -> IntArray | None:
         return None if self._unit is None else coerce.persons(self._unit)

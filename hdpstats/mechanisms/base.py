@@ -82,6 +82,11 @@ class Prepared(ABC):
         """What the later rounds of the same fit will cost."""
         return NOTHING
 
+    @property
+    def key(self) -> bytes | None:
+        """The key by which people are marked, where the computation needs to know who is who; None where not."""
+        return None
+
     @abstractmethod
     def compute(self, table: AdmittedTable) -> Release:
         """Compute the release from the admitted rows. Only a site calls this, after it charged its ledger."""

@@ -179,7 +179,9 @@ class SubsampleAggregate:
     ----------
     order
         ``"arbitrary"`` declares that the order of the private rows was not made from their values (not sorted by any):
-        blocks are runs of rows, and one record is then in one block. Without the declaration a fit is refused.
+        blocks are runs of rows, and one record is then in one block. Without the declaration a fit is refused, unless
+        people are named (``Study(unit=..., max_rows_per_unit=1)``): blocks are then made by a keyed hash of the name,
+        whatever the order, with twice the noise.
     blocks
         How many; by default the number of least predicted error, with 25 rows each or more.
     window

@@ -85,9 +85,12 @@ def prepare(query: StatisticsQuery, custody: Custody) -> PreparedStatistics:
     return PreparedStatistics(query=query, family=family, noise=noise, records=custody.records)
 
 
-def family_at(name: str, column: str, custody: Custody) -> Family:
-    """Return the family of a column at a site of one row per person whose number is public, or refuse."""
-    if custody.unit is not None:
+def family_at(name: str, column: str, custody: Custody, *, named: bool = False) -> Family:
+    """Return the family of a column at a site of one row per person whose number is public, or refuse.
+
+    ``named`` allows people who are named by a unit, of one row each.
+    """
+    if custody.unit is not None and not (named and custody.most_rows == 1):
         raise SiteError("this site's people have several rows each; a family describes people with one row")
     if custody.relation is not Relation.REPLACE_ONE:
         raise MechanismError(

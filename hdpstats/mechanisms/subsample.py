@@ -17,6 +17,11 @@ blocks of ten rows by 10,000. This holds because the blocks depend on the number
 Were the rows sorted by a value, or dealt to blocks by one, a replaced record could change every block: the order of
 rows must be declared not to come from values, which the query does.
 
+Where people are named (a unit, one row each, the first), blocks may be made by a keyed hash of the name instead,
+whatever the order of rows. A row then moves the block of its own name and no other. But whoever replaces a person has
+another name, so that **two** blocks change: the sensitivity is :math:`2 \cdot 2^{20}`, and :math:`\rho = \epsilon /
+2^{21}`.
+
 **Guarantee.** The exponents of an output under neighbours differ by at most :math:`\rho 2^{20} = \epsilon`: epsilon-DP
 for the whole vector, once, not once per block. Independent Laplace noise with the Euclidean diameter of the box as its
 scale, as a vector is printed, is only :math:`\sqrt d \epsilon`-DP.
@@ -75,10 +80,19 @@ class PreparedSubsample(Prepared):
         """What will have run: once, whatever the number of blocks."""
         return (PrivacyEvent(ran=Ran.SUBSAMPLE, epsilon=self.query.epsilon),)
 
+    @property
+    def key(self) -> bytes | None:
+        """The key of the hash that deals people to blocks."""
+        return None if self.query.by == "rows" else bytes.fromhex(self.query.schema_sha256)
+
     def compute(self, table: AdmittedTable) -> SubsampleRelease:
         """Draw the noise, estimate in blocks, project, sum, add and release."""
         noise = self.noise.draw()
-        units = units_of_blocks(self.query, self.family, table.numeric[self.query.column])
+        x = table.numeric[self.query.column]
+        by_row = self.query.by == "rows"
+        units = (
+            units_of_blocks(self.query, self.family, x) if by_row else units_of_persons(self.query, self.family, table)
+        )
         return SubsampleRelease(
             units=tuple(z + int(total) for z, total in zip(noise, units.sum(axis=0), strict=True)),
             noise_rate=float(self.noise.rate),
@@ -90,13 +104,16 @@ class PreparedSubsample(Prepared):
 
 def prepare(query: SubsampleQuery, custody: Custody) -> PreparedSubsample:
     """Fix the noise, or refuse what the proof does not cover."""
-    family = family_at(query.family, query.column, custody)
+    named = query.by == "persons"
+    if named and custody.unit is None:
+        raise MechanismError("blocks by persons need people who are named: this site's have no unit")
+    family = family_at(query.family, query.column, custody, named=named)
     d = len(family.parameters)
     if len(query.box) != d:
         raise MechanismError(f"the box must have an interval for each of {', '.join(family.parameters)}")
     if query.blocks > custody.records:
         raise MechanismError(f"{custody.records} people cannot be divided into {query.blocks} blocks")
-    noise = BoxNoise(dimension=d, rate=query.epsilon / UNITS)
+    noise = BoxNoise(dimension=d, rate=query.epsilon / (UNITS * blocks_of_neighbours(query.by)))
     return PreparedSubsample(query=query, family=family, noise=noise, records=custody.records)
 
 
@@ -106,6 +123,30 @@ def units_of_blocks(query: SubsampleQuery, family: Family, x: FloatArray) -> Int
     counts = np.diff(starts, append=len(x)).astype(np.float64)
     means = np.add.reduceat(family.statistics(x), starts, axis=0) / counts[:, None]
     return in_units(corrected(family, means, counts), query.box)
+
+
+def units_of_persons(query: SubsampleQuery, family: Family, table: AdmittedTable) -> IntArray:
+    """Return the projected estimate of each block (k, d), people being dealt to blocks by their marks.
+
+    Of a person's rows the first counts; rows that name nobody do not. Sums are taken block by block in the order of
+    rows, so that a row moves nothing in another block.
+    """
+    if table.marks is None or table.persons is None:
+        raise MechanismError("blocks by persons need people who are named")
+    who, first = np.unique(table.persons, return_index=True)
+    kept = first[who >= 0]
+    block = table.marks[kept] % query.blocks
+    values = family.statistics(table.numeric[query.column][kept])
+    counts = np.bincount(block, minlength=query.blocks).astype(np.float64)
+    sums = np.column_stack([np.bincount(block, weights=column, minlength=query.blocks) for column in values.T])
+    with np.errstate(all="ignore"):
+        means = sums / counts[:, None]
+    return in_units(corrected(family, means, counts), query.box)
+
+
+def blocks_of_neighbours(by: str) -> int:
+    """Return how many blocks change where one person is replaced: 1 by rows, 2 by a hash of who it is."""
+    return 1 if by == "rows" else 2
 
 
 def starts_of_blocks(rows: int, blocks: int) -> IntArray:

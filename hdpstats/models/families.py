@@ -16,8 +16,8 @@ from hdpstats.inference.exponential_family import from_blocks, from_statistics, 
 from hdpstats.losses.families import FAMILIES, Family, Interval
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.options import FamilyMechanism, SubsampleAggregate, SufficientStatistics
-from hdpstats.mechanisms.statistics import family_at, family_of
-from hdpstats.mechanisms.subsample import optimal_blocks
+from hdpstats.mechanisms.statistics import family_of
+from hdpstats.mechanisms.subsample import blocks_of_neighbours, optimal_blocks
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.queries import (
@@ -160,7 +160,6 @@ def fit_family(model: FamilyModel, request: FitRequest) -> Result:
             "a family of distributions takes mechanism 'statistics' or 'subsample', not one for regressions",
             available=("statistics", "subsample"),
         )
-    family_at(model.family.name, model.column, model.custody(site.records))
     query = ask(model, mechanism, request, records=site.records)
     return read(model, query, site.answer(query), method=METHODS[type(mechanism)])
 
@@ -182,11 +181,13 @@ def ask(
 
 def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequest, *, records: int) -> SubsampleQuery:
     """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
-    if options.order != "arbitrary":
+    by = "rows" if model.study.unit is None else "persons"
+    if by == "rows" and options.order != "arbitrary":
         raise MechanismError(
             "subsample and aggregate makes blocks of consecutive rows, which is private only where the order of rows "
             "was not made from their values (sorted by none). Declare it: mechanism=hdp.mechanisms.SubsampleAggregate("
-            "order='arbitrary'); or use 'statistics', which needs no order",
+            "order='arbitrary'); name people by Study(unit=..., max_rows_per_unit=1), at twice the noise; or use "
+            "'statistics', which needs no order",
             available=("statistics",),
         )
     public = model.public
@@ -202,7 +203,8 @@ def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequ
 
     def best(blocks: int) -> int:
         lower, upper = box(blocks)
-        return optimal_blocks(records, epsilon=float(request.epsilon), widths=upper - lower, spreads=spreads)
+        epsilon = float(request.epsilon) / blocks_of_neighbours(by)
+        return optimal_blocks(records, epsilon=epsilon, widths=upper - lower, spreads=spreads)
 
     blocks = options.blocks or 1
     for _ in range(0 if options.blocks else ROUNDS):
@@ -212,6 +214,7 @@ def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequ
         family=model.family.name,
         box=tuple((float(low), float(high)) for low, high in box(blocks).T),
         blocks=blocks,
+        by=by,
         epsilon=request.epsilon,
         schema_sha256=model.study.schema.sha256,
         replicate=request.replicate,

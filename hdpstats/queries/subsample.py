@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational, text
+from hdpstats._base.validation import choice, rational, text
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.statistics import check_pure
@@ -26,8 +26,10 @@ class SubsampleQuery(Query):
     box : tuple of (float, float)
         The public interval of each parameter, on which the estimates of blocks are projected.
     blocks : int
-        ``k``: row ``i`` of ``n`` belongs to block ``floor(i k / n)``. Whoever asks declares by it that the order of
-        rows was not made from their values.
+        ``k``.
+    by : {"rows", "persons"}
+        What makes the blocks. ``"rows"``: row ``i`` of ``n`` belongs to block ``floor(i k / n)``; whoever asks declares
+        by it that the order of rows was not made from their values. ``"persons"``: a keyed hash of who it is.
     """
 
     kind: ClassVar[str] = "subsample/1"
@@ -39,11 +41,13 @@ class SubsampleQuery(Query):
     schema_sha256: str
     delta: Fraction = Fraction(0)
     public_sha256: str | None = None
+    by: str = "rows"
     replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self.epsilon, self.delta)
+        choice(self.by, name="by", options=("rows", "persons"))
         if not 1 <= self.blocks <= MOST_BLOCKS:
             raise MechanismError(f"blocks must be from 1 to {MOST_BLOCKS}, not {self.blocks}")
         if not self.box or not all(1e-12 <= high - low <= 1e12 and math.isfinite(low) for low, high in self.box):
@@ -56,6 +60,7 @@ class SubsampleQuery(Query):
             "family": self.family,
             "box": [list(interval) for interval in self.box],
             "blocks": self.blocks,
+            "by": self.by,
             "epsilon": str(self.epsilon),
             "delta": str(self.delta),
             "schema_sha256": self.schema_sha256,
@@ -71,6 +76,7 @@ class SubsampleQuery(Query):
             family=text(fields["family"], name="family"),
             box=tuple((float(low), float(high)) for low, high in fields["box"]),
             blocks=int(fields["blocks"]),
+            by=str(fields["by"]),
             epsilon=rational(fields["epsilon"], name="epsilon"),
             delta=rational(fields["delta"], name="delta"),
             schema_sha256=str(fields["schema_sha256"]),

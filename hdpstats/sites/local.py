@@ -153,7 +153,7 @@ class LocalSite(Site):
         return prepared
 
     def _compute(self, prepared: Prepared) -> Release:
-        return prepared.compute(self._table.admit(prepared.needs))
+        return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
     def _handed_out(self, stored: StoredRelease) -> Release:
         entry = LedgerEntry(

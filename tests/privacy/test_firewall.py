@@ -205,9 +205,9 @@ def watched(study, monkeypatch):
     read, ran = [], []
     admit, run = PrivateTable.admit, objective.run
 
-    def admit_and_note(table, names):
+    def admit_and_note(table, names, **options):
         read.append((study.ledger.spent.epsilon, tuple(study.ledger.history()["released"])))
-        return admit(table, names)
+        return admit(table, names, **options)
 
     def run_and_note(query, calibration, rows):
         ran.append(study.ledger.spent.epsilon)

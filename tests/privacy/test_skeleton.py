@@ -162,8 +162,8 @@ def admitted(monkeypatch):
     kept = []
     admit = PrivateTable.admit
 
-    def keep(table, names):
-        kept.append(admit(table, names))
+    def keep(table, names, **options):
+        kept.append(admit(table, names, **options))
         return kept[-1]
 
     def read(model):

@@ -421,3 +421,15 @@ def test_a_million_rows_of_one_person_are_named_in_time():
     for cells in (pd.Series(np.full(10**6, 7)), pd.Series(["a"] * 10**6, dtype=object)):
         assert not coerce.persons(cells).any()
     assert time.monotonic() - began < 20.0
+
+
+def test_marks_depend_on_the_name_and_the_key_alone():
+    key = b"k" * 32
+    found = coerce.marks(pd.Series([7, "7", None, "b", " ", 7.0, "\ud800"], dtype=object), key)
+    assert found[0] == found[1] == found[5] != found[3]
+    assert found[2] == found[4] == -1
+    assert (found[[0, 3, 6]] >= 0).all()
+    assert coerce.marks(pd.Series(["b"]), key)[0] == found[3]
+    assert coerce.marks(pd.Series(["b"]), b"other")[0] != found[3]
+    many = coerce.marks(pd.Series([str(place) for place in range(4000)]), key) % 4
+    assert np.abs(np.bincount(many) - 1000).max() < 150

@@ -153,3 +153,69 @@ def test_the_number_of_blocks_has_the_least_predicted_error():
     assert abs(best - k[np.argmin(error)]) <= 1
     assert optimal_blocks(100, epsilon=0.01, widths=np.array([width]), spreads=np.array([1.0])) == 4
     assert optimal_blocks(10, epsilon=1.0, widths=np.array([width]), spreads=np.array([1.0])) == 1
+
+
+PERSONS = replace(RATES, family="poisson", by="persons")
+
+
+def named_units(frame, query=PERSONS):
+    answer = prepared(query, records=N, unit="id")
+    table = PrivateTable.from_frame(frame.assign(x=0.0), SCHEMA, unit="id").admit(answer.needs, key=answer.key)
+    return subsample.units_of_persons(query, answer.family, table)
+
+
+def named_people(seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"id": [f"p{place}" for place in range(N)], "p": rng.uniform(0.5, 2.0, N)})
+
+
+def test_a_person_who_is_replaced_moves_two_blocks_and_never_more():
+    before, most = named_units(named_people()), 0
+    for name in ["q1", "q2", "q3", "p5", "", None, 7.0]:
+        other = named_people().astype({"id": object})
+        other.loc[3, ["id", "p"]] = [name, 50.0]
+        moved = int(np.any(named_units(other) != before, axis=1).sum())
+        assert moved <= 2
+        most = max(most, moved)
+    assert most == 2  # with noise for one block the promise would be broken twofold
+
+
+def test_the_order_of_rows_and_of_values_makes_no_block_of_named_people():
+    frame = named_people()
+    for other in (frame.sort_values("p"), frame.iloc[::-1]):
+        assert np.abs(named_units(other) - named_units(frame)).max() <= 1  # sums in another order, rounded
+
+
+def test_a_persons_value_does_not_decide_the_block():
+    frame = named_people()
+    for cell in (0.0, 50.0, math.nan):
+        moved = np.any(
+            named_units(frame.assign(p=frame["p"].where(frame.index != 3, cell))) != named_units(frame), axis=1
+        )
+        assert moved.sum() <= 1
+
+
+def test_named_people_cost_twice_the_noise_and_rows_of_nobody_count_nothing():
+    assert prepared(PERSONS, unit="id").noise.rate * 2 == prepared(replace(PERSONS, by="rows")).noise.rate
+    assert query_from_json(PERSONS.to_json()) == PERSONS
+    nobody = named_people().astype({"id": object})
+    nobody.loc[len(nobody)] = [None, 50.0]
+    again = named_people()
+    again.loc[len(again)] = ["p3", 50.0]  # a second row of somebody
+    for other in (nobody, again):
+        assert (named_units(other) == named_units(named_people())).all()
+    with pytest.raises(MechanismError, match="named"):
+        prepared(PERSONS)
+    with pytest.raises(SiteError):
+        prepared(PERSONS, unit="id", most_rows=2)
+    with pytest.raises(SiteError):
+        prepared(replace(PERSONS, by="rows"), unit="id")
+
+
+def test_the_worst_named_neighbours_attain_epsilon():
+    """Everybody at the lower end but the two blocks that a replaced person leaves and enters."""
+    query = replace(PERSONS, blocks=2)
+    frame = pd.DataFrame({"id": ["p1"], "p": [2.0]})
+    home = int(np.flatnonzero(named_units(frame, query)[:, 0] == UNITS)[0])
+    assert prepared(query, unit="id").noise.rate * 2 * UNITS == EPSILON
+    assert named_units(frame, query)[1 - home, 0] == UNITS // 2  # a block of nobody is the middle of the box

@@ -212,3 +212,19 @@ def test_blocks_without_a_declared_order_are_refused_before_any_charge():
     for options in ({"order": "sorted"}, {"blocks": 0}, {"window": 0.5}):
         with pytest.raises(hdp.ArgumentError):
             hdp.mechanisms.SubsampleAggregate(**options)
+
+
+def test_named_people_need_no_declared_order():
+    frame = people().sort_values("visits").assign(id=lambda data: [f"p{k}" for k in range(len(data))])
+    study = study_of(frame, unit="id", max_rows_per_unit=1, n_max=N)
+    result = model_of("poisson", study).fit(2.0, mechanism="subsample")
+    assert result.query.by == "persons"
+    assert np.abs(result.params["mean"] - 3.0) < 7 * result.bse["mean"]
+    assert study.ledger.spent.epsilon == 2
+    rows = model_of("poisson", study_of(people())).fit(
+        2.0, mechanism=hdp.mechanisms.SubsampleAggregate(order="arbitrary", blocks=result.query.blocks)
+    )
+    assert result.cov_privacy.iloc[0, 0] == pytest.approx(4 * rows.cov_privacy.iloc[0, 0])
+    with pytest.raises(hdp.SiteError):
+        model_of("poisson", study).fit(1.0)
+    assert study.ledger.spent.epsilon == 2
