@@ -1,7 +1,7 @@
 """What happens inside one transaction: read the chain, open an account, grant a cap, add a charge, add a release.
 
-Each function takes the connection of a transaction that its caller commits. Writers lock first and read
-afterwards, so that what they compare with the total is what is true until they commit.
+Each function takes the connection of a transaction that its caller commits. Writers take the chain from `held_chain`,
+which locks first and reads afterwards, so that what they compare with the total is what is true until they commit.
 """
 
 from datetime import UTC, datetime
@@ -46,6 +46,12 @@ def continue_chain(connection: Connection, known: Chain) -> Chain:
     return known.copy().follow(entries)
 
 
+def held_chain(connection: Connection, known: Chain) -> Chain:
+    """Lock the ledger until the transaction ends, and continue the chain up to its last entry."""
+    lock_ledger(connection)
+    return continue_chain(connection, known)
+
+
 def _append(
     connection: Connection,
     chain: Chain,
@@ -76,14 +82,12 @@ def _append(
 
 
 def open_account(
-    connection: Connection, known: Chain, asked: Account, version: int, same_people_as: str | None = None
+    connection: Connection, chain: Chain, asked: Account, version: int, same_people_as: str | None = None
 ) -> None:
     """Open an account, divided if it is asked to be, unless another process just did, on whatever terms.
 
     With ``same_people_as`` the dataset becomes a further name of an account that exists.
     """
-    lock_ledger(connection)
-    chain = continue_chain(connection, known)
     if asked.dataset in chain.names:
         return
     first = None
@@ -127,10 +131,8 @@ def _divide(connection: Connection, chain: Chain, dataset: str, version: int, an
     )
 
 
-def add_grant(connection: Connection, known: Chain, dataset: str, version: int, analyst: str, cap: Budget) -> Balance:
+def add_grant(connection: Connection, chain: Chain, dataset: str, version: int, analyst: str, cap: Budget) -> Balance:
     """Give an analyst a first or another cap, unless he has that cap already."""
-    lock_ledger(connection)
-    chain = continue_chain(connection, known)
     key = (chain.names[dataset], analyst)
     before = chain.caps.get(key)
     if before is not None and before.total == cap:
@@ -164,15 +166,13 @@ def _make_room(connection: Connection, chain: Chain, request: Request, cost: Spe
 
 
 def add_charge(
-    connection: Connection, known: Chain, request: Request, cost: Spend, ahead: Spend, analyst: str = ""
+    connection: Connection, chain: Chain, request: Request, cost: Spend, ahead: Spend, analyst: str = ""
 ) -> Charge:
     """Charge a request once: return its charge if it has one, else compare with what is left and insert it.
 
     What lies ahead must be affordable too; it is not charged. An analyst pays for each request once out of his cap,
     also for one that was charged for somebody else.
     """
-    lock_ledger(connection)
-    chain = continue_chain(connection, known)
     charge = chain.charges.get(request.id)
     if charge is not None and charge.cost != cost:
         raise LedgerError(
@@ -215,10 +215,8 @@ def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str) -
     )
 
 
-def add_release(connection: Connection, known: Chain, charge: Charge, release_json: str) -> StoredRelease:
+def add_release(connection: Connection, chain: Chain, charge: Charge, release_json: str) -> StoredRelease:
     """Record the release of a charge, or return the one that is recorded: the first writer wins."""
-    lock_ledger(connection)
-    chain = continue_chain(connection, known)
     if chain.charges.get(charge.request_id) != charge:
         raise LedgerError(
             f"the request {charge.request_id[:12]} was never charged to this ledger, so its release cannot "

@@ -1,13 +1,15 @@
 """The ledger of a dataset: charge, compute, record the release, hand it out."""
 
 import os
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, TypeVar, final
 
 import pandas as pd
+from sqlalchemy import Connection
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import choice, exact, integer, text
@@ -18,6 +20,7 @@ from hdpstats.ledger.bookkeeping import (
     add_release,
     continue_chain,
     find_release,
+    held_chain,
     open_account,
     read_chain,
 )
@@ -44,6 +47,7 @@ from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.relation import Relation
 
 Number = int | float | Fraction | Decimal
+T = TypeVar("T")
 
 
 @final
@@ -140,8 +144,7 @@ class Ledger:
         self._store.write(self._store.prepare)
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
-            opening = partial(open_account, asked=account, version=self._version, same_people_as=same)
-            self._store.write(partial(opening, known=self._chain))
+            self._write(partial(open_account, asked=account, version=self._version, same_people_as=same))
         check_terms(self._account(), account)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
@@ -293,8 +296,8 @@ class Ledger:
         epsilon = 1, delta = 0
         """
         cap = Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta"))
-        granting = partial(add_grant, dataset=self._dataset, version=self._version, cap=cap)
-        return self._store.write(partial(granting, known=self._latest(), analyst=checked_analyst(analyst)))
+        name = checked_analyst(analyst)
+        return self._write(partial(add_grant, dataset=self._dataset, version=self._version, analyst=name, cap=cap))
 
     def spent_by(self, analyst: str) -> Spend:
         """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.
@@ -311,8 +314,28 @@ class Ledger:
         return self._latest().head
 
     def _latest(self) -> Chain:
-        self._chain = self._store.read(partial(continue_chain, known=self._chain))
+        self._read(lambda _connection, _chain: None)
         return self._chain
+
+    def _read(self, work: Callable[[Connection, Chain], T]) -> T:
+        """Return what is found in one state of the ledger, its chain continued."""
+
+        def transaction(connection: Connection) -> tuple[Chain, T]:
+            chain = continue_chain(connection, self._chain)
+            return chain, work(connection, chain)
+
+        self._chain, found = self._store.read(transaction)
+        return found
+
+    def _write(self, work: Callable[[Connection, Chain], T]) -> T:
+        """Return what was written in one transaction that holds the ledger, its chain continued."""
+
+        def transaction(connection: Connection) -> tuple[Chain, T]:
+            chain = held_chain(connection, self._chain)
+            return chain, work(connection, chain)
+
+        self._chain, written = self._store.write(transaction)
+        return written
 
     def _account(self) -> Account:
         return self._latest().account(self._dataset)
@@ -359,8 +382,7 @@ class Ledger:
         if cost == NOTHING:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
         name = "" if analyst is None else checked_analyst(analyst)
-        charging = partial(add_charge, request=request, cost=cost, ahead=ahead, analyst=name)
-        return self._store.write(partial(charging, known=self._latest()))
+        return self._write(partial(add_charge, request=request, cost=cost, ahead=ahead, analyst=name))
 
     def persist(self, charge: Charge, release_json: str) -> StoredRelease:
         """Record the release of a charge and return what may be handed out; the first writer wins.
@@ -375,7 +397,7 @@ class Ledger:
         """
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
-        return self._store.write(partial(add_release, known=self._latest(), charge=charge, release_json=release_json))
+        return self._write(partial(add_release, charge=charge, release_json=release_json))
 
     def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
         """Return the recorded release of a request, for free, or ``None`` if there is none yet.
@@ -383,8 +405,7 @@ class Ledger:
         With an analyst, ``None`` also while he has not paid for it out of his cap: `charge` it to him and ask again.
         """
         name = "" if analyst is None else checked_analyst(analyst)
-        finding = partial(find_release, request_id=request_id, analyst=name)
-        return self._store.read(partial(finding, chain=self._latest()))
+        return self._read(partial(find_release, request_id=request_id, analyst=name))
 
     def history(self, analyst: str | None = None) -> pd.DataFrame:
         """Return one row per charge of this dataset under any of its names, in order; public facts only.

@@ -55,16 +55,24 @@ class Server:
 
     def kill(self) -> None:
         """Kill the server and all of its processes, as a machine that fails does, and wait until they are gone."""
-        first = int((self.data / "postmaster.pid").read_text().splitlines()[0])
+        lock = self.data / "postmaster.pid"
+        first = int(lock.read_text().splitlines()[0])
+        os.kill(first, signal.SIGSTOP)  # from now on it starts no others
+        while _state(first) != "T":
+            time.sleep(0.01)
         others = Path(f"/proc/{first}/task/{first}/children").read_text().split()
         processes = [first, *map(int, others)]
-        os.kill(first, signal.SIGSTOP)  # it would start others in place of those that are killed
         for process in reversed(processes):
             os.kill(process, signal.SIGKILL)
         deadline = time.monotonic() + 20
-        while any(_alive(process) for process in processes):
+        while any(_state(process) not in "ZX" for process in processes):
             assert time.monotonic() < deadline
             time.sleep(0.02)
+        for left in (
+            lock,
+            *self.folder.glob(".s.PGSQL.*"),
+        ):  # the dead keep their numbers until somebody asks after them
+            left.unlink()
 
     def url(self, database: str, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}"
@@ -75,11 +83,12 @@ class Server:
             return found.fetchall() if found.description else []
 
 
-def _alive(process: int) -> bool:
+def _state(process: int) -> str:
+    """Return the letter of a process's state: T is stopped, Z and X are dead."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "X"
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger
-from hdpstats.ledger.bookkeeping import add_charge
+from hdpstats.ledger.bookkeeping import add_charge, held_chain
 from hdpstats.privacy.budget import NOTHING, Spend
 from tests.processes import (
     DIE_WITHIN_THE_TRANSACTION,
@@ -53,13 +53,13 @@ def test_a_writer_waits_for_the_one_before_and_compares_with_what_that_one_left(
     charged, go_on = threading.Event(), threading.Event()
 
     def charge_and_hold(connection):
-        charging(connection, ledger._chain, request_for(1))
+        charging(connection, held_chain(connection, ledger._chain), request_for(1))
         charged.set()
         assert go_on.wait(20)
 
     def charge(connection):
         attempts.append(1)
-        charging(connection, other._chain, request_for(2))
+        charging(connection, held_chain(connection, other._chain), request_for(2))
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ledger._store.write, charge_and_hold)
