@@ -45,6 +45,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.r_frames
 	$(BIN)/python -m benchmarks.reference_fits
+	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
 
 # A virtual environment with the package alone: all that the demo needs.
