@@ -1,6 +1,6 @@
 """Parameters of a distribution: Bernoulli, Poisson, normal, exponential, gamma."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Self, final
 
 import numpy.typing as npt
@@ -11,7 +11,9 @@ from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.options import Mechanism
 from hdpstats.models.arrays import OUTCOME, frame_of, outcome_of
 from hdpstats.models.families import fit_family, fit_public_rows, open_family
-from hdpstats.models.request import fit_request
+from hdpstats.models.family_plan import plan_family
+from hdpstats.models.plan import Plan
+from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.sites import Study
@@ -96,6 +98,18 @@ class ExponentialFamily:
         model = cls.__new__(cls)
         model._model = open_family(formula, data, family=family, ranges=ranges)
         return model
+
+    def plan(self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None) -> Plan:
+        """Return predicted standard errors of noisy statistics, from public rows and declarations, for free.
+
+        Parameters
+        ----------
+        epsilon
+            One or several values.
+        n
+            The number of private people, where the study has none at hand.
+        """
+        return plan_family(self._model, epsilons=epsilons_of(epsilon), n=n)
 
     def fit(
         self,

@@ -228,3 +228,20 @@ def test_named_people_need_no_declared_order():
     with pytest.raises(hdp.SiteError):
         model_of("poisson", study).fit(1.0)
     assert study.ledger.spent.epsilon == 2
+
+
+@pytest.mark.parametrize("name", ["normal", "gamma", "poisson", "bernoulli"])
+def test_a_plan_predicts_the_standard_errors_of_a_fit_for_free(name):
+    study = study_of(people(), public=people(2000, seed=1))
+    model = model_of(name, study)
+    plan = model.plan([0.5, 2.0])
+    assert study.ledger.spent.epsilon == 0
+    found = model.fit(0.5)
+    rows = plan.frame[plan.frame["epsilon"] == 0.5].set_index("term")
+    assert rows["std_error"].to_numpy() == pytest.approx(found.bse.to_numpy(), rel=0.25)
+    assert rows["privacy"].to_numpy() == pytest.approx(np.sqrt(np.diag(found.cov_privacy)), rel=0.25)
+    assert "nothing is spent" in str(plan)
+    alone = model_of(name, hdp.Study(schema=SCHEMA))
+    assert (alone.plan(1.0, n=N).frame["public_only"].isna()).all()
+    with pytest.raises(hdp.ArgumentError, match="n must be given"):
+        alone.plan(1.0)
