@@ -86,12 +86,15 @@ def sampling_covariance(family: Family, theta: FloatArray, *, records: int) -> F
 
 
 def likelihood(family: Family, x: FloatArray, *, label: str) -> Estimate:
-    """Return the ordinary maximum likelihood estimate from public numbers (n,)."""
+    """Return the ordinary maximum likelihood estimate from public numbers (n,).
+
+    Its covariance is NaN where the numbers tell none, such as where all of them are equal.
+    """
     theta = family.solve(family.statistics(x).mean(axis=0)[None])[0]
     d = len(theta)
-    with np.errstate(divide="ignore"):
+    with np.errstate(all="ignore"):
         information = family.information(theta)
-    known = bool(np.isfinite(information).all())
+    known = bool(np.isfinite(information).all()) and np.linalg.matrix_rank(information) == d
     sampling = np.linalg.inv(information) / len(x) if known else np.full((d, d), np.nan)
     return Estimate(
         label=label, terms=family.parameters, values=theta, sampling=sampling, privacy=np.zeros((d, d)), law=None

@@ -245,3 +245,24 @@ def test_a_plan_predicts_the_standard_errors_of_a_fit_for_free(name):
     assert (alone.plan(1.0, n=N).frame["public_only"].isna()).all()
     with pytest.raises(hdp.ArgumentError, match="n must be given"):
         alone.plan(1.0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_public_rows_that_are_all_equal_tell_no_errors_and_break_nothing(name):
+    column = CASES[name][0]
+    public = people(60).assign(**{column: 0.0 if name in ("poisson", "bernoulli") else 60.0})
+    result = model_of(name, study_of(people(), public=public)).fit(2.0)
+    assert np.isfinite(result.params).all()
+    model = model_of(name, study_of(people(), public=public))
+    assert np.isfinite(model.fit(2.0, mechanism=BLOCKS).bse).all()
+    assert np.isfinite(model.plan(1.0).frame["std_error"]).all()
+    assert len(model.fit_public().params) == len(result.params)
+
+
+def test_exponential_times_of_zero_in_public_rows_break_nothing():
+    schema = hdp.Schema(stay=hdp.Continuous(0, 60))
+    study = hdp.Study(public=pd.DataFrame({"stay": [0.0] * 30}), schema=schema)
+    model = hdpf.family("stay ~ 1", data=study, family="exponential", ranges={"rate": (0.1, 2)})
+    assert np.isinf(model.fit_public().params["rate"])
+    assert model.fit_public().bse.isna().all()
+    assert np.isfinite(model.plan(1.0, n=100).frame["std_error"]).all()
