@@ -52,7 +52,7 @@ for number in range(30):
 
 SPEND_AS_TWO_ANALYSTS = """
 analyst = ("ana", "ben")[int(worker) % 2]
-for number in range(1, 31):
+for number in range(1, 18):
     try:
         charge = ledger.charge(request_for(number), Spend(Fraction(1, 20)), analyst=analyst)
     except InsufficientBudget:

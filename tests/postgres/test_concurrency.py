@@ -37,8 +37,8 @@ def test_processes_of_two_analysts_stay_within_both_caps_and_share_the_charges(u
     ledger = Ledger(url, dataset="trial", epsilon=1)
     ledger.grant("ana", epsilon=0.7)
     ledger.grant("ben", epsilon=0.5)
-    codes, _ = run_together(SPEND_AS_TWO_ANALYSTS, url, 4)
-    assert codes == [0] * 4
+    codes, _ = run_together(SPEND_AS_TWO_ANALYSTS, url, 3)
+    assert codes == [0] * 3
     assert ledger.spent_by("ana") == ledger.spent == Spend(Fraction(7, 10))
     assert ledger.spent_by("ben") == Spend(Fraction(1, 2))
     assert list(ledger._latest().capped("trial")) == ["ana", "ben"]
