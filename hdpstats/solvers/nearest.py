@@ -16,9 +16,15 @@ squared distances. Rows whose first and last proposals are closer than that are 
 *Many dimensions*: products of matrices in single precision. With rows and points centred, :math:`|q| \le B_q`,
 :math:`|e| \le B`, the computed :math:`\tfrac12 |e|^2 - q \cdot e` is off by at most
 :math:`2^{-24} (p + 8) (B_q B + B^2)`, in whatever order a library adds (Higham 2002, chapter 3: p products of rounded
-factors, p sums, one subtraction); all points within twice that of the least are compared by the definition. In large
-searches a compiled loop (`hdpstats.solvers.tiles`) finds the least of each tile of 1024 points first, and products are
-formed again for the few tiles that can hold the nearest one.
+factors, p sums, one subtraction); all points within twice that of the least are compared by the definition.
+
+*Tiles*: large searches in a few tens of dimensions cut the points into tiles and leave out those whose box is too far
+away (`hdpstats.solvers.tiles`). With coordinates rounded to single precision, a gap between a row and a box is at most
+:math:`|q_j - e_j| + 2^{-24} (|q_j| + |e_j|)` before it is rounded, for every point of the tile, so by the triangle
+inequality half the computed squared distance of the box exceeds :math:`\tfrac12 |q - e|^2` by at most
+:math:`2^{-25} (p + 8) (B_q + B)^2`. A tile is left out if half its squared distance exceeds :math:`\tfrac12 |q|^2` and
+the least product by more than the sum of twice the error of products and twice that of boxes: each of its points is
+then farther than one that has been seen, also by the definition.
 
 *Nests*: for sets :math:`E_1 \subset E_2 \subset \ldots`, all of which begin one list of points, the neighbour in the
 smaller set is the first of the nearest few that belongs to it. Only rows none of whose proposals belongs to it are
@@ -59,8 +65,6 @@ PAIRS = 2**20
 
 COMPILED_DIMENSION, COMPILED_PAIRS = 32, 2 * 10**9
 """Up to that dimension and from that many pairs of rows and points on, products are compared in compiled tiles."""
-
-ROWS_OF_TILES = 2048
 
 
 @final
@@ -252,6 +256,12 @@ class _Products:
         slack = 2.0 * error + 2.0**-23 * (0.5 * reach**2 + length * reach) + 1e-30
         return np.asarray(np.nextafter(slack.astype(np.float32), np.float32(np.inf)))
 
+    def reach_of_boxes(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return half the squares of centred rows, and more than the error of a box, both (b,)."""
+        centred = rows - self._centre
+        half = 0.5 * np.einsum("ij,ij->i", centred, centred)
+        return half, 2.0**-24 * (rows.shape[1] + 8) * (np.sqrt(2.0 * half) + self._reach) ** 2
+
     def improve(self, rows: FloatArray, row: IntArray, point: IntArray, best: Nearest) -> None:
         """Compare pairs of a row and a later point with the best so far, by the definition."""
         for start in range(0, len(row), PAIRS):
@@ -267,44 +277,26 @@ class _Products:
 
 @final
 class _Tiles:
-    """Products whose least per tile is found by a compiled loop; sets are cut into tiles of their own."""
+    """Products with tiles of points, from which boxes too far away are left out; each set adds tiles of its own."""
 
     def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
-        self._products, self._sizes = _Products(points, sizes), sizes
-        factors = self._products.factors
-        parts = [tiles.tiles_of(factors[:, a:b]) for a, b in zip((0, *sizes[:-1]), sizes, strict=True)]
-        starts = [np.arange(a, b, tiles.TILE) for a, b in zip((0, *sizes[:-1]), sizes, strict=True)]
-        self._tiles, self._starts = np.concatenate(parts), np.concatenate(starts)
-        self._set = np.repeat(np.arange(len(sizes)), [len(part) for part in parts])
-        self._least = tiles.kernel(points.shape[1])
+        self._products, self._points = _Products(points, sizes), np.ascontiguousarray(points)
+        factors, starts = self._products.factors, (0, *sizes[:-1])
+        self._parts = [tiles.tiles_of(factors[:, a:b], a) for a, b in zip(starts, sizes, strict=True)]
+        self._improve = tiles.kernel(points.shape[1])
 
     def answer(self, rows: FloatArray) -> Nearest:
-        """Return the neighbours of some rows."""
-        parts = [self._answer(rows[start : start + ROWS_OF_TILES]) for start in range(0, len(rows), ROWS_OF_TILES)]
-        return Nearest(
-            place=np.concatenate([part.place for part in parts], axis=1),
-            squared=np.concatenate([part.squared for part in parts], axis=1),
-        )
-
-    def _answer(self, rows: FloatArray) -> Nearest:
-        """Find the least of each tile, then look into those tiles that can hold the nearest point of their set."""
+        """Return the neighbours of some rows, which go through the tiles orthant by orthant."""
         single, slack = self._products.single(rows)
-        even = np.zeros((len(rows) + len(rows) % tiles.ROWS, rows.shape[1]), dtype=np.float32)
-        even[: len(rows)] = single[:, :-1]
-        found = np.empty((len(self._starts), len(even)), dtype=np.float32)
-        self._least(even, self._tiles, found)
-        found = found[:, : len(rows)]
-        last = np.searchsorted(self._set, np.arange(len(self._sizes)), side="right") - 1
-        limit = np.minimum.accumulate(found, axis=0)[last] + slack
-        best = Nearest(place=np.zeros((1, len(rows)), dtype=np.int64), squared=np.full((1, len(rows)), np.inf))
-        shape = (len(self._sizes), len(rows))
+        order = np.argsort((single[:, :-1] > 0) @ (1 << np.arange(rows.shape[1])))
+        rows, single = np.ascontiguousarray(rows[order]), np.ascontiguousarray(single[order, :-1])
+        half, wide = self._products.reach_of_boxes(rows)
+        least, best = np.full(len(rows), np.inf), np.full(len(rows), np.inf)
+        where = np.zeros(len(rows), dtype=np.int64)
+        shape = (len(self._parts), len(rows))
         answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
-        for tile, (start, number) in enumerate(zip(self._starts.tolist(), self._set.tolist(), strict=True)):
-            near = np.flatnonzero(found[tile] <= limit[number])
-            if near.size:
-                stop = min(start + tiles.TILE, self._sizes[number])
-                scores = single[near] @ self._products.factors[:, start:stop]
-                row, column = np.nonzero(scores <= limit[number, near][:, None])
-                self._products.improve(rows, near[row], column + start, best)
-            answer.place[number], answer.squared[number] = best.place[0], best.squared[0]
+        for number, part in enumerate(self._parts):
+            boxes = (part.factors, part.low, part.high, part.place)
+            self._improve(single, half, slack[order] + wide, rows, *boxes, self._points, least, best, where)
+            answer.place[number, order], answer.squared[number, order] = where, best
         return answer

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdpstats.solvers import nearest as module
+from hdpstats.solvers import tiles
 from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
 
 TREES, PRODUCTS = 99, 0
@@ -16,7 +17,7 @@ TREES, PRODUCTS = 99, 0
 def test_compiled_tiles_find_what_brute_force_finds(monkeypatch, kind, p):
     monkeypatch.setattr(module, "TREE_DIMENSION", 0)
     monkeypatch.setattr(module, "COMPILED_PAIRS", 0)
-    monkeypatch.setattr(module, "ROWS_OF_TILES", 101)
+    monkeypatch.setattr(module, "BLOCK", 101)
     rows, points = scene(kind, p, np.random.default_rng(p), m=2600, n=250)
     m = len(points)
     for sizes in ([m], sorted({1, max(1, m // 3), max(1, 1024 % m), m})):
@@ -151,3 +152,26 @@ def test_the_error_of_products_is_within_the_claimed_bound():
             computed = (single @ search.factors).astype(np.float64)
             exact = 0.5 * (shifted**2).sum(axis=1) - centred @ shifted.T
             assert np.all(2 * np.abs(computed - exact) <= search.slack(centred)[:, None])
+
+
+def test_the_distance_of_a_box_exceeds_no_distance_of_its_points_by_more_than_claimed():
+    """Rows at corners of boxes, and points far from the centre beside their rows: roundings of boxes do not cancel."""
+    rng = np.random.default_rng(3)
+    p = 5
+    points = np.concatenate([rng.random((600, p)), 0.9 + 1e-7 * rng.random((40, p))])
+    rows = np.concatenate([rng.random((20, p)), points[::9], 0.9 - 1e-7 * rng.random((20, p))])
+    search = module._Tiles(points, [len(points)])
+    (part,), products = search._parts, search._products
+    single, _ = products.single(rows)
+    _, wide = products.reach_of_boxes(rows)
+    assert sorted(set(part.place.ravel().tolist())) == list(range(len(points)))
+    bound = np.empty(len(part.factors), dtype=np.float32)
+    boxes = tiles._boxes(p)
+    positive = 0
+    for row, short, allowed in zip(rows, single[:, :-1].copy(), wide, strict=True):
+        least = boxes(short, part.low, part.high, bound)
+        nearest_of_tile = 0.5 * squared_distances(row, points[part.place]).min(axis=1)
+        assert least == bound.min()
+        assert np.all(bound <= nearest_of_tile + 0.5 * allowed)
+        positive += np.count_nonzero(bound > 0.5 * nearest_of_tile)
+    assert positive > 0
