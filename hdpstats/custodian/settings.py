@@ -32,7 +32,7 @@ from hdpstats.privacy.budget import Budget
 FORMAT = "hdpstats site"
 VERSION = 1
 _NEEDED = {"format", "version", "data", "schema", "ledger", "listen", "tls", "tokens", "analysts"}
-_LEDGER = {"version", "epsilon", "delta", "gaussian", "relation"}
+_LEDGER = {"version", "epsilon", "delta", "gaussian", "relation", "same_people_as"}
 
 
 @final
@@ -215,8 +215,9 @@ def _ledger(entries: object, folder: Path) -> dict[str, Any]:
     found = known(entries, name="ledger", needed={"place", "dataset"}, allowed=_LEDGER)
     place = text(found["place"], name="place", longest=4000)
     found["place"] = place if "://" in place else folder / place
-    if "epsilon" not in found and set(found) & {"delta", "gaussian", "relation"}:
-        message = "ledger: delta, gaussian and relation belong to an epsilon; leave them out for an account that exists"
+    if "epsilon" not in found and set(found) & (_LEDGER - {"version"}):
+        terms = ", ".join(sorted(_LEDGER - {"version", "epsilon"}))
+        message = f"ledger: {terms} belong to an epsilon; leave all of them out for an account that exists"
         raise ArgumentError(message, argument="ledger")
     if "gaussian" in found:
         found["gaussian"] = budget(found["gaussian"], name="gaussian")

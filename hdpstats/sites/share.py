@@ -61,7 +61,8 @@ class Share:
 
     def __str__(self) -> str:
         left = "no cap" if self.remaining is None else f"left {self.remaining}"
-        return f"{len(self.history)} releases; spent {self.spent}; {left}"
+        noun = "release" if len(self.history) == 1 else "releases"
+        return f"{len(self.history)} {noun}; spent {self.spent}; {left}"
 
 
 def _plain(cell: Any) -> Any:

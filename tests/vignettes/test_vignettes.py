@@ -35,6 +35,24 @@ PROMISED = {
             "every coefficient is a whole number of steps: True",
         ),
     ),
+    "custodian": (
+        0,
+        (
+            "ann may ask for mechanisms objective-perturbation, output-perturbation; models regression",
+            "may ask for: ('age', 'event3', 'grade3', 'nodes', 'size')",
+            "No. private records:                      1000",
+            "No. private records:                      2982",
+            "same release: True",
+            "1 release; spent epsilon = 1, delta = 0; left epsilon = 1, delta = 0",
+            "column: SiteError: the custodian does not permit this query",
+            "cap: InsufficientBudget",
+            "token: SiteError: the site does not accept the token",
+            "certificate: SiteError: the site https://127.0.0.1",
+            "analyst ann: epsilon = 1, delta = 0 of a cap of epsilon = 2",
+            "5 entries verify",
+            '"analyst": "ann", "door": "answer"',
+        ),
+    ),
     "from-coxph": (
         3,
         (

@@ -1,0 +1,226 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # For custodians: rows that never leave, and an analyst who asks
+#
+# A hospital has the records of 2,982 women with breast cancer. An analyst, Ann, has 686 public records from a trial
+# and a model in mind. Ann's notebook never holds a private row: the rows live in a process of the hospital's, behind
+# HTTPS, and that process answers queries with noise, under an account.
+#
+# This page plays both parts, on one machine: first the custodian's (a data dictionary, certificates, settings, the
+# service), then Ann's (invented rows, a fit), then the custodian's again (who received what, and the auditor's
+# file). The records are in fact public, which is why they can stand in an example.
+
+# %%
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+
+hospital, ann = Path("hospital"), Path("ann")
+hospital.mkdir()
+ann.mkdir()
+
+
+def run(command: str, folder: Path = hospital) -> str:
+    """Run a command as in a terminal, and return what it prints."""
+    words = command.split()
+    if words[0] == "hdpstats":
+        words = [sys.executable, "-m", "hdpstats.cli", *words[1:]]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    return done.stdout + (done.stderr if done.returncode else "")
+
+
+# %% [markdown]
+# ## The data dictionary
+#
+# What each column may hold is declared from the study's protocol, never read from the rows: cells are mapped into
+# these bounds, one by one, whatever they hold. The dictionary is a file to read, to edit and to publish.
+
+# %%
+hdp.datasets.load_rotterdam().to_parquet(hospital / "rows.parquet")
+schema = hdp.Schema(
+    age=hdp.Continuous(20, 90),
+    size=hdp.Categorical(["<=20", "20-50", ">50"]),
+    grade3=hdp.Binary(),
+    nodes=hdp.Continuous(0, 40, missing=1),
+    hormon=hdp.Binary(),
+    event3=hdp.Binary(),
+)
+schema.to_yaml(hospital / "dictionary.yaml")
+print((hospital / "dictionary.yaml").read_text())
+
+# %% [markdown]
+# ## Certificates and keys
+#
+# The hospital's authority signs a certificate for the site and one for each analyst's machine; a client without one
+# is turned away before it has said anything. Institutions have an authority; here `openssl` makes one. Tokens say
+# *who* asks. Larger places take them from their identity provider (`tokens: {issuer: ..., jwks: ...}`); a small
+# one signs them with a key of its own.
+
+# %%
+key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+run(f"openssl req -x509 {key} -keyout ca.key -out ca.pem -days 30 -subj /CN=authority")
+for name in ("site", "ann"):
+    host = "-addext subjectAltName=IP:127.0.0.1"
+    run(f"openssl req -new {key} -keyout {name}.key -out {name}.csr -subj /CN={name} {host}")
+    run(f"openssl x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -days 30 -copy_extensions copy -out {name}.pem")
+print(run("hdpstats site key tokens"))
+
+# %% [markdown]
+# ## The settings
+#
+# One file says everything that the custodian decides: the rows, the dictionary, the account and its total, and who may
+# ask for what. Ann may fit regressions by two mechanisms, without the column `hormon`, up to $\varepsilon = 2$; Bob may
+# ask for anything, up to 1. Together they can never have more than 2.5: the total is what the women are promised.
+
+# %%
+(hospital / "site.yaml").write_text("""\
+format: hdpstats site
+version: 1
+data: rows.parquet
+schema: dictionary.yaml
+ledger: {place: ledger.db, dataset: rotterdam, epsilon: 2.5}
+listen: {host: 127.0.0.1, port: 0}
+tls: {certificate: site.pem, key: site.key, clients: ca.pem}
+tokens: {audience: rotterdam, key: tokens.pub}
+analysts:
+  ann:
+    mechanisms: [objective-perturbation, output-perturbation]
+    models: [regression]
+    columns: [age, size, grade3, nodes, event3]
+    epsilon: 2
+  bob: {epsilon: 1}
+""")
+print(run("hdpstats site check site.yaml"))
+
+# %% [markdown]
+# ## The service
+#
+# On a server this is a unit of systemd; here it is a process beside the notebook. Its log is one line of JSON for each
+# request, without a cell of the data.
+
+# %%
+log = (hospital / "site.log").open("w")
+server = subprocess.Popen(
+    [sys.executable, "-m", "hdpstats.cli", "site", "serve", "site.yaml"], cwd=hospital, stdout=log, stderr=log
+)
+address = None
+while address is None and server.poll() is None:
+    time.sleep(0.1)
+    address = re.search(r"https://127\.0\.0\.1:\d+", (hospital / "site.log").read_text())
+url = address.group()
+
+# %% [markdown]
+# Ann receives a token for eight hours. It is bound to her certificate: stolen without the certificate's key it opens
+# nothing.
+
+# %%
+token = run("hdpstats site token --key tokens.key --analyst ann --audience rotterdam --certificate ann.pem").strip()
+for name in ("ca.pem", "ann.pem", "ann.key"):
+    (ann / name).write_bytes((hospital / name).read_bytes())
+
+# %% [markdown]
+# ## Ann's side
+#
+# `hdp.connect` gives a site. It shows the public facts and nothing else.
+
+# %%
+site = hdp.connect(url, token=token, ca=ann / "ca.pem", cert=(ann / "ann.pem", ann / "ann.key"))
+print(site)
+print("may ask for:", site.permissions["columns"])
+print(site.schema)
+
+# %% [markdown]
+# Code is tried on **invented rows** first, drawn from the schema alone. They cost nothing and tell nothing.
+
+# %%
+gbsg = hdp.datasets.load_gbsg()
+formula = "event3 ~ age + size + grade3 + log1p(nodes)"
+rehearsal = hdp.Study(private=site.dummy(1000), public=gbsg, schema=site.schema, budget=hdp.Budget(epsilon=1))
+print(hdpf.logit(formula, data=rehearsal).fit(epsilon=1.0))
+
+# %% [markdown]
+# Then the real thing. A study takes the site where it would take a data frame; everything else is the same.
+
+# %%
+study = hdp.Study(private=site, public=gbsg)
+model = hdpf.logit(formula, data=study)
+print(model.plan(epsilon=[0.5, 1.0, 2.0]))
+
+# %%
+result = model.fit(epsilon=1.0)
+print(result.summary())
+
+# %% [markdown]
+# The same fit again is the same release, for nothing, from any machine. What a query would cost is known before it is
+# asked.
+
+# %%
+again = model.fit(epsilon=1.0)
+print("same release:", again.release == result.release)
+print("would cost:", site.quote(result.query).cost)
+print(site.account())
+
+# %% [markdown]
+# ## What is refused
+#
+# In fixed words, so that nothing about a row can be in them, and before anything is charged: a column that was not
+# permitted, more than the cap, a forged token, a machine without a certificate.
+
+# %%
+other = hdpf.logit("event3 ~ age + hormon", data=study)
+asked = {"column": lambda: other.fit(epsilon=0.1), "cap": lambda: model.fit(epsilon=1.5)}
+files = {"ca": ann / "ca.pem", "cert": (ann / "ann.pem", ann / "ann.key")}
+asked["token"] = lambda: hdp.connect(url, token=token[:-8] + "AAAAAAAA", **files)
+asked["certificate"] = lambda: hdp.connect(url, token=token, ca=ann / "ca.pem")
+for what, ask in asked.items():
+    try:
+        ask()
+    except hdp.HdpError as error:
+        print(f"{what}: {type(error).__name__}: {error}\n")
+
+# %% [markdown]
+# ## The custodian's books
+#
+# The account says what was spent and by whom. It is a chain of hashes: each release carries its head, so that an entry
+# cannot vanish unseen. The auditor gets a file.
+
+# %%
+print(run("hdpstats ledger show ledger.db"))
+print(run(f"hdpstats ledger verify ledger.db --head {result.release.entry.head}"))
+run("hdpstats ledger export ledger.db account.json")
+print("exported:", sorted(json.loads((hospital / "account.json").read_text()))[:4], "...")
+
+# %%
+for line in (hospital / "site.log").read_text().splitlines()[2:6]:
+    print(line[:150])
+
+# %%
+site.close()
+server.terminate()
+server.wait()
+log.close()
+
+# %% [markdown]
+# ## What is left to people
+#
+# The service does not hide how long an answer takes. It does not guard the file of the rows, the machine's swap and its
+# superuser: that is the hospital's. The file of the ledger belongs on a local disk, or in PostgreSQL (`place:
+# postgresql://...`), with its head noted elsewhere. If two data sets hold the same women, their accounts are one:
+# `hdpstats ledger open --same-people-as`.
