@@ -121,73 +121,87 @@ def _first(rows: FloatArray, points: FloatArray, places: IntArray) -> tuple[IntA
 
 
 @final
+class _Chain:
+    """Answers (K, b) in a row's order: each holds from the set where it begins until an earlier answer of the row."""
+
+    def __init__(self, sets: int, rows: int) -> None:
+        self._begins = np.full((sets, rows), np.iinfo(np.int64).max)
+        self._place: list[IntArray] = []
+        self._squared: list[FloatArray] = []
+        self._length = 0
+
+    def add(self, number: IntArray, row: IntArray, place: IntArray, squared: FloatArray) -> None:
+        """Add answers, of each row from larger sets down to smaller ones."""
+        self._begins[number, row] = np.arange(self._length, self._length + len(row))
+        self._place.append(place)
+        self._squared.append(squared)
+        self._length += len(row)
+
+    def whole(self) -> Nearest:
+        """Return the answers of all rows in all sets."""
+        answer = np.minimum.accumulate(self._begins, axis=0, out=self._begins)
+        place, squared = np.concatenate(self._place), np.concatenate(self._squared)
+        return Nearest(place=place.take(answer), squared=squared.take(answer))
+
+
+@final
 class _Trees:
     def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
         self._points, self._sizes = points, np.array(sizes, dtype=np.int64)
         self._margin = MARGIN * (points.shape[1] + 1)
         self._trees: dict[int, cKDTree] = {}
         self._level = _levels(self._sizes)
+        self._first_set = np.repeat(np.arange(len(sizes)), np.diff(self._sizes, prepend=0))
 
     def answer(self, rows: FloatArray) -> Nearest:
         """Return the neighbours of some rows, from the largest set down to the smallest."""
-        shape = (len(rows), len(self._sizes))
-        place, squared = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        chain = _Chain(len(self._sizes), len(rows))
         unanswered = np.full(len(rows), len(self._sizes))
         while np.any(unanswered):
             level = int(np.max(self._level[unanswered - 1], where=unanswered > 0, initial=0))
             asked = np.flatnonzero((unanswered > 0) & (self._level[unanswered - 1] == level))
-            self._ask(rows, asked, level, unanswered, place, squared)
-        return Nearest(place=place.T, squared=squared.T)
+            self._ask(rows, asked, level, unanswered, chain)
+        return chain.whole()
 
-    def _ask(
-        self, rows: FloatArray, asked: IntArray, level: int, unanswered: IntArray, place: IntArray, squared: FloatArray
-    ) -> None:
+    def _ask(self, rows: FloatArray, asked: IntArray, level: int, unanswered: IntArray, chain: _Chain) -> None:
         """Answer the largest unanswered size of the asked rows, and smaller ones as far as the same proposals tell."""
         size = int(self._sizes[level])
         proposals = PROPOSALS if len(self._sizes) > 1 else 2
         while asked.size and proposals < min(size, MOST_PROPOSALS):
             places, distances, certain = self._propose(rows[asked], size, proposals)
-            earliest = np.minimum.accumulate(np.where(certain, places, size), axis=1)
-            smallest = np.searchsorted(self._sizes, earliest, side="right").astype(np.int16)
-            top = int(unanswered[asked].max())
-            numbers = np.arange(top, dtype=np.int16)
-            column = np.zeros((len(asked), top), dtype=np.uint8)
-            for proposal in smallest.T:
-                column += numbers < proposal[:, None]
-            told = (numbers < unanswered[asked].astype(np.int16)[:, None]) & (column < proposals)
-            row, number = np.nonzero(told)
-            answer = column[row, number]
-            place[asked[row], number] = places[row, answer]
-            squared[asked[row], number] = distances[row, answer]
-            unanswered[asked] -= told.sum(axis=1)
-            asked = asked[~told.any(axis=1)]
-            proposals *= 4
+            begins = np.where(certain, self._first_set[places], len(self._sizes))
+            earlier = np.minimum.accumulate(np.column_stack([unanswered[asked], begins]), axis=1)
+            row, answer = np.nonzero(begins < earlier[:, :-1])
+            chain.add(begins[row, answer], asked[row], places[row, answer], distances[row, answer])
+            asked_again = asked[earlier[:, -1] == unanswered[asked]]
+            unanswered[asked] = earlier[:, -1]
+            asked, proposals = asked_again, proposals * 4
         if asked.size:
-            self._compare_all(rows, asked, unanswered, place, squared)
+            self._compare_all(rows, asked, unanswered, chain)
 
     def _propose(self, rows: FloatArray, size: int, proposals: int) -> tuple[IntArray, FloatArray, BoolArray]:
         """Return proposals (b, k) in order, their squared distances, and which precede all that were not proposed."""
         if size not in self._trees:
             self._trees[size] = cKDTree(self._points[:size])
-        distances, places = self._trees[size].query(rows, k=proposals)
+        distances, found = self._trees[size].query(rows, k=proposals)
         frontier = distances[:, -1:] ** 2 - self._margin
-        places, squared = _first(rows, self._points, places.astype(np.int64))
+        places = found.astype(np.int64, copy=False)
+        squared = squared_distances(rows[:, None, :], self._points[places])
+        unsorted = np.flatnonzero(np.any(squared[:, 1:] <= squared[:, :-1], axis=1))
+        places[unsorted], squared[unsorted] = _first(rows[unsorted], self._points, places[unsorted])
         return places, squared, squared < frontier
 
-    def _compare_all(
-        self, rows: FloatArray, asked: IntArray, unanswered: IntArray, place: IntArray, squared: FloatArray
-    ) -> None:
+    def _compare_all(self, rows: FloatArray, asked: IntArray, unanswered: IntArray, chain: _Chain) -> None:
         """Answer all sizes by the definition alone: for few points, and for crowds at one distance."""
         width = max(1, PAIRS // len(self._points))
         top = int(unanswered[asked].max())
         for start in range(0, len(asked), width):
             some = asked[start : start + width]
             distances = squared_distances(rows[some][:, None, :], self._points[None, : self._sizes[top - 1]])
-            for number in range(top):
-                nearest_one = distances[:, : self._sizes[number]].argmin(axis=1)
-                told = unanswered[some] > number
-                place[some[told], number] = nearest_one[told]
-                squared[some[told], number] = distances[np.flatnonzero(told), nearest_one[told]]
+            for number in range(top - 1, -1, -1):
+                told = np.flatnonzero(unanswered[some] > number)
+                place = distances[told, : self._sizes[number]].argmin(axis=1)
+                chain.add(np.full(len(told), number), some[told], place, distances[told, place])
         unanswered[asked] = 0
 
 
