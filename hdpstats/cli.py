@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger open|grant|show|verify|export FILE``.
+"""The command line: ``hdpstats ledger open|grant|show|verify|export`` and ``hdpstats site serve|check|key|token``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
