@@ -2,7 +2,8 @@ r"""Weights of public rows that make them stand for private people: counts of ne
 
 The steps of one purchase: choose how many public points to use (`select`), count private people at the nearest of them
 with noise, turn counts into weights, and share the weight of a point equally among the public rows nearest to it. Only
-the first two touch private rows. With ``select=False`` all different public points are used.
+the first two touch private rows. With ``select=False``, the default for combinations of levels, all different public
+points are used.
 
 Wang et al. (2018) publish the chosen points alone. Sharing costs nothing and keeps what public rows tell about private
 people of the same neighbourhood: variation within it, and columns that were not weighted.
@@ -13,6 +14,7 @@ Wang, Ji, Kim, Wang, Xiong and Jiang (2018), Selecting optimal subset to release
     M-estimators from hybrid datasets.
 """
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -49,7 +51,7 @@ def hybrid_weights(
     columns: Iterable[str],
     *,
     epsilon: float,
-    select: bool | str = False,
+    select: bool | str | None = None,
     model: str | None = None,
     projection: str = "simplex",
     share: float = 0.1,
@@ -68,7 +70,8 @@ def hybrid_weights(
     epsilon
         What the purchase costs each private person, everything together.
     select
-        False: every different public point is counted at, which suits few of them, such as combinations of levels.
+        False: every different public point is counted at, which suits few of them, such as combinations of levels; the
+        default where all columns are categorical or binary, else True.
         True or ``"distance"``: a part of epsilon chooses how many points to count at, by how far private people are
         from them. ``"loss"``: counts are bought first, at the most points; coefficients of ``model`` are computed from
         them with more and more points merged, and a part of epsilon chooses those that fit private people best.
@@ -114,7 +117,7 @@ def hybrid_weights(
     """
     site, table = _sides(study)
     names = _names(columns, table)
-    kind = _kind(select, model, table)
+    kind = _kind(select, model, table, names)
     desk = Desk(
         site=site,
         table=table,
@@ -157,7 +160,9 @@ def _names(columns: object, table: PublicTable) -> tuple[str, ...]:
     return names
 
 
-def _kind(select: object, model: object, table: PublicTable) -> str:
+def _kind(select: object, model: object, table: PublicTable, names: tuple[str, ...]) -> str:
+    if select is None:
+        select = any(not isinstance(table.schema[name], Binary | Categorical) for name in names)
     named = ("distance" if select else "none") if isinstance(select, bool) else select
     kind = choice(named, name="select", options=SELECT)
     if (kind in ("loss", "curve")) != (model is not None):
@@ -226,6 +231,7 @@ def _notes(desk: Desk, bought: Bought) -> list[str]:
                 notes.append(
                     f"No public row has {column!r} {' or '.join(absent)}: private people who do are counted at others."
                 )
+    notes += _combinations_note(desk)
     curves = [release for release in bought.releases if isinstance(release, CurveRelease)]
     notes += [_curve_note(release) for release in curves]
     if bought.distance is not None:
@@ -234,6 +240,20 @@ def _notes(desk: Desk, bought: Bought) -> list[str]:
     if any(not isinstance(schema[name], Binary) for name in numeric):
         notes.append(CONTINUOUS)
     return notes
+
+
+def _combinations_note(desk: Desk) -> list[str]:
+    """Return a note where public rows lack a combination of levels, none of which is absent by itself."""
+    columns = [desk.table.schema[name] for name in desk.columns]
+    levels = [len(column.levels) if isinstance(column, Categorical) else 2 for column in columns]
+    present, possible = len(np.unique(desk.public.points, axis=0)), math.prod(levels)
+    discrete = all(isinstance(column, Binary | Categorical) for column in columns)
+    if not discrete or desk.public.left_out or present >= possible:
+        return []
+    return [
+        f"Public rows have {present} of the {possible} combinations of levels: private people with another are counted "
+        "at the nearest of these."
+    ]
 
 
 def _curve_note(release: CurveRelease) -> str:

@@ -183,9 +183,9 @@ def test_a_public_range_of_one_value_is_left_out_and_named():
 def test_everybody_outside_the_public_range_is_counted_at_its_edge():
     public = people(200, seed=2).assign(x=np.linspace(2.0, 4.0, 200))
     private = people(300).assign(x=-3.0)
-    sample = hybrid_weights(study_of(private, public), ["x"], epsilon=40)
+    sample = hybrid_weights(study_of(private, public), ["x"], epsilon=40, select=False)
     assert sample.law.weights[0] == pytest.approx(300, abs=2)
-    far = hybrid_weights(study_of(private, public), ["x"], epsilon=40, distance_share=0.5)
+    far = hybrid_weights(study_of(private, public), ["x"], epsilon=40, distance_share=0.5, select=False)
     assert "mean distance of 2.5 " in far.facts.notes[0]  # from -3 to 2 in ranges of 2: clipping does not hide it
 
 
@@ -332,3 +332,25 @@ def test_a_chosen_size_is_what_is_counted_at():
     assert isinstance(counting, NeighboursQuery)
     assert counting.support == selection.order[:size]
     assert len(sample.law.counts) == size
+
+
+def test_a_choice_is_the_default_for_continuous_columns_only():
+    study = study_of()
+    assert len(hybrid_weights(study, ["g", "y"], epsilon=1).releases) == 1
+    assert [release.kind for release in hybrid_weights(study, COLUMNS, epsilon=1).releases] == [
+        release.kind for release in hybrid_weights(study, COLUMNS, epsilon=1, select=True).releases
+    ]
+
+
+def test_a_missing_combination_is_noted():
+    public = people(60, seed=3)
+    levels = sorted(set(public["g"]))
+    public = public[~((public["g"] == levels[0]) & (public["y"] == 1))]
+    (note,) = [
+        each
+        for each in hybrid_weights(study_of(public=public), ["g", "y"], epsilon=1).facts.notes
+        if "combinations" in each
+    ]
+    assert note.startswith(f"Public rows have {2 * len(levels) - 1} of the {2 * len(levels)}")
+    whole = hybrid_weights(study_of(), ["g", "y"], epsilon=1)
+    assert not any("combinations" in each for each in whole.facts.notes)

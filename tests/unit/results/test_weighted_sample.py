@@ -179,7 +179,9 @@ def test_negative_weights_solve_the_same_equations():
     private, public = people(400), people(120, seed=4)
     study = study_of(private, public)
     for replicate in range(1, 30):
-        found = hdp.hybrid_weights(study, ["y", "g", "k"], epsilon=3, projection="none", replicate=replicate)
+        found = hdp.hybrid_weights(
+            study, ["y", "g", "k"], epsilon=3, select=False, projection="none", replicate=replicate
+        )
         if (found.weights < 0).any():
             break
     fit = found.fit(hdpf.logit, "y ~ x")

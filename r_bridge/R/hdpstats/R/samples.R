@@ -1,7 +1,7 @@
 # Weighted public samples: bought by two functions, described by the others for free. A sample carries its JSON text: it
 # outlives the session and the Python that made it.
 
-dp_hybrid_weights <- function(study, columns, epsilon, ..., select = FALSE, model = NULL,
+dp_hybrid_weights <- function(study, columns, epsilon, ..., select = NULL, model = NULL,
                               projection = c("simplex", "clip", "none"), share = 0.1, distance_share = 0,
                               replicate = 1) {
   .check_purchase(study, epsilon, sys.call())
