@@ -6,12 +6,14 @@ is printed and written to ``benchmarks/results/service.md``.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -33,14 +35,28 @@ def query(replicate: int) -> HistogramQuery:
     return HistogramQuery(axes=axes, epsilon=Fraction(1, 10**5), schema_sha256=SCHEMA.sha256, replicate=replicate)
 
 
-def timed(work: Callable[[int], object], numbers: range) -> list[float]:
-    """Return the milliseconds of each call."""
-    spent = []
+@dataclass(frozen=True)
+class Spent:
+    """Milliseconds of each call, and of processors per call in the asker's process and those of the sites."""
+
+    elapsed: list[float]
+    busy: float
+
+
+def timed(work: Callable[[int], object], numbers: range, sites: Iterable[Running] = ()) -> Spent:
+    """Call with each number."""
+    elapsed, before = [], time.process_time() + sum(map(busy, sites))
     for number in numbers:
         start = time.perf_counter()
         work(number)
-        spent.append(1000 * (time.perf_counter() - start))
-    return spent
+        elapsed.append(1000 * (time.perf_counter() - start))
+    return Spent(elapsed, 1000 * (time.process_time() + sum(map(busy, sites)) - before) / max(len(numbers), 1))
+
+
+def busy(running: Running) -> float:
+    """Return the seconds of processors that a site's process has had."""
+    fields = Path(f"/proc/{running.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(running: Running) -> float:
@@ -49,10 +65,10 @@ def resident(running: Running) -> float:
     return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
 
-def row(name: str, spent: list[float]) -> str:
+def row(name: str, spent: Spent) -> str:
     """Return a row of the table."""
-    lowest, middle, highest = (statistics.quantiles(spent, n=20)[place] for place in (0, 9, 18))
-    return f"| {name} | {lowest:.1f} | {middle:.1f} | {highest:.1f} |"
+    lowest, middle, highest = (statistics.quantiles(spent.elapsed, n=20)[place] for place in (0, 9, 18))
+    return f"| {name} | {lowest:.1f} | {middle:.1f} | {highest:.1f} | {spent.busy:.1f} |"
 
 
 def report(folder: Path, rounds: int, replays: int) -> str:
@@ -80,37 +96,41 @@ def report(folder: Path, rounds: int, replays: int) -> str:
             def near(number: int) -> object:
                 return [site.answer(query(number)) for site in local]
 
-            timed(far, range(10**6, 10**6 + 20)), timed(near, range(10**6, 10**6 + 20))
-            answered = [far, near]
-            spent = [timed(work, range(1, rounds + 1)) for work in answered]
-            again = timed(far, range(1, rounds + 1))
-            facts = timed(lambda _: list(pool.map(lambda site: site._ask("GET", "/v1/facts"), remote)), range(rounds))
-            before = [resident(running) for running in up.values()]
+            sites = list(up.values())
+            timed(far, range(10**6, 10**6 + 20))
+            timed(near, range(10**6, 10**6 + 20))
+            numbers = range(1, rounds + 1)
+            spent = {
+                "three sites over HTTPS, at once": timed(far, numbers, sites),
+                "three sites in this process, one after the other": timed(near, numbers),
+                "over HTTPS, answered before": timed(far, numbers, sites),
+                "in this process, answered before": timed(near, numbers),
+            }
+            before = [resident(running) for running in sites]
             timed(lambda number: far(number % rounds + 1), range(replays))
-            growth = max(now - then for now, then in zip(map(resident, up.values()), before, strict=True))
+            growth = max(now - then for now, then in zip(map(resident, sites), before, strict=True))
         for site in remote:
             site.close()
     finally:
         institution.close()
-    beyond = statistics.median(spent[0]) - statistics.median(spent[1]) / len(SITES)
+    beyond = spent["over HTTPS, answered before"].busy - spent["in this process, answered before"].busy
     return "\n".join(
         [
             "# A round of three sites over HTTPS",
             "",
             f"{RECORDS} rows a site, a histogram of 6 cells each, TLS 1.3 with client certificates, tokens, ledgers in",
-            f"SQLite; {rounds} rounds; milliseconds.",
+            f"SQLite; {rounds} rounds; milliseconds. `processors`: time of all processors in all processes per round,",
+            "which other work on the machine does not lengthen.",
             "",
-            "| round | 5% | median | 95% |",
-            "|---|---|---|---|",
-            row("three sites over HTTPS, at once", spent[0]),
-            row("three sites in this process, one after the other", spent[1]),
-            row("three sites over HTTPS, answered before", again),
-            row("three sites over HTTPS, public facts", facts),
+            "| round | 5% | median | 95% | processors |",
+            "|---|---|---|---|---|",
+            *(row(name, each) for name, each in spent.items()),
             "",
-            f"Beyond the computation at one site: {beyond:.1f} ms a round. {replays} further rounds that were answered",
-            f"before: memory of a site's process grows by at most {growth:.1f} MB.",
+            "A round that was answered before reads the ledger and computes nothing: what it takes over HTTPS beyond",
+            f"the same in one process is the service, {beyond:.1f} ms of processors for three sites together.",
+            f"{replays} further rounds: memory of a site's process grows by at most {growth:.1f} MB.",
             "",
-            machine(),
+            f"{machine()}; load {os.getloadavg()[0]:.0f} while measuring.",
             "",
         ]
     )
