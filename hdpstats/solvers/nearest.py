@@ -18,7 +18,7 @@ squared distances. Rows whose first and last proposals are closer than that are 
 :math:`2^{-24} (p + 8) (B_q B + B^2)`, in whatever order a library adds (Higham 2002, chapter 3: p products of rounded
 factors, p sums, one subtraction); all points within twice that of the least are compared by the definition.
 
-*Tiles*: large searches in a few tens of dimensions cut the points into tiles and leave out those whose box is too far
+*Tiles*: large searches in at most 16 dimensions cut the points into tiles and leave out those whose box is too far
 away (`hdpstats.solvers.tiles`). With coordinates rounded to single precision, a gap between a row and a box is at most
 :math:`|q_j - e_j| + 2^{-24} (|q_j| + |e_j|)` before it is rounded, for every point of the tile, so by the triangle
 inequality half the computed squared distance of the box exceeds :math:`\tfrac12 |q - e|^2` by at most
@@ -63,8 +63,8 @@ LEVEL = 0.6
 ROWS_OF_PRODUCT, POINTS_OF_PRODUCT = 512, 2048
 PAIRS = 2**20
 
-COMPILED_DIMENSION, COMPILED_PAIRS = 32, 2 * 10**9
-"""Up to that dimension and from that many pairs of rows and points on, products are compared in compiled tiles."""
+COMPILED_DIMENSION, COMPILED_PAIRS = 16, 2 * 10**9
+"""Up to that dimension and from that many pairs of rows and points on, points are cut into tiles."""
 
 
 @final
