@@ -5,7 +5,7 @@ import pytest
 from tests.custodian.institution import Institution
 from tests.custodian.people import PRIVATE, SCHEMA
 
-SECONDS = 2.0
+SECONDS = 3.0
 ANALYSTS = {
     "ann": {},
     "bob": {

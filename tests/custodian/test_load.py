@@ -165,7 +165,7 @@ def test_no_head_is_read_without_end(institution, running):
 
 
 def test_a_site_killed_at_work_released_nothing_uncharged_and_goes_on_where_it_was(institution, mortal):
-    asked = [histogram(epsilon="1/1000", replicate=30_000 + number) for number in range(160)]
+    asked = [histogram(epsilon="1/1000", replicate=30_000 + number) for number in range(100)]
     site = institution.connect(mortal)
     study = hdp.Study(private=site, public=PUBLIC)
     site.put_public(study.public)
@@ -198,7 +198,7 @@ def test_a_site_killed_at_work_released_nothing_uncharged_and_goes_on_where_it_w
         found = outcomes(site, asked, 8)
         assert all(not isinstance(each, Exception) for each in found)
         assert half_paid <= {each.entry.number for each in found}
-        assert mortal.account().spent.epsilon - charged == Fraction(160 - len(history), 1000)
+        assert mortal.account().spent.epsilon - charged == Fraction(100 - len(history), 1000)
         # Public rows were in the memory of the site: they are sent once more.
         assert len(hdp.importance_weights(study, "~ x", epsilon=1.0, replicate=9).frame) == len(PUBLIC)
 
