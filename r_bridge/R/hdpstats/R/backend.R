@@ -111,7 +111,8 @@
 .no_python <- function(reason) {
   text <- paste0(
     reason, "\nhdpstats needs Python with the package hdpstats: pip install 'hdpstats[r]', then python -m r_bridge install",
-    " (or set HDPSTATS_PYTHON to that python)"
+    " (or set HDPSTATS_PYTHON to that python)",
+    if (grepl("shared library", reason)) "; R also needs Python's shared library: on Debian and Ubuntu, apt-get install libpython3-dev"
   )
   stop(structure(list(message = text, call = NULL), class = c("dp_no_python", "dp_error", "error", "condition")))
 }
