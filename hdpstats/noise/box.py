@@ -12,7 +12,8 @@ The sum of d + 1 independent geometric numbers, :math:`P[y] \propto q^y`, has th
 :math:`\propto q^M \prod_{i=1}^d (M + i)`. It is kept with probability
 :math:`\prod_{i=1}^d (2 M + 1) / (2 M + 2 i) \le 1`, a product of rational coins, which leaves exactly
 :math:`q^M (2 M + 1)^d`. Then each coordinate is uniform on :math:`\{-M, \dots, M\}`. Integers and bits only: nothing
-is rounded. A proposal is kept with probability above :math:`1 - d^2 / (2 M)`, nearly always on a fine lattice.
+is rounded. A proposal is kept with probability above :math:`1 - d^2 / (2 M)`, nearly always on a fine lattice. With
+``M`` near :math:`d / \rho` that is about :math:`e^{-\rho d / 2}`, so lattices with :math:`\rho d > 8` are refused.
 
 References
 ----------
@@ -24,12 +25,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
 from hdpstats.noise.ball import LARGEST_DIMENSION
 from hdpstats.noise.bernoulli import bernoulli
 from hdpstats.noise.entropy import below
 from hdpstats.noise.geometric import geometric
 from hdpstats.noise.lattice import positive_rational
+
+COARSEST = 8
+"""The largest rate times dimension: beyond, proposals would hardly ever be kept."""
 
 
 @final
@@ -46,7 +51,7 @@ class BoxNoise:
     dimension
         Number of coordinates d, from 1 to 100,000.
     rate
-        Privacy loss (nats) per lattice step, in [2^-256, 2^256].
+        Privacy loss (nats) per lattice step, from 2^-256 to 8 / d: a lattice fine beside the noise.
 
     Raises
     ------
@@ -67,7 +72,10 @@ class BoxNoise:
         """Validate."""
         dimension = integer(self.dimension, name="dimension", lower=1, upper=LARGEST_DIMENSION)
         object.__setattr__(self, "dimension", dimension)
-        object.__setattr__(self, "rate", positive_rational(self.rate, name="rate"))
+        rate = positive_rational(self.rate, name="rate")
+        if rate * dimension > COARSEST:
+            raise ArgumentError(f"rate must be at most {COARSEST} / dimension: take a finer lattice", argument="rate")
+        object.__setattr__(self, "rate", rate)
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
