@@ -34,6 +34,9 @@ from hdpstats.solvers import LinearObjective
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, integer_bits
 
+BETWEEN_0_AND_1 = Response(column="")
+"""Where an outcome in [0, 1] comes from, for who asks for constants only."""
+
 NUMBERS = 2**20
 """Numbers of Hessians that are held at a time, however many rows there are."""
 
@@ -107,7 +110,7 @@ class RegressionContrast(Contrast):
     largest_weight: float
     largest_offset: float
     design: Design | None = None
-    response: Response = Response(column="")
+    response: Response = BETWEEN_0_AND_1
 
     @property
     def loss(self) -> Loss:

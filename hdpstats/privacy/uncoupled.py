@@ -1,6 +1,6 @@
 r"""Objective perturbation for any convex loss with a Lipschitz score: the determinant is paid for.
 
-The private objective is :math:`\sum_i \ell_i(\theta) + \tfrac{\lambda}{2}\|\theta - c\|^2 + b'\theta` with noise density
+The objective is :math:`\sum_i \ell_i(\theta) + \tfrac{\lambda}{2}\|\theta - c\|^2 + b'\theta` with noise of density
 :math:`\nu(b) \propto \exp(-\rho K(b))`. Its gradient vanishes where :math:`b = b_D(\theta) = -\lambda(\theta - c) -
 \sum_i \nabla\ell_i(\theta)`: a strongly monotone, Lipschitz map, hence a bi-Lipschitz bijection, so that by the area
 formula the minimiser has the density :math:`\nu(b_D(\theta)) \det(\lambda I + \sum_i H_i(\theta))` almost everywhere;

@@ -1,6 +1,5 @@
 """The logistic loss and its constants, in exact arithmetic."""
 
-
 import mpmath
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ from hdpstats.data.columns import Binary, Continuous
 from hdpstats.data.schema import Schema
 from hdpstats.design.geometry import from_box, whiten
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import curvature, objective, regression
+from hdpstats.mechanisms import curvature, objective
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople, regression_contrast, score_norm
