@@ -27,7 +27,7 @@ def started(tmp_path_factory):
     limits = {"seconds": SECONDS, "query": 200_000, "public": 2_000_000, "computing": 2, "connections": 300}
     sites = {
         name: institution.launch(institution.write(name, PRIVATE, SCHEMA, limits=limits, **entries))
-        for name, entries in {"large": {"analysts": ANALYSTS}, "small": SMALL}.items()
+        for name, entries in {"large": {"analysts": ANALYSTS}, "small": SMALL, "crowded": SMALL}.items()
     }
     try:
         for running in sites.values():
@@ -52,6 +52,12 @@ def running(started):
 def small(started):
     """A site with little to spend."""
     return started[1]["small"]
+
+
+@pytest.fixture
+def crowded(started):
+    """Another site with little to spend, whose last cent is spent."""
+    return started[1]["crowded"]
 
 
 @pytest.fixture

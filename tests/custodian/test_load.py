@@ -29,9 +29,9 @@ def outcomes(site, queries, workers):
         return list(pool.map(ask, queries))
 
 
-def test_200_requests_at_once_are_charged_to_the_last_cent(institution, small):
-    with institution.connect(small) as site:
-        account = small.account()
+def test_200_requests_at_once_are_charged_to_the_last_cent(institution, crowded):
+    with institution.connect(crowded) as site:
+        account = crowded.account()
         left = min(site.account().remaining.epsilon, account.remaining.epsilon)
         charged = len(account.history())
         queries = [histogram(epsilon="1/50", replicate=10_000 + number) for number in range(200)]
@@ -40,7 +40,7 @@ def test_200_requests_at_once_are_charged_to_the_last_cent(institution, small):
         refused = [each for each in found if isinstance(each, Exception)]
         assert len(released) == left // SHARE
         assert {type(each) for each in refused} <= {hdp.InsufficientBudget}
-        account = small.account()
+        account = crowded.account()
         assert min(site.account().remaining.epsilon, account.remaining.epsilon) == left % SHARE
         assert len(account.history()) - charged == len(released)
         assert len({each.entry.number for each in released}) == len(released)
