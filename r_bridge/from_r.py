@@ -70,6 +70,8 @@ def _value(value: Any, name: str) -> Any:
     elif "data.frame" in kinds:
         found = _frame(value)
     elif "formula" in kinds or isinstance(value, _CALLS):
+        if isinstance(value, ri.SexpSymbol):  # an argument of a call, it would be looked up
+            return str(value)
         found = " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(value))
     elif handles.stands_for(kinds):
         fields = dict(_named(value, name))
