@@ -1,6 +1,7 @@
 """The one R of this process: started inside Python, or the one that started Python."""
 
 import ctypes
+import os
 import resource
 import signal
 import sys
@@ -38,7 +39,9 @@ def start(arguments: Sequence[str] = ()) -> None:
             raise HdpError("R must be used on the main thread: it is not made for others")
         if not embedded.isinitialized():
             embedded.set_initoptions((*OPTIONS, *(["--args", *arguments] if arguments else [])))
+            libraries = os.environ.get("LD_LIBRARY_PATH")
             ri.initr(interactive=False)
+            _put_back(libraries)
             callbacks.consolewrite_warnerror = _write_error
             _prefer_utf8()
             _limit_stack()
@@ -71,6 +74,15 @@ def helper(code: str) -> Any:
     """Return the R function that ``code`` defines; evaluated once."""
     start()
     return ri.baseenv["eval"](ri.parse(code), ri.baseenv[".BaseNamespaceEnv"])
+
+
+def _put_back(libraries: str | None) -> None:
+    """Take back R's ``LD_LIBRARY_PATH``, which rpy2 exports: R is loaded already, and a Python started from here with a
+    libpython of its own would meet the system's."""
+    if libraries is None:
+        os.environ.pop("LD_LIBRARY_PATH", None)
+    else:
+        os.environ["LD_LIBRARY_PATH"] = libraries
 
 
 def _prefer_utf8() -> None:

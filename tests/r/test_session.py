@@ -69,6 +69,21 @@ def test_a_session_neither_reads_nor_writes_anything_in_the_working_directory(tm
     assert sorted(os.listdir(tmp_path)) == [".Rprofile"]
 
 
+LIBRARIES = """
+import json, os, subprocess, sys
+import r_bridge
+r_bridge.start()
+child = subprocess.run([sys.executable, "-c", "import ssl"], capture_output=True, text=True)
+print(json.dumps([os.environ.get("LD_LIBRARY_PATH"), child.stderr]))
+"""
+
+
+@pytest.mark.parametrize("before", [{}, {"LD_LIBRARY_PATH": "/opt/nowhere"}])
+def test_a_python_started_from_a_session_meets_the_libraries_it_would_have_met(before, tmp_path):
+    found = python(LIBRARIES, cwd=tmp_path, PATH=os.environ["PATH"], **before)
+    assert found == [before.get("LD_LIBRARY_PATH"), ""]
+
+
 def test_other_threads_are_refused(evaluate):
     raised = []
 
