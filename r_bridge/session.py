@@ -77,8 +77,10 @@ def helper(code: str) -> Any:
 
 
 def _put_back(libraries: str | None) -> None:
-    """Take back R's ``LD_LIBRARY_PATH``, which rpy2 exports: R is loaded already, and a Python started from here with a
-    libpython of its own would meet the system's."""
+    """Take back the ``LD_LIBRARY_PATH`` that rpy2 exports.
+
+    R is loaded already, and a Python that is started from here and has a libpython of its own would meet the system's.
+    """
     if libraries is None:
         os.environ.pop("LD_LIBRARY_PATH", None)
     else:
