@@ -1,0 +1,97 @@
+"""The custodian's service on a PostgreSQL ledger: two processes of a site on one server, and the total holds."""
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.privacy.budget import Spend
+from hdpstats.queries import HistogramQuery
+from hdpstats.queries.histogram import Axis
+from tests.custodian.institution import Institution
+from tests.custodian.people import PRIVATE, SCHEMA
+
+SHARE = Fraction(1, 25)
+CAPS = {"ann": {"epsilon": 0.8}, "bob": {"epsilon": 0.6}}
+
+
+def histogram(replicate):
+    axis = Axis(name="g", levels=3)
+    return HistogramQuery(axes=(axis,), epsilon=SHARE, schema_sha256=SCHEMA.sha256, replicate=replicate)
+
+
+@pytest.fixture
+def doors(url, tmp_path):
+    """An institution, and two processes of one site: the same rows, the same account on the server."""
+    account = {"place": url, "dataset": "trial", "epsilon": 1, "delta": 1e-6}
+    institution = Institution(tmp_path)
+    try:
+        settings = [
+            institution.write(name, PRIVATE, SCHEMA, ledger=account, analysts=CAPS) for name in ("one", "other")
+        ]
+        running = [institution.launch(each) for each in settings]
+        for each in running:
+            institution.wait(each)
+        yield institution, running
+    finally:
+        institution.close()
+
+
+def outcome(site, query):
+    try:
+        return site.answer(query)
+    except hdp.HdpError as error:
+        return error
+
+
+def test_requests_at_once_through_two_processes_are_charged_to_the_last_cent(doors, url):
+    """120 requests of two analysts, each sent through both doors at once: 1 in all, at most 0.8 and 0.6 to each."""
+    institution, running = doors
+    with contextlib.ExitStack() as stack:
+        sites = [
+            (analyst, stack.enter_context(institution.connect(each, token=institution.token(analyst))))
+            for analyst in CAPS
+            for each in running
+        ]
+        first = {"ann": 1000, "bob": 2000}
+        asked = [(analyst, site, first[analyst] + number) for number in range(30) for analyst, site in sites]
+        with ThreadPoolExecutor(24) as pool:
+            found = list(pool.map(lambda each: outcome(each[1], histogram(each[2])), asked))
+    released = {}
+    for (analyst, _, replicate), each in zip(asked, found, strict=True):
+        if not isinstance(each, Exception):
+            assert released.setdefault((analyst, replicate), each) == each
+    refused = [each for each in found if isinstance(each, Exception)]
+    ledger = hdp.Ledger.open_existing(url, dataset="trial")
+    assert ledger.verify()
+    assert {type(each) for each in refused} == {hdp.InsufficientBudget}
+    assert len(released) == 1 / SHARE
+    assert ledger.spent == Spend(1)
+    received = {analyst: sum(name == analyst for name, _ in released) for analyst in CAPS}
+    assert {analyst: ledger.spent_by(analyst) for analyst in CAPS} == {
+        analyst: Spend(SHARE * count) for analyst, count in received.items()
+    }
+    assert all(SHARE * count <= ledger.caps[analyst].total.epsilon for analyst, count in received.items())
+    history = ledger.history()
+    assert history["released"].all()
+    assert {each.entry.number for each in released.values()} == set(history["entry"])
+
+
+def test_a_release_of_one_process_is_replayed_by_the_other_and_after_the_server_died(doors, server, url):
+    institution, running = doors
+    with institution.connect(running[0]) as one, institution.connect(running[1]) as other:
+        release = one.answer(histogram(1))
+        assert other.answer(histogram(1)) == release
+        server.kill()
+        try:
+            with pytest.raises(hdp.LedgerError, match="is not charged again"):
+                one.answer(histogram(2))
+        finally:
+            server.start()
+        assert one.answer(histogram(1)) == release
+        assert one.answer(histogram(2)) == other.answer(histogram(2))
+    ledger = hdp.Ledger.open_existing(url, dataset="trial")
+    assert ledger.spent == Spend(2 * SHARE)
+    assert ledger.verify()
