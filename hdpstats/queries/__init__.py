@@ -17,6 +17,7 @@ from hdpstats.queries.point import PointQuery, PointRelease
 from hdpstats.queries.points import PointColumn, PointSpace
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
+from hdpstats.queries.sites import SitesQuery, SitesRelease, answers_in
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.queries.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.queries.timegrid import TimeGrid
@@ -64,11 +65,14 @@ __all__ = [
     "SamplingRelease",
     "SelectionQuery",
     "SelectionRelease",
+    "SitesQuery",
+    "SitesRelease",
     "StatisticsQuery",
     "StatisticsRelease",
     "SubsampleQuery",
     "SubsampleRelease",
     "TimeGrid",
+    "answers_in",
     "query_from_json",
     "release_from_json",
 ]

@@ -56,6 +56,16 @@ class LedgerEntry:
         """Return the entry as JSON values."""
         return {"dataset": self.dataset, "version": self.version, "number": self.number, "head": self.head}
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            dataset=str(fields["dataset"]),
+            version=int(fields["version"]),
+            number=int(fields["number"]),
+            head=str(fields["head"]),
+        )
+
 
 class Release(ABC):
     """An answer that left a site: noisy numbers, the events that made them, the ledger entry; nothing else.

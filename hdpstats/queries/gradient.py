@@ -259,19 +259,5 @@ class RoundsRelease(Release):
         return cls(rounds=tuple(_placed(GradientRelease.from_dict(each), entry) for each, entry in pairs))
 
 
-def answers_in(release: Release) -> tuple[Release, ...]:
-    """Return the releases that were charged one by one: the rounds of a fit, or the release itself."""
-    return release.rounds if isinstance(release, RoundsRelease) else (release,)
-
-
 def _placed(release: GradientRelease, entry: dict[str, Any] | None) -> GradientRelease:
-    if entry is None:
-        return release
-    return release.at(
-        LedgerEntry(
-            dataset=str(entry["dataset"]),
-            version=int(entry["version"]),
-            number=int(entry["number"]),
-            head=str(entry["head"]),
-        )
-    )
+    return release if entry is None else release.at(LedgerEntry.from_dict(entry))

@@ -1,5 +1,7 @@
 """From JSON text back to records: the only place that knows which kinds there are."""
 
+from typing import Any
+
 from hdpstats._base import canonical
 from hdpstats._base.errors import SiteError
 from hdpstats.queries.base import Query, Release
@@ -15,6 +17,7 @@ from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
+from hdpstats.queries.sites import SitesQuery, SitesRelease
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.queries.subsample import SubsampleQuery, SubsampleRelease
 
@@ -67,7 +70,7 @@ def query_from_json(text: str) -> Query:
     """Read a query; raises SiteError when the text is not one."""
     try:
         fields = canonical.loads(text)
-        return _QUERIES[fields.pop("kind")].from_dict(fields)
+        return _query(fields.pop("kind"), fields)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise SiteError("this is not a query that hdpstats knows") from None
 
@@ -76,6 +79,14 @@ def release_from_json(text: str) -> Release:
     """Read a release; raises SiteError when the text is not one."""
     try:
         fields = canonical.loads(text)
-        return _RELEASES[fields.pop("kind")].from_dict(fields)
+        return _release(fields.pop("kind"), fields)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise SiteError("this is not a release that hdpstats knows") from None
+
+
+def _query(kind: str, fields: dict[str, Any]) -> Query:
+    return SitesQuery.read(fields, _query) if kind == SitesQuery.kind else _QUERIES[kind].from_dict(fields)
+
+
+def _release(kind: str, fields: dict[str, Any]) -> Release:
+    return SitesRelease.read(fields, _release) if kind == SitesRelease.kind else _RELEASES[kind].from_dict(fields)

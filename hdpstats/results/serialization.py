@@ -125,13 +125,7 @@ def release_from_dict(fields: dict[str, Any] | None, entry: dict[str, Any] | Non
     release = release_from_json(canonical.dumps(fields))
     if entry is None:
         return release
-    place = LedgerEntry(
-        dataset=str(entry["dataset"]),
-        version=int(entry["version"]),
-        number=int(entry["number"]),
-        head=str(entry["head"]),
-    )
-    return replace(release, entry=place)  # type: ignore[type-var]  # every release is a dataclass
+    return replace(release, entry=LedgerEntry.from_dict(entry))  # type: ignore[type-var]  # every release is a dataclass
 
 
 def _numbers_to_list(array: FloatArray) -> list[Any]:

@@ -9,8 +9,7 @@ from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, su
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import CountRelease, Release
-from hdpstats.queries.gradient import answers_in
+from hdpstats.queries import CountRelease, Release, answers_in
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.tables import covariates, readable_order
 
