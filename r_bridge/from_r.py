@@ -38,11 +38,10 @@ from r_bridge import handles, strings, times
 from r_bridge.attributes import Plain, attribute, classes, read
 from r_bridge.guard import guarded
 from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, cells_of, from_r_doubles
-from r_bridge.session import helper, start
+from r_bridge.session import LANGUAGE, helper, quoted, start
 from r_bridge.to_r import to_r
 
 _ATOMIC = (ri.BoolSexpVector, ri.IntSexpVector, ri.FloatSexpVector, ri.StrSexpVector)
-_CALLS = (ri.LangSexpVector, ri.SexpSymbol)
 _FRAMES = (["tbl_df", "tbl", "data.frame"], ["data.frame"])
 _AS_NUMBERS = {"numeric", "integer", "double", "character", "logical", "AsIs", "noquote", "difftime", "hms"}
 _AS_NUMBERS |= {"labelled", "haven_labelled", "haven_labelled_spss", "vctrs_vctr"}
@@ -67,12 +66,10 @@ def _value(value: Any, name: str) -> Any:
     kinds = classes(value)
     if value is ri.NULL or isinstance(value, type(ri.NULL)):
         found: Any = None
+    elif "formula" in kinds or isinstance(value, LANGUAGE):
+        found = " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(quoted(value)))
     elif "data.frame" in kinds:
         found = _frame(value)
-    elif "formula" in kinds or isinstance(value, _CALLS):
-        if isinstance(value, ri.SexpSymbol):  # an argument of a call, it would be looked up
-            return str(value)
-        found = " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(value))
     elif handles.stands_for(kinds):
         fields = dict(_named(value, name))
         found = handles.revived(kinds, lambda key: _value(fields[key], key))
@@ -91,7 +88,7 @@ def _value(value: Any, name: str) -> Any:
 
 def _type(value: Any) -> str:
     """Return R's word for the type of an object."""
-    return str(helper("typeof")(value)[0])
+    return str(helper("typeof")(quoted(value))[0])
 
 
 def _function(function: Any) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import hdpstats.api as hdp
 from hdpstats.api import HdpError
 from r_bridge.interrupts import in_r
-from r_bridge.session import helper, start
+from r_bridge.session import helper, quoted, start
 from r_bridge.strings import from_r_strings
 
 _GUARD = """function(.function, ...) {
@@ -44,7 +44,7 @@ class RWarning(UserWarning):
 
 
 def guarded(function: Any, /, *arguments: Any, **named: Any) -> Any:
-    """Call an R function with R objects and return the R object that it returns.
+    """Call an R function with R objects and return the R object that it returns; calls and symbols stay what they are.
 
     Raises
     ------
@@ -55,7 +55,9 @@ def guarded(function: Any, /, *arguments: Any, **named: Any) -> Any:
     """
     start()
     with in_r():
-        reply = helper(_GUARD)(function, *arguments, **named)
+        reply = helper(_GUARD)(
+            function, *map(quoted, arguments), **{name: quoted(each) for name, each in named.items()}
+        )
     parts = dict(zip(from_r_strings(reply.do_slot("names")), reply, strict=True))
     for message in from_r_strings(parts["warned"]):
         warnings.warn(str(message), RWarning, stacklevel=2)

@@ -19,6 +19,9 @@ from hdpstats.api import HdpError
 OPTIONS = ("rpy2", "--quiet", "--no-save", "--no-restore", "--no-init-file", "--no-site-file")
 """How R is started: it neither reads nor writes a workspace, a history or a profile."""
 
+LANGUAGE = (ri.LangSexpVector, ri.SexpSymbol)
+"""What R would evaluate."""
+
 _thread: int | None = None
 _hosted = False
 
@@ -74,6 +77,17 @@ def helper(code: str) -> Any:
     """Return the R function that ``code`` defines; evaluated once."""
     start()
     return ri.baseenv["eval"](ri.parse(code), ri.baseenv[".BaseNamespaceEnv"])
+
+
+def quoted(value: Any) -> Any:
+    """Return what stands for an R object among the arguments of a call.
+
+    rpy2 writes arguments into a call that R evaluates: a call or a symbol there would be run or looked up, so it is
+    wrapped into ``quote()``. Everything else stands for itself.
+    """
+    if not isinstance(value, LANGUAGE):
+        return value
+    return helper("function(x) as.call(list(as.name('quote'), x[[1L]]))")(ri.ListSexpVector([value]))
 
 
 def _put_back(libraries: str | None) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import hdpstats.api as hdp
 from r_bridge import from_r, to_r
 from r_bridge.from_r import TEXT
+from r_bridge.guard import guarded
 
 FRAMES = {
     "integer": "data.frame(x = c(1L, NA, 3L), y = 1:3)",
@@ -324,6 +325,46 @@ def test_na_raises_no_alarm_in_arithmetic(evaluate):
 def test_a_formula_and_a_function_cross(evaluate):
     assert from_r(evaluate("Surv(time, event) ~ age + log1p(nodes)")) == "Surv(time, event) ~ age + log1p(nodes)"
     assert from_r(evaluate("function(a, b) a - b"))(5, b=2) == 3
+
+
+LANGUAGE = {
+    "a call of what stops": ("quote(stop('boom'))", 'stop("boom")'),
+    "a call of what is not there": ("quote(no_such_function(x, y = 2))", "no_such_function(x, y = 2)"),
+    "a call with an effect": ("quote(assign('touched', 1, globalenv()))", 'assign("touched", 1, globalenv())'),
+    "a symbol of no variable": ("quote(no_such_variable)", "no_such_variable"),
+    "a symbol with a space": ("as.name('odd name')", "odd name"),
+    "a symbol beyond ASCII": ("as.name('\u00e9')", "\u00e9"),
+    "a missing argument": ("quote(expr = )", ""),
+    "a call that says it is a formula": ("structure(quote(no_such_function(x)), class = 'formula')", None),
+    "a formula": ("y ~ log(x)", "y ~ log(x)"),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_calls_and_symbols_are_read_and_never_run(evaluate, name):
+    code, expected = LANGUAGE[name]
+    found = from_r(evaluate(f"list(a = {code})"))["a"]
+    assert found == expected if expected is not None else "no_such_function(x)" in found
+    assert from_r(evaluate(code)) == found
+    assert from_r(evaluate("!exists('touched', globalenv())"))
+
+
+def test_a_call_that_says_it_is_a_data_frame_is_read_and_not_run(evaluate):
+    code = "structure(quote(stop('boom')), class = 'data.frame', names = c('a', 'b'), row.names = 1L)"
+    assert 'stop("boom")' in from_r(evaluate(code)).replace("a = ", "").replace("b = ", "")
+
+
+def test_a_call_as_a_column_is_refused_and_not_run(evaluate):
+    with pytest.raises(hdp.ArgumentError, match="column 'a' is of type language"):
+        from_r(evaluate("structure(list(a = quote(stop('boom'))), class = 'data.frame', row.names = 1L)"))
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_r_functions_get_calls_and_symbols_themselves(evaluate, name):
+    if name != "a missing argument":  # which nobody can hand on
+        value = evaluate(LANGUAGE[name][0])
+        assert guarded(evaluate("is.language"), value)[0]
+        assert from_r(evaluate("function(first, x) paste(deparse(x), collapse = ' ')"))(1, x=value) == from_r(value)
 
 
 def test_a_frame_of_every_kind_crosses_in_a_tenth_of_what_a_million_rows_may_take(evaluate):
