@@ -205,6 +205,13 @@ class Ledger:
         """The revision of the data that requests are made for."""
         return self._version
 
+    def shares_account_with(self, other: "Ledger") -> bool:
+        """Whether a charge to the one is a charge to the other: the same people, in the same ledger."""
+        if not self._store.is_that_of(other._store):
+            return False
+        names = self._latest().names
+        return names[self._dataset] == names.get(other._dataset)
+
     @property
     def relation(self) -> str:
         """The neighbouring relation under which costs are counted."""

@@ -177,6 +177,10 @@ class Store:
         self._lock = threading.Lock()
         self._engine = self._connectable(url)
 
+    def is_that_of(self, other: "Store") -> bool:
+        """Whether both are on one database."""
+        return self is other or (self.place == other.place and not self._memory)
+
     def _connectable(self, url: URL) -> Engine:
         options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
         if url.get_backend_name() == "sqlite":

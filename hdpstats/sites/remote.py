@@ -119,6 +119,11 @@ class RemoteSite(Site):
             self._permissions = {name: _listed(names) for name, names in answer["permissions"].items()}
 
     @property
+    def address(self) -> str:
+        """The URL of the custodian's service."""
+        return self._address
+
+    @property
     def schema(self) -> Schema:
         """The custodian's schema, as it was when the connection was made."""
         return self._facts.schema

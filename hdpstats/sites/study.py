@@ -1,13 +1,14 @@
-"""A study: private records at a site, public records at hand, and the schema that both obey."""
+"""A study: private records at one site or several, public records at hand, and the schema that all obey."""
 
-from os import PathLike
-from pathlib import Path
+from collections.abc import Mapping
+from copy import copy
+from types import MappingProxyType
 from typing import final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import choice
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.validation import integer, real
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.display import details, key_values, page, section
@@ -15,10 +16,8 @@ from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
 from hdpstats.sites.local import LocalSite
+from hdpstats.sites.opening import Declared, Private, named, open_sites, schema_of
 from hdpstats.sites.site import Site
-from hdpstats.sites.terms import Terms
-
-Private = pd.DataFrame | str | PathLike[str] | Site | None
 
 
 @final
@@ -29,16 +28,17 @@ class Study:
     ----------
     private
         The private records, one row per person (or several, see ``unit``): a DataFrame, the path of a Parquet file, or
-        a `Site`. None allows `fit_public` and `plan` only.
+        a `Site`, such as `connect` returns. For several sites a dictionary of them by name, or a list. Every person
+        must be at one site only. None allows `fit_public` and `plan` only.
     public
         Records that anybody may see, with the schema's columns (the outcome may be missing: then they give the geometry
         only). They must not contain private persons.
     schema
         What is declared about the columns; may be left out where ``private`` is a site.
     ledger
-        The account that releases are charged to.
+        The account that releases are charged to; for private rows at several sites a dictionary of one for each.
     budget
-        Instead of a ledger: a total for an account that lasts as long as this process.
+        Instead of a ledger: a total for an account that lasts as long as this process; at several sites each has one.
     relation
         ``"replace_one"``: one person's record may be any other, the number of records is public.
         ``"add_or_remove_one"``: one person may be there or not, the number is never read but through noise, which each
@@ -53,7 +53,12 @@ class Study:
     n_max
         Under ``add_or_remove_one`` the declared maximum of people, with room: noisy counts are cut there. With ``unit``
         under ``replace_one`` the declared number of people, which standard errors rest on, as rows do not tell it. No
-        guarantee depends on it.
+        guarantee depends on it. A dictionary where sites differ.
+    deadline
+        For several sites: how many seconds a round may take, after which remote sites that have not answered are left
+        out of the fit. None waits as long as their connections do.
+    quorum
+        For several sites: how many must answer in every round; more than half of them by default.
 
     Raises
     ------
@@ -73,24 +78,50 @@ class Study:
     def __init__(
         self,
         *,
-        private: Private = None,
+        private: Private | None = None,
         public: pd.DataFrame | None = None,
         schema: Schema | None = None,
-        ledger: Ledger | None = None,
-        budget: Budget | None = None,
+        ledger: Ledger | Mapping[str, Ledger] | None = None,
+        budget: Budget | Mapping[str, Budget] | None = None,
         relation: str = "replace_one",
         unit: str | None = None,
         max_rows_per_unit: int | None = None,
-        n_max: int | None = None,
+        n_max: int | Mapping[str, int] | None = None,
+        deadline: float | None = None,
+        quorum: int | None = None,
     ) -> None:
-        self._terms = _terms(private, relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max)
-        if public is not None and public is private:
+        sources = named(private)
+        if public is not None and any(public is source for source in sources.values()):
             raise ArgumentError("public must be other records than private, not the same object", argument="public")
-        self._schema = _schema(schema, private)
-        self._site = _site(private, schema=self._schema, ledger=ledger, budget=budget, terms=self._terms)
+        self._schema = schema_of(schema, sources)
+        if not sources and (ledger is not None or budget is not None):
+            raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
+        declared = Declared(relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max)
+        self._sites: Mapping[str, Site] = {}
+        if sources:
+            self._sites = open_sites(sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared)
+        self._terms = next(iter(self._sites.values())).terms if sources else declared.terms()
+        self._deadline = None if deadline is None else real(deadline, name="deadline", lower=0.0, open_lower=True)
+        most = max(len(sources), 1)
+        self._quorum = None if quorum is None else integer(quorum, name="quorum", lower=1, upper=most)
         self._public = (
             None if public is None else PublicTable.from_frame(public, self._schema, required=(), unit=self._terms.unit)
         )
+
+    def at(self, *names: str) -> "Study":
+        """Return the study of some of its sites, with the same public rows and accounts.
+
+        A fit that some sites did not answer is had again from those that did, for nothing, by asking them alone. The
+        quorum is then more than half of them.
+        """
+        if not names or not set(names) <= set(self._sites) or len(set(names)) != len(names):
+            known = ", ".join(map(repr, self._sites)) or "none"
+            raise ArgumentError(f"at must name sites of the study, each once; they are {known}", argument="names")
+        part = copy(self)
+        part._sites = {name: site for name, site in self._sites.items() if name in names}
+        part._terms = next(iter(part._sites.values())).terms
+        part._quorum = None
+        return part
 
     @property
     def schema(self) -> Schema:
@@ -98,9 +129,35 @@ class Study:
         return self._schema
 
     @property
+    def sites(self) -> Mapping[str, Site]:
+        """The sites of the private records by name; none in a study of public rows alone."""
+        return MappingProxyType(dict(self._sites))
+
+    @property
     def site(self) -> Site | None:
-        """The site of the private records, or None."""
-        return self._site
+        """The one site of the private records, or None.
+
+        Raises
+        ------
+        MechanismError
+            Where there are several: what asks for one is not for several.
+        """
+        if len(self._sites) > 1:
+            raise MechanismError(
+                f"this is for private records at one site, and the study has {len(self._sites)}: choose one of them, "
+                f"study.at({next(iter(self._sites))!r})"
+            )
+        return next(iter(self._sites.values()), None)
+
+    @property
+    def deadline(self) -> float | None:
+        """How many seconds a round at several sites may take; None for as long as their connections wait."""
+        return self._deadline
+
+    @property
+    def quorum(self) -> int:
+        """How many sites must answer in every round."""
+        return len(self._sites) // 2 + 1 if self._quorum is None else self._quorum
 
     @property
     def public(self) -> PublicTable | None:
@@ -120,114 +177,41 @@ class Study:
     @property
     def most_rows(self) -> int:
         """The most rows of one person that a model uses; 1 without a unit."""
-        return self._terms.most_rows
+        return max((site.most_rows for site in self._sites.values()), default=self._terms.most_rows)
 
     @property
     def records(self) -> int | None:
-        """The public number of people: the site's, else the declared one; None where neither is known."""
-        return self._terms.n_max if self._site is None else self._site.records
+        """The public number of people at all sites, else the declared one; None where neither is known."""
+        return sum(site.records for site in self._sites.values()) if self._sites else self._terms.n_max
 
     @property
     def ledger(self) -> Ledger:
-        """The account of the site in this process."""
-        if not isinstance(self._site, LocalSite):
+        """The account of the one site, where that is in this process."""
+        site = self.site
+        if not isinstance(site, LocalSite):
             raise ArgumentError("this study has no ledger at hand: its private records are not in this process")
-        return self._site.ledger
+        return site.ledger
+
+    @property
+    def ledgers(self) -> dict[str, Ledger]:
+        """The accounts of the sites that are in this process, by name."""
+        return {name: site.ledger for name, site in self._sites.items() if isinstance(site, LocalSite)}
 
     def __repr__(self) -> str:
-        private = "no private records" if self._site is None else "private records at 1 site"
         public = "no public rows" if self._public is None else f"{self._public.rows} public rows"
-        return f"<study: {private}, {public}, {len(self._schema)} declared columns; {self._terms}>"
+        return f"<study: {self._where}, {public}, {len(self._schema)} declared columns; {self._terms}>"
+
+    @property
+    def _where(self) -> str:
+        count = len(self._sites)
+        return f"private records at {count} {'site' if count == 1 else 'sites'}" if count else "no private records"
 
     def _repr_html_(self) -> str:
-        private = "none" if self._site is None else "at 1 site, which answers queries and shows no row"
+        which = "which answers queries and shows no row" if len(self._sites) == 1 else ", ".join(self._sites)
+        private = f"{self._where.removeprefix('private records ')}, {which}" if self._sites else "none"
         public = "none" if self._public is None else f"{self._public.rows} rows"
-        account = "" if not isinstance(self._site, LocalSite) else section("Privacy spent", self._site.ledger.as_html())
+        titles = ["Privacy spent"] if len(self._sites) == 1 else [f"Privacy spent at {name}" for name in self.ledgers]
+        accounts = [section(title, each.as_html()) for title, each in zip(titles, self.ledgers.values(), strict=False)]
         columns = details(f"Schema, {len(self._schema)} declared columns", self._schema.as_html())
         records = key_values([("Private records", private), ("Public records", public)])
-        return page("Study", records, account, columns, badges=str(self._terms).split(", "))
-
-
-def _terms(private: Private, *, relation: object, unit: object, max_rows_per_unit: object, n_max: object) -> Terms:
-    if not isinstance(private, Site):
-        return Terms.declared(relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max)
-    if (unit, max_rows_per_unit, n_max) != (None, None, None):
-        message = "unit, max_rows_per_unit and n_max belong to private rows; a site brings its own"
-        raise ArgumentError(message, argument="unit")
-    default = Relation.REPLACE_ONE.value
-    if choice(relation, name="relation", options=[each.value for each in Relation]) not in (default, private.relation):
-        message = f"relation must be the site's own, {private.relation.value!r}, not {relation!r}; leave it out"
-        raise ArgumentError(message, argument="relation")
-    return private.terms
-
-
-def _schema(schema: Schema | None, private: Private) -> Schema:
-    if schema is None and isinstance(private, Site):
-        return private.schema
-    if not isinstance(schema, Schema):
-        raise ArgumentError(
-            "schema must be an hdp.Schema: bounds and levels are declared, never read from private rows",
-            argument="schema",
-        )
-    if isinstance(private, Site) and private.schema.sha256 != schema.sha256:
-        raise ArgumentError("schema must equal the site's own schema; leave it out to use that one", argument="schema")
-    return schema
-
-
-def _site(
-    private: Private, *, schema: Schema, ledger: Ledger | None, budget: Budget | None, terms: Terms
-) -> Site | None:
-    if private is None or isinstance(private, Site):
-        if ledger is not None or budget is not None:
-            raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
-        return private
-    frame = _frame(private)
-    if ledger is not None and budget is not None:
-        raise ArgumentError("ledger and budget were both given; keep one of them", argument="ledger")
-    if ledger is None and budget is None:
-        raise ArgumentError(
-            "give either ledger=hdp.Ledger(...) or budget=hdp.Budget(epsilon=...): private rows without an account are "
-            "not touched",
-            argument="ledger",
-        )
-    if budget is not None:
-        if not isinstance(budget, Budget):
-            raise ArgumentError("budget must be an hdp.Budget", argument="budget")
-        ledger = Ledger(
-            None,
-            dataset="private",
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            relation=terms.relation.value,
-            unit=terms.unit,
-        )
-    if not isinstance(ledger, Ledger):
-        raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
-    if ledger.relation != terms.relation.value:
-        raise ArgumentError(
-            f"relation must be the ledger's own, {ledger.relation!r}, not {terms.relation.value!r}", argument="relation"
-        )
-    most_rows = None if terms.unit is None else terms.most_rows
-    return LocalSite(
-        frame, schema=schema, ledger=ledger, unit=terms.unit, max_rows_per_unit=most_rows, n_max=terms.n_max
-    )
-
-
-def _frame(private: pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:
-    if isinstance(private, pd.DataFrame):
-        return private
-    if not isinstance(private, str | PathLike):
-        raise ArgumentError(
-            f"private must be a DataFrame, the path of a Parquet file, or a site, not {type(private).__name__}",
-            argument="private",
-        )
-    path = Path(private)
-    if not path.is_file():
-        raise ArgumentError(f"private must be the path of a Parquet file; {str(path)!r} is none", argument="private")
-    try:
-        return pd.read_parquet(path, dtype_backend="pyarrow")  # as it is stored: to convert a cell can fail
-    except ImportError:
-        message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
-        raise ArgumentError(message, argument="private") from None
-    except (ValueError, OSError):
-        raise ArgumentError("private is not a Parquet file that can be read", argument="private") from None
+        return page("Study", records, *accounts, columns, badges=str(self._terms).split(", "))

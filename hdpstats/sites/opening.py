@@ -1,0 +1,217 @@
+"""From what a user calls private to sites: frames with their ledgers, files, sites of one's own and remote ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+from typing import Any, final
+
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import choice, text
+from hdpstats.data.schema import Schema
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Budget
+from hdpstats.privacy.relation import Relation
+from hdpstats.sites.local import LocalSite
+from hdpstats.sites.remote import RemoteSite
+from hdpstats.sites.site import Site
+from hdpstats.sites.terms import Terms
+
+Source = pd.DataFrame | str | PathLike[str] | Site
+"""The private records of one site."""
+
+Private = Source | Mapping[str, Source] | Sequence[Source]
+"""Those of one site or of several."""
+
+ONLY = "private"
+"""The name of the site of a study that has one and gives it no name."""
+
+MOST_SITES = 1000
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """What is declared about private rows, as it was given; ``n_max`` may be one number per site."""
+
+    relation: str
+    unit: str | None
+    max_rows_per_unit: int | None
+    n_max: int | Mapping[str, int] | None
+
+    def terms(self, site: str = "") -> Terms:
+        """Return the checked terms of a site."""
+        n_max = _own(self.n_max, site)
+        return Terms.declared(
+            relation=self.relation, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit, n_max=n_max
+        )
+
+
+def named(private: Private | None) -> dict[str, Source]:
+    """Return the sources by the names of their sites; those of a list are called ``site 1``, ``site 2``, ..."""
+    if private is None:
+        return {}
+    sources: dict[str, Source]
+    if isinstance(private, Mapping):
+        sources = {text(name, name="the name of a site", longest=100): source for name, source in private.items()}
+    elif isinstance(private, list | tuple):
+        sources = {f"site {number}": source for number, source in enumerate(private, start=1)}
+    elif isinstance(private, Sequence) and not isinstance(private, str):
+        raise ArgumentError("private must be a list or a dictionary where it names several sites", argument="private")
+    else:
+        return {ONLY: private}
+    if not 1 <= len(sources) <= MOST_SITES:
+        raise ArgumentError(f"private must name 1 to {MOST_SITES} sites, not {len(sources)}", argument="private")
+    return sources
+
+
+def schema_of(schema: Schema | None, sources: Mapping[str, Source]) -> Schema:
+    """Return the schema, which all sites must share: the given one, or that of the first site that brings one."""
+    theirs = [source.schema for source in sources.values() if isinstance(source, Site)]
+    if schema is None and theirs:
+        schema = theirs[0]
+    if not isinstance(schema, Schema):
+        raise ArgumentError(
+            "schema must be an hdp.Schema: bounds and levels are declared, never read from private rows",
+            argument="schema",
+        )
+    if any(each.sha256 != schema.sha256 for each in theirs):
+        raise ArgumentError("schema must equal the site's own schema; leave it out to use that one", argument="schema")
+    return schema
+
+
+def open_sites(
+    sources: Mapping[str, Source],
+    *,
+    schema: Schema,
+    ledger: Ledger | Mapping[str, Ledger] | None,
+    budget: Budget | Mapping[str, Budget] | None,
+    declared: "Declared",
+) -> dict[str, Site]:
+    """Return the sites of sources by name. What is not one per site holds for every frame.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument contradicts another one, sites differ in who is protected, or two share an account or rows.
+    """
+    frames = [name for name, source in sources.items() if not isinstance(source, Site)]
+    if not frames and (declared.unit, declared.max_rows_per_unit, declared.n_max) != (None, None, None):
+        message = "unit, max_rows_per_unit and n_max belong to private rows; a site brings its own"
+        raise ArgumentError(message, argument="unit")
+    if not frames and (ledger is not None or budget is not None):
+        raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
+    for argument, value in (("ledger", ledger), ("budget", budget), ("n_max", declared.n_max)):
+        _check_names(argument, value, frames)
+    sites: dict[str, Site] = {}
+    for name, source in sources.items():
+        if isinstance(source, Site):
+            sites[name] = source
+            continue
+        terms = declared.terms(name)
+        account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=name)
+        most_rows = None if terms.unit is None else terms.most_rows
+        sites[name] = LocalSite(
+            _frame(source),
+            schema=schema,
+            ledger=account,
+            unit=terms.unit,
+            max_rows_per_unit=most_rows,
+            n_max=terms.n_max,
+        )
+    _check_alike(sites, declared.relation)
+    for (one, first), (other, second) in combinations(sites.items(), 2):
+        if _same(first, second) or sources[one] is sources[other]:
+            raise ArgumentError(
+                f"private must name every site once: {one!r} and {other!r} have the same rows, or charge the same "
+                "account; give each site a ledger and people of its own",
+                argument="private",
+            )
+    return sites
+
+
+def _check_names(argument: str, value: object, frames: Sequence[str]) -> None:
+    """Refuse a mapping that is not one value for each site whose private rows were given."""
+    if isinstance(value, Mapping) and set(value) != set(frames):
+        raise ArgumentError(
+            f"{argument} must have a value for each of {', '.join(map(repr, frames))}", argument=argument
+        )
+
+
+def _own(value: Any, name: str) -> Any:
+    return value[name] if isinstance(value, Mapping) else value
+
+
+def _account(ledger: object, budget: object, *, terms: Terms, dataset: str) -> Ledger:
+    if ledger is not None and budget is not None:
+        raise ArgumentError("ledger and budget were both given; keep one of them", argument="ledger")
+    if ledger is None and budget is None:
+        raise ArgumentError(
+            "give either ledger=hdp.Ledger(...) or budget=hdp.Budget(epsilon=...): private rows without an account are "
+            "not touched",
+            argument="ledger",
+        )
+    if budget is not None:
+        if not isinstance(budget, Budget):
+            raise ArgumentError("budget must be an hdp.Budget", argument="budget")
+        return Ledger(
+            None,
+            dataset=dataset,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            relation=terms.relation.value,
+            unit=terms.unit,
+        )
+    if not isinstance(ledger, Ledger):
+        raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
+    if ledger.relation != terms.relation.value:
+        raise ArgumentError(
+            f"relation must be the ledger's own, {ledger.relation!r}, not {terms.relation.value!r}", argument="relation"
+        )
+    return ledger
+
+
+def _check_alike(sites: Mapping[str, Site], relation: object) -> None:
+    """Refuse sites that differ in who is protected, or from what was asked for."""
+    asked = choice(relation, name="relation", options=[each.value for each in Relation])
+    first, *others = sites.values()
+    if asked not in (Relation.REPLACE_ONE.value, first.relation.value):
+        message = f"relation must be the site's own, {first.relation.value!r}, not {relation!r}; leave it out"
+        raise ArgumentError(message, argument="relation")
+    if any((each.relation, each.unit) != (first.relation, first.unit) for each in others):
+        raise ArgumentError(
+            "private must name sites that protect alike: the same relation and the same unit at all of them",
+            argument="private",
+        )
+
+
+def _same(first: Site, second: Site) -> bool:
+    """Whether two sites are one, as far as can be seen from here."""
+    if isinstance(first, LocalSite) and isinstance(second, LocalSite):
+        return first.ledger.shares_account_with(second.ledger)
+    if isinstance(first, RemoteSite) and isinstance(second, RemoteSite):
+        return first.address == second.address
+    return first is second
+
+
+def _frame(private: object) -> pd.DataFrame:
+    if isinstance(private, pd.DataFrame):
+        return private
+    if not isinstance(private, str | PathLike):
+        raise ArgumentError(
+            f"private must be a DataFrame, the path of a Parquet file, or a site, not {type(private).__name__}",
+            argument="private",
+        )
+    path = Path(private)
+    if not path.is_file():
+        raise ArgumentError(f"private must be the path of a Parquet file; {str(path)!r} is none", argument="private")
+    try:
+        return pd.read_parquet(path, dtype_backend="pyarrow")  # as it is stored: to convert a cell can fail
+    except ImportError:
+        message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
+        raise ArgumentError(message, argument="private") from None
+    except (ValueError, OSError):
+        raise ArgumentError("private is not a Parquet file that can be read", argument="private") from None
