@@ -20,7 +20,7 @@ from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.protocols.gradient import Rounds, advance, check_enough, clip_at, costs_of, first_query
+from hdpstats.protocols.gradient import Rounds, SiteRounds, advance, check_enough, clip_at, costs_of, first_queries
 from hdpstats.protocols.hazard import HazardSide
 from hdpstats.protocols.hazard import with_radius as geometry_at
 from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
@@ -47,6 +47,8 @@ MOST_COUNTS = 200
 RADIUS = 1000.0
 """Rows are weighted down only beyond it: the clip bounds a person, not the length of a row."""
 
+ONLY = "site"
+
 LARGEST_TOTAL = 1e4
 """The largest total of a hazard cap."""
 
@@ -64,21 +66,23 @@ def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request:
         return rounds_of(spec, options, left, records=records)
 
     def first(left: FitRequest, records: int) -> GradientQuery:
-        return first_query(opened(left, records))
+        return first_queries(opened(left, records))[ONLY]
 
     reckoning = reckon(spec, site, request, ask=first)
     state = opened(reckoning.request, reckoning.records)
     if reckoning.count is not None:
-        state = replace(state, records_sd=reckoning.count.noise_sd)
-    asked: list[GradientQuery] = []
-    answered: list[GradientRelease] = []
-    while isinstance(step := advance(state, asked, answered), GradientQuery):
-        release = site.answer(step)
+        known = replace(state.sites[ONLY], records_sd=reckoning.count.noise_sd)
+        state = replace(state, sites={ONLY: known})
+    asked: list[dict[str, GradientQuery]] = []
+    answered: list[dict[str, GradientRelease]] = []
+    while not isinstance(step := advance(state, asked, answered), Matched):
+        release = site.answer(step[ONLY])
         if not isinstance(release, GradientRelease):
             raise MechanismError("the site answered with a release of another kind")
-        asked.append(step)
-        answered.append(release)
-    return _read(spec, options, state, step, asked, answered, reckoning.count)
+        asked.append(dict(step))
+        answered.append({ONLY: release})
+    queries, releases = [each[ONLY] for each in asked], [each[ONLY] for each in answered]
+    return _read(spec, options, state, step, queries, releases, reckoning.count)
 
 
 def rounds_of(spec: Specification, options: NoisyNewton, request: FitRequest, *, records: int) -> Rounds:
@@ -93,12 +97,10 @@ def rounds_of(spec: Specification, options: NoisyNewton, request: FitRequest, *,
         model=model,
         outcomes=outcomes,
         fit=fit,
-        records=records,
-        records_sd=0.0,
         clip=clip_at(outcomes, fit.theta, level=options.clip_quantile),
-        costs=costs,
-        epsilon=request.epsilon,
-        delta=request.delta,
+        sites={
+            ONLY: SiteRounds(records=records, records_sd=0.0, epsilon=request.epsilon, delta=request.delta, costs=costs)
+        },
         schema_sha256=spec.study.schema.sha256,
         public_sha256=None if public is None else public.sha256,
         replicate=request.replicate,
@@ -129,11 +131,12 @@ def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
 def _quieter(spec: Specification, state: Rounds) -> bool:
     """Return whether clipped scores need less noise than objective perturbation, whose people weigh what they might."""
     relation = spec.study.relation
-    query = spec.ask(epsilon=state.epsilon, records=state.records, share=Fraction(0), replicate=1)
+    site = state.sites[ONLY]
+    query = spec.ask(epsilon=site.epsilon, records=site.records, share=Fraction(0), replicate=1)
     contrast = spec.contrast(query.model)
-    rate = objective.calibrate(query, contrast, records=state.records, relation=relation).noise_rate
+    rate = objective.calibrate(query, contrast, records=site.records, relation=relation).noise_rate
     pure = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(rate)).variance
-    clipped = float((sensitivity_factor(relation) * state.clip) ** 2 / sum(state.costs))
+    clipped = float((sensitivity_factor(relation) * state.clip) ** 2 / sum(site.costs))
     return clipped < float(np.mean(pure))
 
 
@@ -239,7 +242,8 @@ def _read(
     found = estimates(
         matched,
         state.fit,
-        last,
+        [last],
+        seed=last.sha256,
         T=spec.to_terms(state.model),
         terms=spec.terms,
         note=_note(spec, options),
@@ -269,7 +273,7 @@ def _facts(spec: Specification, options: NoisyNewton, state: Rounds) -> ModelFac
     rounds = "1 round" if options.rounds == 1 else f"{options.rounds} rounds"
     facts = spec.facts(
         f"noisy Newton in {rounds}, whitened by public rows",
-        records=state.records,
+        records=sum(site.records for site in state.sites.values()),
         public=state.outcomes.whole,
         model=state.model,
     )

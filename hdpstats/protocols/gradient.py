@@ -1,16 +1,33 @@
-"""Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the next query.
+r"""Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the next queries.
 
 The first round asks at the public fit, each later one at the estimate that the rounds before it give
 (`hdpstats.protocols.matching`), pooled with the public fit. With a delta the rounds share the squared Gaussian
 parameter of (epsilon, delta) in the proportions 10, 30 and 60 %: early rounds need only come near, and what they cost
 is not lost, as the estimate uses all of them. Without a delta there is one round.
 
+**Sites.** All are asked at the same coefficients with the same clip; each adds its own noise, for its own epsilon and
+delta. A site that missed a round is out of the later ones; the rounds that it answered count.
+
+**Guarantee.** *A person's guarantee is the (epsilon, delta) of the site that keeps the person's record, however many
+sites there are.* Proof. Let two tables of all sites be neighbours in a person of site ``j``. The site's answer of round
+``t`` is a mechanism :math:`M_{jt}(D_j; q_t)` on its own table, with noise of its own, and
+:math:`q_t = \phi_t(r_1, \dots, r_{t-1})` is a function (`advance`) of public state and of the releases
+:math:`r_s = (r_{1s}, \dots, r_{ks})` of all sites. The density of a transcript factorises,
+
+.. math:: \prod_t \Big[ p\{r_{jt} \mid D_j, q_t\} \prod_{i \ne j} p\{r_{it} \mid D_i, q_t\} \Big],
+
+as do those of failures, which depend on no record. All factors but those of ``j`` are equal under both tables, so given
+the releases of the others site ``j`` runs an adaptive composition of its own rounds and nothing else: exactly
+:math:`\sqrt{\sum_t \mu_{jt}^2}`-GDP (Dong, Roth and Su 2022), which the costs of its rounds keep within its epsilon and
+delta. The others' releases are post-processing inputs that do not depend on the person. What was spent is neither added
+over sites nor divided among them. Two things are used: each person is at one site, and no two sites share noise.
+
 Nothing here sees a site: `advance` is a pure function. Coefficients are rounded to 2^-20 before they are asked at, so
 that the last bits of a linear algebra library do not turn the same fit into another one, which would be charged anew.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -21,7 +38,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.protocols.matching import Answer, Matched, match, score_quantile
+from hdpstats.protocols.expectations import score_quantile
+from hdpstats.protocols.matching import Answer, Matched, SiteAnswers, match
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
 from hdpstats.queries.gradient import GradientQuery, GradientRelease
@@ -38,6 +56,28 @@ STEP = 2.0**-20
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteRounds:
+    """What is public about one site of a fit, fixed before the first round.
+
+    Attributes
+    ----------
+    records, records_sd : int, float
+        How many private people there are, and the standard deviation of the noise in that number.
+    epsilon, delta : Fraction
+        What the fit keeps.
+    costs : tuple of Fraction
+        The squared Gaussian parameter of each round; (0,) for one round with pure noise.
+    """
+
+    records: int
+    records_sd: float
+    epsilon: Fraction
+    delta: Fraction
+    costs: tuple[Fraction, ...]
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Rounds:
     """Everything public about a fit by rounds, fixed before the first.
@@ -50,14 +90,10 @@ class Rounds:
         Public people in that model's geometry, with all their outcomes.
     fit : PublicFit
         The public fit.
-    records, records_sd : int, float
-        How many private people there are, and the standard deviation of the noise in that number.
     clip : Fraction
         The longest score of a person.
-    costs : tuple of Fraction
-        The squared Gaussian parameter of each round; (0,) for one round with pure noise.
-    epsilon, delta : Fraction
-        What the fit keeps.
+    sites : mapping of str to SiteRounds
+        The sites by name.
     schema_sha256, public_sha256, replicate
         See `Query`.
     """
@@ -65,12 +101,8 @@ class Rounds:
     model: AnyModel
     outcomes: Outcomes
     fit: PublicFit
-    records: int
-    records_sd: float
     clip: Fraction
-    costs: tuple[Fraction, ...]
-    epsilon: Fraction
-    delta: Fraction
+    sites: Mapping[str, SiteRounds]
     schema_sha256: str
     public_sha256: str | None
     replicate: int
@@ -120,45 +152,63 @@ def check_enough(outcomes: Outcomes) -> None:
 
 
 def advance(
-    state: Rounds, asked: Sequence[GradientQuery], answered: Sequence[GradientRelease]
-) -> GradientQuery | Matched:
-    """Return the next query, or after the last round the estimates.
+    state: Rounds,
+    asked: Sequence[Mapping[str, GradientQuery]],
+    answered: Sequence[Mapping[str, GradientRelease]],
+) -> Mapping[str, GradientQuery] | Matched:
+    """Return the next queries by site, or after the last round the estimates.
 
-    ``asked`` and ``answered`` are the rounds so far, in their order.
+    ``asked`` and ``answered`` are the rounds so far, in their order; an answer that is missing was not given.
+
+    Raises
+    ------
+    MechanismError
+        If no site answered the first round.
     """
+    if not asked:
+        return first_queries(state)
+    sites = answers_of(state, asked, answered)
+    if not sites:
+        raise MechanismError("no site answered: there is nothing to estimate from")
+    found = match(state.outcomes, state.fit, list(sites.values()), clip=float(state.clip))
     rounds = len(asked)
-    if not rounds:
-        return first_query(state)
-    answers = [
-        Answer(theta=np.array(query.theta), total=np.array(release.total), noise_sd=release.noise_sd)
-        for query, release in zip(asked, answered, strict=True)
-    ]
-    found = match(
-        state.outcomes,
-        state.fit,
-        answers,
-        clip=float(state.clip),
-        records=state.records,
-        records_sd=state.records_sd,
-    )
-    return found if rounds == len(state.costs) else _query(state, found.pooled, rounds)
+    remaining = [name for name, site in state.sites.items() if name in answered[-1] and rounds < len(site.costs)]
+    return {name: _query(state, name, found.pooled, rounds) for name in remaining} if remaining else found
 
 
-def first_query(state: Rounds) -> GradientQuery:
-    """Return the first query: at the public fit."""
-    return _query(state, state.fit.theta, 0)
+def answers_of(
+    state: Rounds,
+    asked: Sequence[Mapping[str, GradientQuery]],
+    answered: Sequence[Mapping[str, GradientRelease]],
+) -> dict[str, SiteAnswers]:
+    """Return what each site answered, in the order of the state: those that answered one round or more."""
+    answers: dict[str, list[Answer]] = {name: [] for name in state.sites}
+    for queries, releases in zip(asked, answered, strict=True):
+        for name, release in releases.items():
+            at = np.array(queries[name].theta)
+            answers[name].append(Answer(theta=at, total=np.array(release.total), noise_sd=release.noise_sd))
+    return {
+        name: SiteAnswers(records=site.records, records_sd=site.records_sd, answers=answers[name])
+        for name, site in state.sites.items()
+        if answers[name]
+    }
 
 
-def _query(state: Rounds, theta: FloatArray, rounds: int) -> GradientQuery:
-    places = np.rint(theta / STEP) * STEP + 0.0
+def first_queries(state: Rounds) -> dict[str, GradientQuery]:
+    """Return the first queries: at the public fit."""
+    return {name: _query(state, name, state.fit.theta, 0) for name in state.sites}
+
+
+def _query(state: Rounds, name: str, theta: FloatArray, rounds: int) -> GradientQuery:
+    places, site = np.rint(theta / STEP) * STEP + 0.0, state.sites[name]
     return GradientQuery(
         model=state.model,
         theta=tuple(places.tolist()),
         clip=state.clip,
-        epsilon=state.epsilon,
-        delta=state.delta,
-        mu_squared=state.costs[rounds],
-        ahead=sum(state.costs[rounds + 1 :], Fraction(0)),
+        epsilon=site.epsilon,
+        delta=site.delta,
+        mu_squared=site.costs[rounds],
+        ahead=sum(site.costs[rounds + 1 :], Fraction(0)),
         schema_sha256=state.schema_sha256,
         public_sha256=state.public_sha256,
         replicate=state.replicate,

@@ -1,23 +1,46 @@
 r"""Coefficients from noisy sums of clipped scores: moments matched over public people, pooled with the public fit.
 
-Rounds :math:`t` were asked at public coefficients :math:`\theta_t` and answered by
-:math:`G_t = \sum_i g_t(X_i, Y_i) + b_t`, ``b_t`` noise of variance :math:`\sigma_t^2` in each coordinate. They are
-averaged with weights :math:`w_t \propto 1/\sigma_t^2`, :math:`\bar g = \sum_t w_t g_t`, so that no budget is lost on
-rounds whose coefficients were still far off. With expectations over public people and all their outcomes
-(`hdpstats.protocols.outcomes`),
+Sites :math:`j` with :math:`n_j` people were asked in rounds :math:`t` at public coefficients :math:`\theta_t`, the same
+for all of them, and answered by :math:`G_{jt} = \sum_i g_t(X_i, Y_i) + b_{jt}`, ``b_jt`` noise of variance
+:math:`\sigma_{jt}^2` in each coordinate. Within a site the rounds are averaged with shares
+:math:`q_{jt} \propto 1/\sigma_{jt}^2`, so that no budget is lost on rounds whose coefficients were still far off: the
+averaged sum :math:`\bar G_j` of :math:`\bar g_j = \sum_t q_{jt} g_t` has noise of variance
+:math:`\sigma_j^2 = 1 / \sum_t \sigma_{jt}^{-2}`.
 
-.. math:: m(x; \theta) = E_\theta\{\bar g(x, Y) \mid x\}, \qquad M(\theta) = n\,E\,m(X; \theta), \qquad
-          A = -\frac{\partial M}{\partial\theta} = -n\,E\{\bar g\, \nabla\log p_\theta(Y \mid X)'\},
+**Sites.** They are combined as :math:`\bar G = \sum_j w_j \bar G_j`. A person's averaged score has about the covariance
+``c I`` in whitened coordinates and the information ``a I``, whatever the site, so that a site alone would estimate with
+variance :math:`v_j / (n_j a)^2`, :math:`v_j = n_j c + \sigma_j^2`, and all of them together with
+
+.. math:: \sum_j w_j^2 v_j \Big/ \Big(a \sum_j w_j n_j\Big)^2 \;\ge\; 1 \Big/ \sum_j \frac{(n_j a)^2}{v_j},
+
+by the inequality of Cauchy and Schwarz, with equality where
+
+.. math:: w_j \propto \frac{n_j}{n_j c + \sigma_j^2}:
+
+what estimates of each site, averaged by inverse variance, would reach, but without a nonlinear problem at each site,
+which a small one could not solve. *Sums must not be added as they are:* with all weights 1 a site of few people, or one
+that spends little, adds the whole of its noise, :math:`\sigma_j^2`, and hardly any information, and the sum is worse
+than without it. The largest weight is 1. ``c`` is the mean eigenvalue of the covariance of one clipped score at the
+public fit: weights are functions of public facts (declared or noisy numbers of people, variances of noise), never of a
+sum, whose noise they would chase.
+
+**Matching.** With expectations over public people and all their outcomes (`hdpstats.protocols.expectations`), for each
+distinct average ``q`` (sites that missed the later rounds have another one than the others),
+:math:`N_q = \sum w_j n_j` over its sites,
+
+.. math:: m_q(x; \theta) = E_\theta\{\bar g_q(x, Y) \mid x\}, \qquad M(\theta) = \sum_q N_q\,E\,m_q(X; \theta), \qquad
+          A = -\frac{\partial M}{\partial\theta} = -\sum_q N_q\,E\{\bar g_q\, \nabla\log p_\theta(Y \mid X)'\},
 
 the private estimate solves :math:`M(\theta) = \bar G`. Clipping biases scores, and the same clipping is in ``M``: the
-estimate is consistent whatever the clip, as far as private people are distributed as the public ones. Its error is
-about :math:`A^{-1}` times three independent parts (the sign aside):
+estimate is consistent whatever the clip, as far as private people, at all sites, are distributed as the public ones.
+Its error is about :math:`A^{-1}` times independent parts (the sign aside):
 
-* *sampling of private people*, covariance :math:`n\,\mathrm{cov}(\bar g)`;
-* *sampling of public people*, covariance :math:`(n^2 / n_{pub})\,\mathrm{cov}\{m(X; \theta)\}`: zero for scores without
-  bias at the truth, else what an expectation over few people costs;
-* *noise*, covariance :math:`I / \sum_t \sigma_t^{-2}`, and where ``n`` is itself a noisy number with variance
-  :math:`\sigma_n^2`, :math:`\sigma_n^2\, E\,m\, E\,m'`.
+* *sampling of private people*, covariance :math:`\sum_q S_q\,\mathrm{cov}(\bar g_q)`, :math:`S_q = \sum w_j^2 n_j`;
+* *sampling of public people*, covariance :math:`\mathrm{cov}\{\sum_q N_q m_q(X; \theta)\} / n_{pub}`, whatever the
+  number of sites, as all are compared with the same public people: zero for scores without bias at the truth, else what
+  an expectation over few people costs;
+* *noise*, covariance :math:`\sum_j w_j^2 \sigma_j^2\, I`: each site adds its own. Where :math:`n_j` is itself a noisy
+  number with variance :math:`s_j^2`, :math:`\sum_j w_j^2 s_j^2\, E\,m_q\, E\,m_q'`.
 
 It is pooled with the public fit as two studies are: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private
 estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit,
@@ -39,7 +62,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.gradient import clipped
+from hdpstats.protocols.expectations import between_people, expected
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
 from hdpstats.protocols.pooling import between_covariance
@@ -55,6 +78,9 @@ TOLERANCE = 1e-9
 WEAK = 1e-7
 """Information added in every direction, relative to the mean: where nobody is followed there is none."""
 
+ALIKE = 9
+"""Digits to which the shares of rounds are compared: sites that agree in them have one average."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -68,25 +94,38 @@ class Answer:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Expected:
-    """Expectations of one person's averaged clipped score under coefficients.
+class SiteAnswers:
+    """One site: its number of people, the standard deviation of the noise in that number, its rounds in their order."""
 
-    Attributes
-    ----------
-    mean : (D,) float64
-        ``E g``.
-    information : (D, D) float64
-        ``-E g (grad log p)'``.
-    covariance : (D, D) float64
-        ``cov(g)`` over people and outcomes.
-    between : (D, D) float64
-        ``cov m(X)`` over people: the part of it that outcomes do not explain.
-    """
+    records: int
+    records_sd: float
+    answers: Sequence[Answer]
 
-    mean: FloatArray
-    information: FloatArray
-    covariance: FloatArray
-    between: FloatArray
+    @property
+    def people(self) -> float:
+        """The number of people, at least 1."""
+        return float(max(self.records, 1))
+
+    @property
+    def noise(self) -> float:
+        """Variance of the averaged sum's noise in each coordinate."""
+        return 1.0 / sum(self._precisions)
+
+    @property
+    def asked(self) -> list[tuple[FloatArray, float]]:
+        """Where the site was asked, with the shares of the rounds in the average."""
+        whole = sum(self._precisions)
+        return [(each.theta, part / whole) for each, part in zip(self.answers, self._precisions, strict=True)]
+
+    @property
+    def total(self) -> FloatArray:
+        """The averaged sum (D,)."""
+        sums = (share * each.total for (_, share), each in zip(self.asked, self.answers, strict=True))
+        return np.asarray(sum(sums))
+
+    @property
+    def _precisions(self) -> list[float]:
+        return [each.noise_sd**-2.0 for each in self.answers]
 
 
 @final
@@ -109,7 +148,9 @@ class Matched:
     noise : float
         Variance of the averaged sum's noise in each coordinate.
     counting : (D, D) float64
-        Covariance of what the averaged sum is compared with, by the noise of the number of people.
+        Covariance of what the averaged sum is compared with, by the noise of the numbers of people.
+    weights : tuple of float
+        ``w``: one per site, the largest 1.
     """
 
     pooled: FloatArray
@@ -120,64 +161,63 @@ class Matched:
     sampling: FloatArray
     noise: float
     counting: FloatArray
+    weights: tuple[float, ...]
 
 
-def expected(
-    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float
-) -> Expected:
-    """Return the expectations under ``theta`` of scores at other coefficients, averaged with weights that sum to 1."""
-    D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
-    mean, information, square, between = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
-    for people in outcomes.blocks():
-        law = outcomes.law(theta, people)
-        g = np.zeros_like(law.score)
-        for at, share in asked:
-            g += share * clipped(outcomes.gradients(at, people).reshape(-1, D), clip).reshape(g.shape)
-        likely = law.probability[:, :, None] * g
-        of_people = likely.sum(axis=1)
-        mean += of_people.sum(axis=0)
-        between += of_people.T @ of_people
-        flat = likely.reshape(-1, D)
-        information -= flat.T @ law.score.reshape(-1, D)
-        square += flat.T @ g.reshape(-1, D)
-    mean /= n
-    outer = np.outer(mean, mean)
-    return Expected(
-        mean=mean,
-        information=information / n,
-        covariance=square / n - outer,
-        between=(between - n * outer) / max(n - 1, 1),
-    )
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Average:
+    """An average ``q`` of rounds, and its sites: ``N``, ``S`` and ``sum w^2 s^2`` of the module."""
+
+    asked: Sequence[tuple[FloatArray, float]]
+    people: float
+    squares: float
+    counting: float
 
 
-def match(
-    outcomes: Outcomes,
-    fit: PublicFit,
-    answers: Sequence[Answer],
-    *,
-    clip: float,
-    records: int,
-    records_sd: float = 0.0,
-) -> Matched:
-    """Return the estimates after one round or more, starting from where the last one was asked.
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Comparison:
+    """What the combined sum is compared with: ``M`` (D,), ``A`` (D, D), and its covariances (D, D)."""
 
-    ``records`` is the number of private people, ``records_sd`` the standard deviation of its noise.
+    mean: FloatArray
+    information: FloatArray
+    sampling: FloatArray
+    counting: FloatArray
+
+
+def site_weights(*, people: Sequence[float], noise: Sequence[float], variance: float) -> tuple[float, ...]:
+    """Return the weights of sites' sums, the largest 1.
+
+    ``people`` are their numbers of people, ``noise`` the variances of their noise in each coordinate, ``variance`` that
+    of one person's clipped score in each coordinate.
+
+    >>> site_weights(people=[1000, 1000, 100], noise=[0.0, 1000.0, 700.0], variance=1.0)
+    (1.0, 0.5, 0.125)
     """
-    precision = np.array([each.noise_sd**-2.0 for each in answers])
-    shares = precision / precision.sum()
-    asked = [(each.theta, float(share)) for each, share in zip(answers, shares, strict=True)]
-    total = sum((share * each.total for each, share in zip(answers, shares, strict=True)), np.zeros(len(fit.theta)))
-    theta, noise = answers[-1].theta, float(1.0 / precision.sum())
-    n, identity = float(max(records, 1)), np.eye(len(fit.theta))
-    between = np.zeros_like(identity)
+    weights = [n / (n * variance + square) for n, square in zip(people, noise, strict=True)]
+    return tuple(weight / max(weights) for weight in weights)
+
+
+def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, clip: float) -> Matched:
+    """Return the estimates after one round or more, starting from where the last one was asked."""
+    identity = np.eye(len(fit.theta))
+    at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
+    weights = site_weights(
+        people=[site.people for site in sites],
+        noise=[site.noise for site in sites],
+        variance=float(np.trace(at_fit.covariance)) / len(identity),
+    )
+    averages = _averages(sites, weights)
+    total = np.asarray(sum(w * site.total for w, site in zip(weights, sites, strict=True)))
+    noise = sum(w * w * site.noise for w, site in zip(weights, sites, strict=True))
+    theta, between = max((site.answers for site in sites), key=len)[-1].theta, np.zeros_like(identity)
     for iteration in range(ITERATIONS):
-        at = expected(outcomes, theta, asked=asked, clip=clip)
-        A = n * at.information
+        at = _compared(outcomes, theta, averages, clip=clip)
+        A = at.information
         response = np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * identity)
-        sampling = n * at.covariance + n * n / outcomes.whole * at.between
-        private = theta - response @ (total - n * at.mean)
-        counting = records_sd**2 * np.outer(at.mean, at.mean)
-        covariance = response @ (sampling + noise * identity + counting) @ response.T
+        private = theta - response @ (total - at.mean)
+        covariance = response @ (at.sampling + noise * identity + at.counting) @ response.T
         if iteration < SETTLED:
             between = between_covariance(private - fit.theta, covariance + fit.covariance, parts=fit.parts)
         apart = fit.covariance + between
@@ -194,19 +234,41 @@ def match(
         weight=weight,
         between=between,
         response=response,
-        sampling=sampling,
+        sampling=at.sampling,
         noise=noise,
-        counting=counting,
+        counting=at.counting,
+        weights=weights,
     )
 
 
-def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> float:
-    """Return a quantile of the length of a person's score at ``theta`` under ``theta``, over public people."""
-    sizes, shares = [], []
-    for people in outcomes.blocks():
-        sizes.append(np.linalg.norm(outcomes.gradients(theta, people), axis=2).ravel())
-        shares.append(outcomes.law(theta, people).probability.ravel())
-    size, share = np.concatenate(sizes), np.concatenate(shares)
-    order = np.argsort(size, kind="stable")
-    below = np.cumsum(share[order])
-    return float(size[order][min(int(np.searchsorted(below, level * below[-1])), len(size) - 1)])
+def _averages(sites: Sequence[SiteAnswers], weights: Sequence[float]) -> list[_Average]:
+    """Return the distinct averages of rounds, each with the sums over its sites."""
+    groups: dict[tuple[tuple[bytes, float], ...], list[tuple[SiteAnswers, float]]] = {}
+    for site, w in zip(sites, weights, strict=True):
+        key = tuple((theta.tobytes(), round(share, ALIKE)) for theta, share in site.asked)
+        groups.setdefault(key, []).append((site, w))
+    return [
+        _Average(
+            asked=group[0][0].asked,
+            people=sum(w * site.people for site, w in group),
+            squares=sum(w * w * site.people for site, w in group),
+            counting=sum((w * site.records_sd) ** 2 for site, w in group),
+        )
+        for group in groups.values()
+    ]
+
+
+def _compared(outcomes: Outcomes, theta: FloatArray, averages: Sequence[_Average], *, clip: float) -> _Comparison:
+    """Return what the sum of all sites is compared with under ``theta``."""
+    D = len(theta)
+    mean, information, sampling, counting = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
+    given = np.zeros((outcomes.people, D))
+    for each in averages:
+        at = expected(outcomes, theta, asked=each.asked, clip=clip)
+        mean += each.people * at.mean
+        information += each.people * at.information
+        sampling += each.squares * at.covariance
+        counting += each.counting * np.outer(at.mean, at.mean)
+        given += each.people * at.given
+    sampling += between_people(given, whole=outcomes.whole) / outcomes.whole
+    return _Comparison(mean=mean, information=information, sampling=sampling, counting=counting)

@@ -25,6 +25,7 @@ FOUND = Matched(
     sampling=np.array([[60.0, 10.0], [10.0, 40.0]]),
     noise=90.0,
     counting=np.array([[4.0, 2.0], [2.0, 1.0]]),
+    weights=(1.0,),
 )
 GAUSSIAN = GradientRelease(
     total=(10.0, -3.0),
@@ -37,7 +38,7 @@ PURE = replace(GAUSSIAN, noise_sd=90.0**0.5, events=(PrivacyEvent(ran=Ran.GRADIE
 
 
 def read(found=FOUND, release=GAUSSIAN):
-    return estimates(found, FIT, release, T=T, terms=("a", "b"), note=ALIKE)
+    return estimates(found, FIT, [release], seed=release.sha256, T=T, terms=("a", "b"), note=ALIKE)
 
 
 def test_values_are_mapped_to_the_design_s_coordinates():

@@ -11,7 +11,7 @@ from hdpstats.mechanisms.multinomial import MultinomialPeople
 from hdpstats.mechanisms.regression import RegressionPeople
 from hdpstats.protocols import outcomes as listed
 from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
-from hdpstats.protocols.matching import expected
+from hdpstats.protocols.expectations import expected
 from hdpstats.protocols.outcomes import BinaryOutcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.protocols.residuals import ResidualOutcomes, centred_residuals
 from hdpstats.solvers import CappedSpells

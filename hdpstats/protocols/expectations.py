@@ -1,0 +1,74 @@
+"""Expectations of clipped scores over public people and all outcomes that each of them might have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.gradient import clipped
+from hdpstats.protocols.outcomes import Outcomes
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Expected:
+    """Expectations of one person's averaged clipped score under coefficients.
+
+    Attributes
+    ----------
+    mean : (D,) float64
+        ``E g``.
+    information : (D, D) float64
+        ``-E g (grad log p)'``.
+    covariance : (D, D) float64
+        ``cov(g)`` over people and outcomes.
+    given : (people, D) float64
+        ``m(x) = E(g | x)`` of each public person, but for those who contribute nothing.
+    """
+
+    mean: FloatArray
+    information: FloatArray
+    covariance: FloatArray
+    given: FloatArray
+
+
+def expected(
+    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float
+) -> Expected:
+    """Return the expectations under ``theta`` of scores at other coefficients, averaged with weights that sum to 1."""
+    D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
+    mean, information, square = np.zeros(D), np.zeros((D, D)), np.zeros((D, D))
+    given = np.zeros((outcomes.people, D))
+    for people in outcomes.blocks():
+        law = outcomes.law(theta, people)
+        g = np.zeros_like(law.score)
+        for at, share in asked:
+            g += share * clipped(outcomes.gradients(at, people).reshape(-1, D), clip).reshape(g.shape)
+        likely = law.probability[:, :, None] * g
+        given[people] = likely.sum(axis=1)
+        mean += given[people].sum(axis=0)
+        flat = likely.reshape(-1, D)
+        information -= flat.T @ law.score.reshape(-1, D)
+        square += flat.T @ g.reshape(-1, D)
+    mean /= n
+    return Expected(mean=mean, information=information / n, covariance=square / n - np.outer(mean, mean), given=given)
+
+
+def between_people(given: FloatArray, *, whole: int) -> FloatArray:
+    """Return the covariance of numbers (people, D) over ``whole`` people, those not listed having zeros."""
+    mean = given.sum(axis=0) / whole
+    return np.asarray((given.T @ given - whole * np.outer(mean, mean)) / max(whole - 1, 1))
+
+
+def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> float:
+    """Return a quantile of the length of a person's score at ``theta`` under ``theta``, over public people."""
+    sizes, shares = [], []
+    for people in outcomes.blocks():
+        sizes.append(np.linalg.norm(outcomes.gradients(theta, people), axis=2).ravel())
+        shares.append(outcomes.law(theta, people).probability.ravel())
+    size, share = np.concatenate(sizes), np.concatenate(shares)
+    order = np.argsort(size, kind="stable")
+    below = np.cumsum(share[order])
+    return float(size[order][min(int(np.searchsorted(below, level * below[-1])), len(size) - 1)])
