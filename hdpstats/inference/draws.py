@@ -1,13 +1,14 @@
 """Random draws for post-processing: deterministic given a release.
 
-The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (or, before anything
-was released, of the query), so that a release has one set of standard errors: in Python, in R, today and
-tomorrow. These draws protect nobody; noise that does comes from `hdpstats.noise` only.
+The only place that draws from a numpy generator. Its seed is the SHA-256 of the release (of several sites' releases
+in their order; before anything was released, of the query), so that a release has one set of standard errors: in
+Python, in R, today and tomorrow. These draws protect nobody; noise that does comes from `hdpstats.noise` only.
 """
 
 import numpy as np
 from numpy.random import PCG64, Generator
 
+from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
@@ -15,9 +16,10 @@ from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 __all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
 
 
-def generator(sha256: str) -> Generator:
-    """Return the generator (PCG64) that belongs to a release."""
-    return Generator(PCG64(int(sha256, 16)))
+def generator(*sha256: str) -> Generator:
+    """Return the generator (PCG64) that belongs to a release, or to several in their order."""
+    seed = sha256[0] if len(sha256) == 1 else canonical.sha256(list(sha256))
+    return Generator(PCG64(int(seed, 16)))
 
 
 def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:

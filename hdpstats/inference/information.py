@@ -1,6 +1,11 @@
-"""What is known about the curvature of the private likelihood: from public rows, or from a Hessian that was bought."""
+"""What is known about the curvature of private likelihoods: from public rows, or from Hessians that were bought.
+
+What is known is uncertain, and sites may share the uncertainty: where all are judged by the same public rows, all of
+them err alike. So draws are made of *sources*, one draw for all sites of a source, and each site's moments follow.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -17,15 +22,35 @@ CLEAR = 3.0
 
 
 class Information(ABC):
-    """Hessian and score covariance of the private records in whitened coordinates, with their uncertainty."""
+    """Hessian and score covariance of one site's records in whitened coordinates, with their uncertainty."""
+
+    @property
+    @abstractmethod
+    def source(self) -> object:
+        """What the uncertainty comes from: sites with equal sources share their draws."""
 
     @abstractmethod
     def at(self, theta: FloatArray) -> Moments:
         """Return the best guess at coefficients ``theta`` (D,)."""
 
     @abstractmethod
-    def draw(self, rng: draws.Generator, *, theta: FloatArray, count: int) -> Moments:
-        """Return draws (count, D, D) of what the truth might be."""
+    def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
+        """Return ``count`` draws of the source."""
+
+    @abstractmethod
+    def given(self, drawn: FloatArray, *, theta: FloatArray) -> Moments:
+        """Return the moments (count, D, D) that belong to draws of the source."""
+
+
+def draw_jointly(
+    rng: draws.Generator, informations: Sequence[Information], *, theta: FloatArray, count: int
+) -> list[Moments]:
+    """Return draws (count, D, D) of what the truth might be at each site; sites of one source vary together."""
+    drawn: dict[object, FloatArray] = {}
+    for each in informations:
+        if each.source not in drawn:
+            drawn[each.source] = each.draw(rng, count=count)
+    return [each.given(drawn[each.source], theta=theta) for each in informations]
 
 
 @final
@@ -33,45 +58,81 @@ class Information(ABC):
 class PublicInformation(Information):
     """Model-based moments over public rows; drawn by the Bayesian bootstrap of those rows.
 
-    Right as far as private covariates are distributed as the public ones.
+    Right as far as private covariates are distributed as the public ones. The public rows are the same for all sites,
+    at each site's own radius and cap.
     """
 
     public: PublicSide
     records: int
 
+    @property
+    def source(self) -> object:
+        """The public people."""
+        return "public people", self.public.people
+
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments over public rows."""
         return self.public.moments(theta, records=self.records)
 
-    def draw(self, rng: draws.Generator, *, theta: FloatArray, count: int) -> Moments:
-        """Return the moments under ``count`` random weightings of the public rows."""
-        rows = draws.dirichlet(rng, self.public.people, count)
-        return self.public.moments(theta, records=self.records, row_weights=rows)
+    def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
+        """Return random weightings (count, people) of the public rows."""
+        return draws.dirichlet(rng, self.public.people, count)
+
+    def given(self, drawn: FloatArray, *, theta: FloatArray) -> Moments:
+        """Return the moments under weightings of the public rows."""
+        return self.public.moments(theta, records=self.records, row_weights=drawn)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class NoisyHessian:
+    """A Hessian ``H + N`` (D, D) that was bought; ``noise_sd`` is that of each of its stacked entries."""
+
+    H: FloatArray
+    noise_sd: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it stands clear of its noise."""
+        return is_clear(self.H, noise_sd=self.noise_sd)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class BoughtInformation(Information):
-    """The released Hessian ``H + N``, whatever the coefficients; drawn by adding noise of the same law again.
+    """A share of a released Hessian, whatever the coefficients; drawn by adding noise of the same law again.
 
     ``J <= meat H``, and ``J = meat H`` is conservative. For a likelihood's loss ``meat`` is the largest case weight,
-    as Mallows weights are at most 1.
+    as Mallows weights are at most 1. The share is 1 for a site's own Hessian.
     """
 
-    H: FloatArray
-    noise_sd: float
+    hessian: NoisyHessian
     meat: float
+    share: float = 1.0
+
+    @property
+    def source(self) -> object:
+        """The Hessian."""
+        return self.hessian
 
     def at(self, theta: FloatArray) -> Moments:  # noqa: ARG002
-        """Return the released Hessian."""
-        return Moments(H=self.H, J=self.meat * self.H)
+        """Return the released Hessian's share."""
+        return self._moments(self.hessian.H)
 
-    def draw(self, rng: draws.Generator, *, theta: FloatArray, count: int) -> Moments:  # noqa: ARG002
+    def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return Hessians with fresh noise, eigenvalues kept above a tenth of the smallest released one."""
-        noise = draws.symmetric(rng, len(self.H), sd=self.noise_sd, count=count)
-        eigenvalues, vectors = np.linalg.eigh(self.H + noise)
-        kept = np.maximum(eigenvalues, 0.1 * float(np.linalg.eigvalsh(self.H)[0]))
-        H = np.einsum("bij,bj,bkj->bik", vectors, kept, vectors)
+        H = self.hessian.H
+        noise = draws.symmetric(rng, len(H), sd=self.hessian.noise_sd, count=count)
+        eigenvalues, vectors = np.linalg.eigh(H + noise)
+        kept = np.maximum(eigenvalues, 0.1 * float(np.linalg.eigvalsh(H)[0]))
+        return np.asarray(np.einsum("bij,bj,bkj->bik", vectors, kept, vectors))
+
+    def given(self, drawn: FloatArray, *, theta: FloatArray) -> Moments:  # noqa: ARG002
+        """Return the share of each drawn Hessian."""
+        return self._moments(drawn)
+
+    def _moments(self, whole: FloatArray) -> Moments:
+        H = self.share * whole
         return Moments(H=H, J=self.meat * H)
 
 
@@ -80,11 +141,17 @@ def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
     return float(np.linalg.eigvalsh(H)[0]) > CLEAR * noise_sd
 
 
-def bought(release: PointRelease, *, meat: float) -> BoughtInformation | None:
-    """Return the information of a released Hessian, or None where there is none or noise drowns it."""
+def bought(release: PointRelease) -> NoisyHessian | None:
+    """Return the Hessian of a release, or None where none was bought."""
     if release.hessian is None:
         return None
     H = unstack(np.array(release.hessian), len(release.theta))
-    if not is_clear(H, noise_sd=release.hessian_noise_sd):
-        return None
-    return BoughtInformation(H=H, noise_sd=release.hessian_noise_sd, meat=meat)
+    return NoisyHessian(H=H, noise_sd=release.hessian_noise_sd)
+
+
+def added(hessians: Sequence[NoisyHessian]) -> NoisyHessian:
+    """Return the Hessian of several sites' records together: noises of all of them add up."""
+    return NoisyHessian(
+        H=np.sum([each.H for each in hessians], axis=0),
+        noise_sd=float(np.sqrt(sum(each.noise_sd**2 for each in hessians))),
+    )

@@ -1,17 +1,25 @@
-"""From released coefficients to estimates, as far as the curvature of the private likelihood is known."""
+"""From released coefficients to estimates, as far as the curvature of the private likelihoods is known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference.combination import Known, scalar_weight, shares, weighted
 from hdpstats.inference.estimate import Estimate
-from hdpstats.inference.information import PublicInformation, bought
-from hdpstats.inference.noise import ScoreNoise
-from hdpstats.inference.sandwich import Estimates, combine
-from hdpstats.protocols.moments import PublicSide
-from hdpstats.queries import PointQuery, PointRelease
+from hdpstats.inference.information import BoughtInformation, Information, PublicInformation, added, bought
+from hdpstats.inference.parts import Part
+from hdpstats.inference.sandwich import Estimates, SiteEstimate, combine
+from hdpstats.protocols.moments import Moments
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
 DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED
+DROWNED_SOMEWHERE = "At some sites the Hessian that se_share bought is drowned by its noise. " + ASSUMED
+TOGETHER = (
+    "Noise drowns a site's own Hessian: all sites' are read together, as if their covariates were distributed alike."
+)
 NOT_BOUGHT = (
     "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
     "Give the study public rows, or buy a noisy Hessian with fit(..., se_share=0.15)."
@@ -26,58 +34,120 @@ ALL_DROWNED = (
 )
 
 
-def estimates(
-    query: PointQuery,
-    release: PointRelease,
-    public: PublicSide | None,
-    *,
-    noise: ScoreNoise,
-    T: FloatArray,
-    terms: tuple[str, ...],
-    records: int,
-    meat: float | None = 1.0,
-) -> Estimates:
-    """Return the estimates of a release.
+def estimates(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], meat: float | None = 1.0) -> Estimates:
+    """Return the estimates of a fit at one site or at several, one part each.
 
-    Standard errors rest on the released Hessian where one was bought and stands clear of its noise, else on the public
-    rows (``public``, at the query's radius). Without either they are NaN, and the coefficients stay as released.
+    A site's standard errors rest on its released Hessian where one was bought and stands clear of its noise, else on
+    the public rows (at its query's radius), else on the Hessians of all sites together. Without any of these they are
+    NaN, and coefficients stay as released: those of several sites are averaged, with weights that follow from their
+    numbers of people and their noise.
 
     Parameters
     ----------
-    query, release
-        What was asked and answered.
-    public
-        The public side, or None.
-    noise
-        The noise of the release.
+    parts
+        What each site was asked and answered, with its noise, its public side and its number of people.
     T
-        From whitened coefficients to those that ``terms`` name (p, D).
+        From whitened coefficients to those that ``terms`` name (p, D); the same at all sites.
     terms
         Names of the coefficients.
-    records
-        How many private people there are, as far as is publicly known.
     meat
         Bound on the score's covariance over the Hessian; None where there is none.
     """
-    fit = None if public is None else public.fit
-    information = None if meat is None else bought(release, meat=meat)
-    if information is not None:
-        return combine(query, release, information, noise=noise, fit=fit, T=T, terms=terms)
-    if public is None or not public.known:
-        return Estimates(public_only=None, private_only=_as_released(release, T=T, terms=terms, meat=meat), pooled=None)
-    model_based = PublicInformation(public=public, records=max(records, 1))
-    note = ASSUMED if release.hessian is None else DROWNED
-    return combine(query, release, model_based, noise=noise, fit=fit, T=T, terms=terms, note=note)
+    read = _read(parts, meat=meat)
+    if read is None:
+        return _as_released(parts, T=T, terms=terms, meat=meat)
+    public = parts[0].public
+    notes = [each.note for each in read]
+    return combine(
+        [Known(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
+        fit=None if public is None else public.fit,
+        T=T,
+        terms=terms,
+        notes=notes,
+        note=notes[0] if len(set(notes)) == 1 else DROWNED_SOMEWHERE,
+    )
 
 
-def _as_released(release: PointRelease, *, T: FloatArray, terms: tuple[str, ...], meat: float | None) -> Estimate:
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Read:
+    """What is known of a site's curvature, and what is to be said about it."""
+
+    information: Information
+    note: str | None
+
+
+def _read(parts: Sequence[Part], *, meat: float | None) -> list[_Read] | None:
+    """Return what is known of each site's curvature; None where it is not known of all."""
+    own = [None if meat is None else _own(part, meat=meat) for part in parts]
+    rest = [_from_public(part) for part in parts]
+    found = [first or second for first, second in zip(own, rest, strict=True)]
+    known = [each for each in found if each is not None]
+    if len(known) == len(parts):
+        return known
+    return None if meat is None else _together(parts, meat=meat)
+
+
+def _own(part: Part, *, meat: float) -> _Read | None:
+    hessian = bought(part.release)
+    if hessian is None or not hessian.is_clear:
+        return None
+    return _Read(information=BoughtInformation(hessian=hessian, meat=meat), note=None)
+
+
+def _from_public(part: Part) -> _Read | None:
+    if part.public is None or not part.public.known:
+        return None
+    note = ASSUMED if part.release.hessian is None else DROWNED
+    return _Read(information=PublicInformation(public=part.public, records=max(part.records, 1)), note=note)
+
+
+def _together(parts: Sequence[Part], *, meat: float) -> list[_Read] | None:
+    """Return each site's share, by people, of the Hessians that were bought; None where their sum is drowned too."""
+    bearers = [(part, hessian) for part in parts if (hessian := bought(part.release)) is not None]
+    if not bearers:
+        return None
+    whole = added([hessian for _, hessian in bearers])
+    if not whole.is_clear:
+        return None
+    people = sum(max(part.records, 1) for part, _ in bearers)
+    return [
+        _Read(
+            information=BoughtInformation(hessian=whole, meat=meat, share=max(part.records, 1) / people), note=TOGETHER
+        )
+        for part in parts
+    ]
+
+
+def _as_released(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], meat: float | None) -> Estimates:
+    """Return released coefficients, those of several sites averaged, without standard errors."""
     not_bought = NOT_BOUGHT if meat is not None else NEEDS_OUTCOMES
     unknown = np.full((len(terms), len(terms)), np.nan)
-    return Estimate(
-        label="released",
-        terms=terms,
-        values=T @ np.array(release.theta),
-        sampling=unknown,
-        privacy=unknown,
-        note=not_bought if release.hessian is None else ALL_DROWNED,
+
+    def released(theta: FloatArray, parts: Sequence[Part]) -> Estimate:
+        drowned = any(part.release.hessian is not None for part in parts)
+        return Estimate(
+            label="released",
+            terms=terms,
+            values=T @ theta,
+            sampling=unknown,
+            privacy=unknown,
+            note=ALL_DROWNED if drowned else not_bought,
+        )
+
+    weights = shares([part.variance(_guess(part)) for part in parts])
+    return Estimates(
+        public_only=None,
+        private_only=released(weighted(weights, [part.theta for part in parts]), parts),
+        pooled=None,
+        sites=tuple(
+            SiteEstimate(estimate=released(part.theta, [part]), weight=scalar_weight(share))
+            for part, share in zip(parts, weights, strict=True)
+        ),
     )
+
+
+def _guess(part: Part) -> Moments:
+    """Return moments as if curvature were the same along all directions: they weigh sites, and nothing else."""
+    H = max(part.records, 1) * part.curvature * np.eye(len(part.release.theta))
+    return Moments(H=H, J=H)

@@ -2,6 +2,7 @@
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
+from hdpstats.inference.parts import Part
 from hdpstats.mechanisms.options import FamilyMechanism, NoisyNewton, ObjectivePerturbation, PerturbedHistogram
 from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
@@ -48,16 +49,16 @@ def read(spec: Specification, query: PointQuery, release: PointRelease, *, count
     """
     records = release.records if count is None else count.count
     public = spec.side(query.model)
-    found = estimates(
-        query,
-        release,
-        public,
-        noise=noise_of(query, release, spec.contrast(query.model)),
-        T=spec.to_terms(query.model),
-        terms=spec.terms,
+    contrast = spec.contrast(query.model)
+    part = Part(
+        query=query,
+        release=release,
+        noise=noise_of(query, release, contrast),
+        public=public,
         records=records,
-        meat=spec.meat,
-    ).moved(spec.origin)
+        curvature=float(contrast.trace) / (2.0 * contrast.dimension),
+    )
+    found = estimates([part], T=spec.to_terms(query.model), terms=spec.terms, meat=spec.meat).moved(spec.origin)
     facts = spec.facts(
         method_of(query, whitened=spec.public is not None, few=spec.study.public is not None),
         records=records,

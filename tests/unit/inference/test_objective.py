@@ -11,15 +11,17 @@ from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.design.geometry import from_box, whiten
-from hdpstats.inference import draws, sandwich
+from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.noise import InObjective
 from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
+from hdpstats.inference.parts import Part, unshrink
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import curvature, objective
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.noise.moments import ball_variance, cylinder_variance
 from hdpstats.protocols.objective import noise_law
+from hdpstats.protocols.pooling import between_covariance
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease, RegressionModel
 from hdpstats.queries.geometry import Geometry
 from tests.unit.inference.sides import BETA, public_side
@@ -51,18 +53,20 @@ def release_of(theta, *, rate=0.5, records=3000, hessian=None, sd=0.0):
     )
 
 
+def part_of(query, release, public=None):
+    return Part(
+        query=query,
+        release=release,
+        noise=InObjective(law=noise_law(query.model.geometry, rate=release.noise_rate)),
+        public=public,
+        records=release.records,
+        curvature=0.1,
+    )
+
+
 def read(query, release, public=None, **options):
     """Return the estimates as a model reads them."""
-    return estimates(
-        query,
-        release,
-        public,
-        noise=InObjective(law=noise_law(query.model.geometry, rate=release.noise_rate)),
-        T=query.model.geometry.to_raw(),
-        terms=TERMS,
-        records=release.records,
-        **options,
-    )
+    return estimates([part_of(query, release, public)], T=query.model.geometry.to_raw(), terms=TERMS, **options)
 
 
 def estimates_at(public, theta, *, rate=0.5, records=3000, ridge=200.0):
@@ -77,7 +81,7 @@ def test_unshrinking_undoes_a_ridge_exactly_where_the_loss_is_quadratic():
     H, truth, centre, ridge = root @ root.T + np.eye(4), rng.standard_normal(4), rng.standard_normal(4), 7.5
     # The minimiser of (t - truth)'H(t - truth) / 2 + ridge |t - centre|^2 / 2.
     shrunk = np.linalg.solve(H + ridge * np.eye(4), H @ truth + ridge * centre)
-    assert sandwich.unshrink(shrunk, centre=centre, ridge=ridge, H=H) == pytest.approx(truth, rel=1e-10)
+    assert unshrink(shrunk, centre=centre, ridge=ridge, H=H) == pytest.approx(truth, rel=1e-10)
     assert shrunk != pytest.approx(truth, rel=1e-2)
 
 
@@ -92,7 +96,7 @@ def test_the_between_variance_is_the_maximum_of_the_likelihood(scale):
         spread = covariance + tau2 * np.eye(5)
         return np.linalg.slogdet(spread)[1] + difference @ np.linalg.solve(spread, difference)
 
-    found = sandwich.between_covariance(difference, covariance, parts=())
+    found = between_covariance(difference, covariance, parts=())
     assert np.array_equal(found, found[0, 0] * np.eye(5))
     found = found[0, 0]
     brute = np.concatenate([[0.0], np.geomspace(1e-5, 100.0, 4000)])
