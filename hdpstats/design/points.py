@@ -14,8 +14,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.columns import Categorical, NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable, check_names
-from hdpstats.queries.distance import LARGEST_REACH
-from hdpstats.queries.points import PointColumn, PointSpace
+from hdpstats.queries.points import LARGEST_REACH, PointColumn, PointSpace
 
 _LEVEL = 2.0**-0.5
 

@@ -1,11 +1,14 @@
 """What every query and every release has."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, final
 
 from hdpstats._base import canonical
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import rational
+from hdpstats.privacy.budget import NOTHING, Spend
 from hdpstats.privacy.event import PrivacyEvent
 
 
@@ -40,6 +43,66 @@ class Query(ABC):
     def to_json(self) -> str:
         """Return the canonical JSON text."""
         return canonical.dumps({"kind": self.kind} | self.to_dict())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChargedQuery(Query, ABC):
+    """A query that a site answers and charges by itself."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    schema_sha256: str
+    public_sha256: str | None
+    replicate: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "schema_sha256": self.schema_sha256,
+            "public_sha256": self.public_sha256,
+            "replicate": self.replicate,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PurchaseQuery(ChargedQuery, ABC):
+    """One query of a purchase that consists of several.
+
+    Attributes
+    ----------
+    ahead : Spend
+        What later questions of the same purchase cost, an epsilon: refused now if it could not be charged then.
+    """
+
+    ahead: Spend = NOTHING
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return ChargedQuery.to_dict(self) | {"ahead": str(self.ahead.epsilon)}
+
+
+def charged_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `ChargedQuery` from JSON values."""
+    return {
+        "epsilon": rational(fields["epsilon"], name="epsilon"),
+        "delta": rational(fields["delta"], name="delta"),
+        "schema_sha256": str(fields["schema_sha256"]),
+        "public_sha256": fields["public_sha256"],
+        "replicate": int(fields["replicate"]),
+    }
+
+
+def purchase_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `PurchaseQuery` from JSON values."""
+    return charged_fields(fields) | {"ahead": Spend(rational(fields["ahead"], name="ahead"))}
+
+
+def check_pure(query: Query, what: str) -> None:
+    """Refuse a query whose price is no pure epsilon above 0."""
+    if not (query.epsilon > 0 and query.delta == 0 and query.epsilon.denominator <= 10**30):
+        raise MechanismError(f"{what} needs epsilon > 0 of at most 30 digits, and is pure: delta must be 0")
 
 
 @final
@@ -93,3 +156,32 @@ class Release(ABC):
     def sha256(self) -> str:
         """The SHA-256 of the release: the seed of everything that is later drawn from it."""
         return canonical.sha256({"kind": self.kind} | self.to_dict())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChargedRelease(Release, ABC):
+    """The answer to a `ChargedQuery`.
+
+    Attributes
+    ----------
+    events : tuple of PrivacyEvent
+        What ran.
+    entry : LedgerEntry or None
+        Where the ledger keeps it; None for a release read back from JSON.
+    """
+
+    events: tuple[PrivacyEvent, ...]
+    entry: LedgerEntry | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as JSON values."""
+        return {"events": [event.to_dict() for event in self.events]}
+
+    def at(self, entry: LedgerEntry) -> Self:
+        """Return the release with its place in the ledger."""
+        return replace(self, entry=entry)
+
+
+def events_in(fields: dict[str, Any]) -> tuple[PrivacyEvent, ...]:
+    """Return the events of a `ChargedRelease` from JSON values."""
+    return tuple(PrivacyEvent.from_dict(event) for event in fields["events"])

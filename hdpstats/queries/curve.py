@@ -1,22 +1,19 @@
 """The query of a performance curve, how far candidates' predictions are from a private fit's, and its release."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
-from hdpstats.privacy.budget import NOTHING, Spend
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.neighbours import check_pure
+from hdpstats.queries.base import ChargedRelease, PurchaseQuery, check_pure, events_in, purchase_fields
 from hdpstats.queries.selection import LARGEST, MOST_CANDIDATES
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurveQuery(Query):
+class CurveQuery(PurchaseQuery):
     """Ask how far the probabilities under each candidate are from those of a ridge fit to the private people.
 
     Columns of the design are divided by ``scale`` and rows cut to the Euclidean length ``radius``; candidates are
@@ -34,8 +31,6 @@ class CurveQuery(Query):
         The longest row.
     ridge : Fraction
         The ridge of the private fit, on the scale of the mean loss.
-    ahead : Spend
-        What later questions of the same purchase cost: refused now if it could not be charged then.
     """
 
     kind: ClassVar[str] = "curve/1"
@@ -44,16 +39,11 @@ class CurveQuery(Query):
     scale: tuple[float, ...]
     radius: Fraction
     ridge: Fraction
-    epsilon: Fraction
-    schema_sha256: str
     public_sha256: str | None = None
-    delta: Fraction = Fraction(0)
-    ahead: Spend = NOTHING
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        check_pure(self.epsilon, self.delta, "a curve")
+        check_pure(self, "a curve")
         if not 1 <= len(self.candidates) <= MOST_CANDIDATES:
             raise MechanismError(f"there must be 1 to {MOST_CANDIDATES} candidates")
         if any(len(candidate) != len(self.scale) for candidate in self.candidates) or not self.scale:
@@ -76,13 +66,7 @@ class CurveQuery(Query):
             "scale": list(self.scale),
             "radius": str(self.radius),
             "ridge": str(self.ridge),
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "ahead": str(self.ahead.epsilon),
-            "replicate": self.replicate,
-        }
+        } | PurchaseQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "CurveQuery":
@@ -93,18 +77,13 @@ class CurveQuery(Query):
             scale=tuple(float(value) for value in fields["scale"]),
             radius=rational(fields["radius"], name="radius"),
             ridge=rational(fields["ridge"], name="ridge"),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            ahead=Spend(rational(fields["ahead"], name="ahead")),
-            replicate=int(fields["replicate"]),
+            **purchase_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurveRelease(Release):
+class CurveRelease(ChargedRelease):
     """A noisy performance curve. Everything but ``errors`` is a public constant.
 
     Attributes
@@ -114,29 +93,18 @@ class CurveRelease(Release):
         the private fit; some may be below 0.
     noise_sd : float
         The standard deviation of the noise in each.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
     """
 
     kind: ClassVar[str] = "curve/1"
     errors: tuple[float, ...]
     noise_sd: float
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values."""
         return {
             "errors": list(self.errors),
             "noise_sd": self.noise_sd,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "CurveRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
+        } | ChargedRelease.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "CurveRelease":
@@ -144,5 +112,5 @@ class CurveRelease(Release):
         return cls(
             errors=tuple(float(value) for value in fields["errors"]),
             noise_sd=float(fields["noise_sd"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
+            events=events_in(fields),
         )

@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats.queries.base import ChargedQuery, charged_fields, check_pure
+from hdpstats.queries.table import TableRelease
 from hdpstats.queries.timegrid import TimeGrid
 
 MOST_GROUPS = 10
@@ -19,7 +17,7 @@ MOST_CAUSES = 50
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluationQuery(Query):
+class EvaluationQuery(ChargedQuery):
     """Count people by risk group and by what happened to them.
 
     The risk group of a person is the number of ``cuts`` that their linear predictor reaches. What happened is, for a
@@ -52,21 +50,15 @@ class EvaluationQuery(Query):
     grid: TimeGrid | None
     ends: tuple[int, ...]
     causes: int
-    epsilon: Fraction
-    schema_sha256: str
-    public_sha256: str | None
-    delta: Fraction = Fraction(0)
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
+        check_pure(self, "an evaluation")
         numbers = (*self.coefficients, *self.cuts)
         if not (self.coefficients and all(math.isfinite(value) and abs(value) < 1e12 for value in numbers)):
             raise MechanismError("coefficients and cuts must be finite numbers below 1e12, one coefficient or more")
         if not 1 <= len(self.cuts) < MOST_GROUPS or not _increasing(self.cuts):
             raise MechanismError(f"risk groups must be 2 to {MOST_GROUPS}, with cuts that increase")
-        if not (self.epsilon > 0 and self.delta == 0 and self.epsilon.denominator <= 10**30):
-            raise MechanismError("an evaluation needs epsilon > 0 of at most 30 digits, and is pure: delta must be 0")
         if not 1 <= self.causes <= MOST_CAUSES:
             raise MechanismError(f"there must be 1 to {MOST_CAUSES} causes")
         if self.grid is None:
@@ -105,12 +97,7 @@ class EvaluationQuery(Query):
             "grid": None if self.grid is None else self.grid.to_list(),
             "ends": list(self.ends),
             "causes": self.causes,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "replicate": self.replicate,
-        }
+        } | ChargedQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "EvaluationQuery":
@@ -123,11 +110,7 @@ class EvaluationQuery(Query):
             grid=None if fields["grid"] is None else TimeGrid.from_list(fields["grid"]),
             ends=tuple(int(end) for end in fields["ends"]),
             causes=int(fields["causes"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            replicate=int(fields["replicate"]),
+            **charged_fields(fields),
         )
 
 
@@ -137,44 +120,7 @@ def _increasing(values: tuple[float, ...]) -> bool:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluationRelease(Release):
-    """A noisy table. Everything but ``counts`` is a public constant.
-
-    Attributes
-    ----------
-    counts : tuple of int
-        The noisy number of people in each cell, in the order of the query; some may be below 0.
-    noise_variance : float
-        The variance of the noise in each cell.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
-    """
+class EvaluationRelease(TableRelease):
+    """The noisy counts by risk group and by what happened."""
 
     kind: ClassVar[str] = "evaluation/1"
-    counts: tuple[int, ...]
-    noise_variance: float
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "counts": list(self.counts),
-            "noise_variance": self.noise_variance,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "EvaluationRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "EvaluationRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            counts=tuple(int(count) for count in fields["counts"]),
-            noise_variance=float(fields["noise_variance"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
-        )

@@ -9,13 +9,13 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats.queries.base import ChargedQuery, ChargedRelease, LedgerEntry, Query, Release, charged_fields, events_in
 from hdpstats.queries.model import AnyModel, model_from_dict
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GradientQuery(Query):
+class GradientQuery(ChargedQuery):
     """Sum the people's scores at given coefficients, each clipped to a length, and add noise.
 
     A query is one round of a fit. Its epsilon and delta are what the whole fit keeps; the round itself costs
@@ -38,13 +38,8 @@ class GradientQuery(Query):
     model: AnyModel
     theta: tuple[float, ...]
     clip: Fraction
-    epsilon: Fraction
-    schema_sha256: str
-    public_sha256: str | None
-    delta: Fraction = Fraction(0)
     mu_squared: Fraction = Fraction(0)
     ahead: Fraction = Fraction(0)
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or rounds that together cost more than is offered."""
@@ -72,14 +67,9 @@ class GradientQuery(Query):
             "model": self.model.to_dict(),
             "theta": list(self.theta),
             "clip": str(self.clip),
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
             "mu_squared": str(self.mu_squared),
             "ahead": str(self.ahead),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "replicate": self.replicate,
-        }
+        } | ChargedQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "GradientQuery":
@@ -88,19 +78,15 @@ class GradientQuery(Query):
             model=model_from_dict(fields["model"]),
             theta=tuple(float(value) for value in fields["theta"]),
             clip=rational(fields["clip"], name="clip"),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
             mu_squared=rational(fields["mu_squared"], name="mu_squared"),
             ahead=rational(fields["ahead"], name="ahead"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            replicate=int(fields["replicate"]),
+            **charged_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GradientRelease(Release):
+class GradientRelease(ChargedRelease):
     """What a round hands out. Everything but ``total`` is a public constant.
 
     Attributes
@@ -113,10 +99,6 @@ class GradientRelease(Release):
         The lattice of ``total`` (a power of two).
     records : int
         The number of people: public under replace-one, else declared.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
     """
 
     kind: ClassVar[str] = "clipped-gradient/1"
@@ -124,8 +106,6 @@ class GradientRelease(Release):
     noise_sd: float
     grid: float
     records: int
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
 
     @property
     def is_gaussian(self) -> bool:
@@ -144,12 +124,7 @@ class GradientRelease(Release):
             "noise_sd": self.noise_sd,
             "grid": self.grid,
             "records": self.records,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "GradientRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
+        } | ChargedRelease.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "GradientRelease":
@@ -159,7 +134,7 @@ class GradientRelease(Release):
             noise_sd=float(fields["noise_sd"]),
             grid=float(fields["grid"]),
             records=int(fields["records"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
+            events=events_in(fields),
         )
 
 

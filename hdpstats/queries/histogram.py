@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats.queries.base import ChargedQuery, charged_fields, check_pure
+from hdpstats.queries.table import TableRelease
 
 MOST_CELLS = 2**20
 
@@ -53,7 +51,7 @@ class Axis:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HistogramQuery(Query):
+class HistogramQuery(ChargedQuery):
     """Count people by the cell of a grid that they fall into: everything about the grid is public.
 
     Cells are numbered with the last axis fastest.
@@ -61,16 +59,11 @@ class HistogramQuery(Query):
 
     kind: ClassVar[str] = "histogram/1"
     axes: tuple[Axis, ...]
-    epsilon: Fraction
-    schema_sha256: str
-    delta: Fraction = Fraction(0)
     public_sha256: str | None = None
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        if not (self.epsilon > 0 and self.delta == 0 and self.epsilon.denominator <= 10**30):
-            raise MechanismError("a histogram needs epsilon > 0 of at most 30 digits, and is pure: delta must be 0")
+        check_pure(self, "a histogram")
         if not self.axes or len({axis.name for axis in self.axes}) < len(self.axes):
             raise MechanismError("a histogram needs one axis or more, each of another column")
         if self.cells > MOST_CELLS:
@@ -85,66 +78,20 @@ class HistogramQuery(Query):
         """Return the query as JSON values."""
         return {
             "axes": [axis.to_list() for axis in self.axes],
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "replicate": self.replicate,
-        }
+        } | ChargedQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "HistogramQuery":
         """Read what `to_dict` wrote."""
         return cls(
             axes=tuple(Axis.from_list(axis) for axis in fields["axes"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            replicate=int(fields["replicate"]),
+            **charged_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HistogramRelease(Release):
-    """Noisy counts of cells; some may be below 0. Everything but ``counts`` is a public constant.
-
-    Attributes
-    ----------
-    counts : tuple of int
-        The noisy number of people in each cell, in the order of the query.
-    noise_variance : float
-        The variance of the noise in each cell.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
-    """
+class HistogramRelease(TableRelease):
+    """The noisy counts of the cells of a grid."""
 
     kind: ClassVar[str] = "histogram/1"
-    counts: tuple[int, ...]
-    noise_variance: float
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "counts": list(self.counts),
-            "noise_variance": self.noise_variance,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "HistogramRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "HistogramRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            counts=tuple(int(count) for count in fields["counts"]),
-            noise_variance=float(fields["noise_variance"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
-        )

@@ -1,19 +1,18 @@
 """What queries have in common that release coefficients at once, and their releases."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, events_in
 from hdpstats.queries.model import AnyModel, model_from_dict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MinimiserQuery(Query, ABC):
+class MinimiserQuery(ChargedQuery, ABC):
     """Release a point near the minimiser of a penalised sum of losses, whatever the losses are of.
 
     Attributes
@@ -30,12 +29,7 @@ class MinimiserQuery(Query, ABC):
 
     centre: tuple[float, ...]
     ridge: Fraction
-    epsilon: Fraction
-    schema_sha256: str
-    public_sha256: str | None
-    delta: Fraction = Fraction(0)
     hessian_share: Fraction = Fraction(0)
-    replicate: int = 1
 
     @property
     @abstractmethod
@@ -64,13 +58,8 @@ class MinimiserQuery(Query, ABC):
         return {
             "centre": list(self.centre),
             "ridge": str(self.ridge),
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
             "hessian_share": str(self.hessian_share),
-            "replicate": self.replicate,
-        }
+        } | ChargedQuery.to_dict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +90,7 @@ class PointQuery(MinimiserQuery, ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PointRelease(Release, ABC):
+class PointRelease(ChargedRelease, ABC):
     """Released coefficients. Everything but ``theta`` and ``hessian`` is a public constant.
 
     Attributes
@@ -120,10 +109,6 @@ class PointRelease(Release, ABC):
         The lattice of ``theta`` (a power of two).
     records : int
         The number of people: public under replace-one, else declared.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
     """
 
     theta: tuple[float, ...]
@@ -133,8 +118,6 @@ class PointRelease(Release, ABC):
     hessian_noise_sd: float
     grid: float
     records: int
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values."""
@@ -146,12 +129,7 @@ class PointRelease(Release, ABC):
             "hessian_noise_sd": self.hessian_noise_sd,
             "grid": self.grid,
             "records": self.records,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> Self:
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
+        } | ChargedRelease.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -169,13 +147,8 @@ def minimiser_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return {
         "centre": tuple(float(value) for value in fields["centre"]),
         "ridge": rational(fields["ridge"], name="ridge"),
-        "epsilon": rational(fields["epsilon"], name="epsilon"),
-        "delta": rational(fields["delta"], name="delta"),
-        "schema_sha256": str(fields["schema_sha256"]),
-        "public_sha256": fields["public_sha256"],
         "hessian_share": rational(fields["hessian_share"], name="hessian_share"),
-        "replicate": int(fields["replicate"]),
-    }
+    } | charged_fields(fields)
 
 
 def release_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -189,5 +162,5 @@ def release_fields(fields: dict[str, Any]) -> dict[str, Any]:
         "hessian_noise_sd": float(fields["hessian_noise_sd"]),
         "grid": float(fields["grid"]),
         "records": int(fields["records"]),
-        "events": tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
+        "events": events_in(fields),
     }

@@ -7,6 +7,9 @@ from hdpstats._base.errors import MechanismError
 
 MOST_LEVELS = 1000
 LARGEST = 1e12
+LARGEST_REACH = 1e6
+MOST_POINTS = 10**7
+LARGEST_ROW = 2**40
 
 
 @final
@@ -83,3 +86,21 @@ class PointSpace:
     def from_list(cls, fields: Any) -> "PointSpace":
         """Read what `to_list` wrote."""
         return cls(columns=tuple(PointColumn.from_list(column) for column in fields))
+
+
+def check_support(support: tuple[int, ...] | None, public_sha256: str | None, *, most: int = MOST_POINTS) -> None:
+    """Refuse rows of a public table that are none or are named twice, and those of no table; None stands for all."""
+    if support is not None and (
+        not 1 <= len(support) <= most
+        or len(set(support)) < len(support)
+        or not (min(support) >= 0 and max(support) <= LARGEST_ROW)
+    ):
+        raise MechanismError(f"the public points must be 1 to {most} different rows of the public table")
+    if public_sha256 is None:
+        raise MechanismError("nearest public points need a public table: public_sha256 must name it")
+
+
+def check_reach(reach: float) -> None:
+    """Refuse a longest distance, or a largest difference of losses, that is none."""
+    if not 1e-12 <= reach <= LARGEST_REACH:
+        raise MechanismError("reach, the most that one person counts, must be between 1e-12 and 1e6")

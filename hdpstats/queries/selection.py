@@ -2,18 +2,12 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
-from hdpstats.privacy.budget import NOTHING, Spend
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.distance import check_reach
-from hdpstats.queries.neighbours import check_pure, check_support
-from hdpstats.queries.points import PointSpace
+from hdpstats.queries.base import ChargedRelease, PurchaseQuery, check_pure, events_in, purchase_fields
+from hdpstats.queries.points import PointSpace, check_reach, check_support
 
 MOST_CANDIDATES = 100
 MOST_ORDERED = 10**6
@@ -22,7 +16,7 @@ LARGEST = 1e9
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SelectionQuery(Query):
+class SelectionQuery(PurchaseQuery):
     """Choose how many of the first public points of an order to use: near the private people, but few.
 
     The cost of a size is the sum over private people of the distance to the nearest of so many points, at most
@@ -40,8 +34,6 @@ class SelectionQuery(Query):
         The longest distance that counts.
     penalties : tuple of float
         What is added for each size, in units of distance.
-    ahead : Spend
-        What later questions of the same purchase cost: refused now if it could not be charged then.
     """
 
     kind: ClassVar[str] = "selection/1"
@@ -50,18 +42,12 @@ class SelectionQuery(Query):
     sizes: tuple[int, ...]
     reach: float
     penalties: tuple[float, ...]
-    epsilon: Fraction
-    schema_sha256: str
-    public_sha256: str | None
-    delta: Fraction = Fraction(0)
-    ahead: Spend = NOTHING
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        check_pure(self.epsilon, self.delta, "a choice")
+        check_pure(self, "a choice")
         check_reach(self.reach)
-        check_support(self.order, most=MOST_ORDERED)
+        check_support(self.order, self.public_sha256, most=MOST_ORDERED)
         sizes = (0, *self.sizes)
         if not 2 <= len(self.sizes) <= MOST_CANDIDATES or any(a >= b for a, b in itertools.pairwise(sizes)):
             raise MechanismError(f"there must be 2 to {MOST_CANDIDATES} sizes, which increase from 1 or more")
@@ -69,8 +55,6 @@ class SelectionQuery(Query):
             raise MechanismError("the largest size must be all points of the order")
         if len(self.penalties) != len(self.sizes) or not all(abs(value) <= LARGEST for value in self.penalties):
             raise MechanismError(f"each size needs a penalty, at most {LARGEST:g}")
-        if self.public_sha256 is None:
-            raise MechanismError("nearest public points need a public table: public_sha256 must name it")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""
@@ -80,13 +64,7 @@ class SelectionQuery(Query):
             "sizes": list(self.sizes),
             "reach": self.reach,
             "penalties": list(self.penalties),
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "ahead": str(self.ahead.epsilon),
-            "replicate": self.replicate,
-        }
+        } | PurchaseQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "SelectionQuery":
@@ -97,18 +75,13 @@ class SelectionQuery(Query):
             sizes=tuple(int(size) for size in fields["sizes"]),
             reach=float(fields["reach"]),
             penalties=tuple(float(value) for value in fields["penalties"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            ahead=Spend(rational(fields["ahead"], name="ahead")),
-            replicate=int(fields["replicate"]),
+            **purchase_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LossSelectionQuery(Query):
+class LossSelectionQuery(PurchaseQuery):
     """Choose among public coefficients of a logistic model the ones that fit private people best.
 
     The cost of a candidate is the sum over private people of how much larger its loss is than that of the candidate
@@ -122,24 +95,17 @@ class LossSelectionQuery(Query):
         Coefficients of the design's columns.
     reach : float
         The largest difference of losses that counts.
-    ahead : Spend
-        What later questions of the same purchase cost: refused now if it could not be charged then.
     """
 
     kind: ClassVar[str] = "loss-selection/1"
     formula: str
     candidates: tuple[tuple[float, ...], ...]
     reach: float
-    epsilon: Fraction
-    schema_sha256: str
     public_sha256: str | None = None
-    delta: Fraction = Fraction(0)
-    ahead: Spend = NOTHING
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        check_pure(self.epsilon, self.delta, "a choice")
+        check_pure(self, "a choice")
         check_reach(self.reach)
         if not 2 <= len(self.candidates) <= MOST_CANDIDATES:
             raise MechanismError(f"there must be 2 to {MOST_CANDIDATES} candidates")
@@ -154,13 +120,7 @@ class LossSelectionQuery(Query):
             "formula": self.formula,
             "candidates": [list(candidate) for candidate in self.candidates],
             "reach": self.reach,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "ahead": str(self.ahead.epsilon),
-            "replicate": self.replicate,
-        }
+        } | PurchaseQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "LossSelectionQuery":
@@ -169,47 +129,32 @@ class LossSelectionQuery(Query):
             formula=str(fields["formula"]),
             candidates=tuple(tuple(float(value) for value in candidate) for candidate in fields["candidates"]),
             reach=float(fields["reach"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            ahead=Spend(rational(fields["ahead"], name="ahead")),
-            replicate=int(fields["replicate"]),
+            **purchase_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SelectionRelease(Release):
+class SelectionRelease(ChargedRelease):
     """The place of the chosen candidate, from 0.
 
     Attributes
     ----------
     choice : int
         Its place.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
     """
 
     kind: ClassVar[str] = "selection/1"
     choice: int
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values."""
         return {"choice": self.choice, "events": [event.to_dict() for event in self.events]}
-
-    def at(self, entry: LedgerEntry) -> "SelectionRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "SelectionRelease":
         """Read what `to_dict` wrote."""
         return cls(
             choice=int(fields["choice"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
+            events=events_in(fields),
         )

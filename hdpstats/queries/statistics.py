@@ -1,29 +1,18 @@
 """The query of noisy sums of sufficient statistics, and its release."""
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational, text
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
+from hdpstats._base.validation import text
+from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
 
 UNITS = 2**20
 """A statistic, or a block's estimate, is rounded to so many steps of its declared interval."""
 
 
-def check_pure(epsilon: Fraction, delta: Fraction) -> None:
-    """Refuse prices that the proofs of exponential families do not know."""
-    if not (epsilon > 0 and delta == 0 and epsilon.denominator <= 10**30):
-        raise MechanismError(
-            "exponential families need epsilon > 0 of at most 30 digits, and are pure: delta must be 0"
-        )
-
-
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StatisticsQuery(Query):
+class StatisticsQuery(ChargedQuery):
     """Sum over people the sufficient statistics of a family, of a column between its declared bounds.
 
     Attributes
@@ -37,27 +26,18 @@ class StatisticsQuery(Query):
     kind: ClassVar[str] = "statistics/1"
     column: str
     family: str
-    epsilon: Fraction
-    schema_sha256: str
-    delta: Fraction = Fraction(0)
     public_sha256: str | None = None
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        check_pure(self.epsilon, self.delta)
+        check_pure(self, "an estimate of a family")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""
         return {
             "column": self.column,
             "family": self.family,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "replicate": self.replicate,
-        }
+        } | ChargedQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "StatisticsQuery":
@@ -65,17 +45,13 @@ class StatisticsQuery(Query):
         return cls(
             column=text(fields["column"], name="column"),
             family=text(fields["family"], name="family"),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            replicate=int(fields["replicate"]),
+            **charged_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StatisticsRelease(Release):
+class StatisticsRelease(ChargedRelease):
     """Noisy sums of statistics, in 2^-20 of the length of each one's interval, from its lower end.
 
     Attributes
@@ -86,18 +62,12 @@ class StatisticsRelease(Release):
         The noise ``z`` has probability proportional to ``exp(-noise_rate max_j |z_j|)``.
     records : int
         The public number of people.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
     """
 
     kind: ClassVar[str] = "statistics/1"
     units: tuple[int, ...]
     noise_rate: float
     records: int
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values."""
@@ -105,12 +75,7 @@ class StatisticsRelease(Release):
             "units": list(self.units),
             "noise_rate": self.noise_rate,
             "records": self.records,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "StatisticsRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
+        } | ChargedRelease.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "StatisticsRelease":
@@ -119,5 +84,5 @@ class StatisticsRelease(Release):
             units=tuple(int(number) for number in fields["units"]),
             noise_rate=float(fields["noise_rate"]),
             records=int(fields["records"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
+            events=events_in(fields),
         )

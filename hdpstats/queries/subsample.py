@@ -1,22 +1,19 @@
 """The query of a noisy mean of estimates from disjoint blocks of people, and its release."""
 
 import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import choice, rational, text
-from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.statistics import check_pure
+from hdpstats._base.validation import choice, text
+from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
 
 MOST_BLOCKS = 2**20
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SubsampleQuery(Query):
+class SubsampleQuery(ChargedQuery):
     """Estimate the parameters of a family in ``blocks`` disjoint blocks of rows, project each estimate, and average.
 
     Attributes
@@ -37,16 +34,12 @@ class SubsampleQuery(Query):
     family: str
     box: tuple[tuple[float, float], ...]
     blocks: int
-    epsilon: Fraction
-    schema_sha256: str
-    delta: Fraction = Fraction(0)
     public_sha256: str | None = None
     by: str = "rows"
-    replicate: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
-        check_pure(self.epsilon, self.delta)
+        check_pure(self, "an estimate of a family")
         choice(self.by, name="by", options=("rows", "persons"))
         if not 1 <= self.blocks <= MOST_BLOCKS:
             raise MechanismError(f"blocks must be from 1 to {MOST_BLOCKS}, not {self.blocks}")
@@ -61,12 +54,7 @@ class SubsampleQuery(Query):
             "box": [list(interval) for interval in self.box],
             "blocks": self.blocks,
             "by": self.by,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "replicate": self.replicate,
-        }
+        } | ChargedQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "SubsampleQuery":
@@ -77,17 +65,13 @@ class SubsampleQuery(Query):
             box=tuple((float(low), float(high)) for low, high in fields["box"]),
             blocks=int(fields["blocks"]),
             by=str(fields["by"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            schema_sha256=str(fields["schema_sha256"]),
-            public_sha256=fields["public_sha256"],
-            replicate=int(fields["replicate"]),
+            **charged_fields(fields),
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SubsampleRelease(Release):
+class SubsampleRelease(ChargedRelease):
     """Noisy sums of the blocks' estimates, in 2^-20 of the length of each parameter's interval, from its lower end.
 
     Attributes
@@ -98,10 +82,6 @@ class SubsampleRelease(Release):
         The noise ``z`` has probability proportional to ``exp(-noise_rate max_j |z_j|)``.
     records, blocks : int
         The public number of people, and of blocks.
-    events : tuple of PrivacyEvent
-        What ran.
-    entry : LedgerEntry or None
-        Where the ledger keeps it; None for a release read back from JSON.
     """
 
     kind: ClassVar[str] = "subsample/1"
@@ -109,8 +89,6 @@ class SubsampleRelease(Release):
     noise_rate: float
     records: int
     blocks: int
-    events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values."""
@@ -119,12 +97,7 @@ class SubsampleRelease(Release):
             "noise_rate": self.noise_rate,
             "records": self.records,
             "blocks": self.blocks,
-            "events": [event.to_dict() for event in self.events],
-        }
-
-    def at(self, entry: LedgerEntry) -> "SubsampleRelease":
-        """Return the release with its place in the ledger."""
-        return replace(self, entry=entry)
+        } | ChargedRelease.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "SubsampleRelease":
@@ -134,5 +107,5 @@ class SubsampleRelease(Release):
             noise_rate=float(fields["noise_rate"]),
             records=int(fields["records"]),
             blocks=int(fields["blocks"]),
-            events=tuple(PrivacyEvent.from_dict(event) for event in fields["events"]),
+            events=events_in(fields),
         )
