@@ -33,10 +33,11 @@ from hdpstats.models import (
     importance_weights,
 )
 from hdpstats.privacy.budget import Budget
-from hdpstats.results import Evaluation, Result, WeightedSample
+from hdpstats.results import Aggregate, Evaluation, Result, WeightedSample, aggregate
 from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 
 __all__ = [
+    "Aggregate",
     "ArgumentError",
     "Binary",
     "Budget",
@@ -70,6 +71,7 @@ __all__ = [
     "Weight",
     "WeightedSample",
     "__version__",
+    "aggregate",
     "audit",
     "connect",
     "datasets",

@@ -1,5 +1,18 @@
 r"""Parameters of an exponential family with their uncertainty, from released sums of statistics or of estimates.
 
+**Several sites.** Site ``j`` of :math:`n_j` people released a mean :math:`\bar T_j` of statistics, whose noise has the
+variance :math:`N_j`; both numbers are public. Means are combined by inverse variance
+(`hdpstats.inference.across_sites`),
+
+.. math:: \hat\tau = \sum_j W_j \bar T_j, \qquad
+   W_j = \Bigl( \sum_i V_i^{-1} \Bigr)^{-1} V_j^{-1}, \qquad V_j = \Sigma_T(\hat\theta) / n_j + N_j,
+
+and :math:`\hat\theta` is maximum likelihood at :math:`\hat\tau`: one inversion, whose bias is that of all the people
+and all the noise together, where a mean of the sites' estimates would keep the bias of each. The estimates of blocks
+are combined likewise, with :math:`V_j = c_j I(\hat\theta)^{-1} / n_j + N_j`, where :math:`c_j` is what blocks lose.
+Sites of one size and one epsilon get equal weights, as in the paper, which knows no others. No weight depends on
+anything but public facts and released numbers.
+
 Sampling has the covariance :math:`I(\theta)^{-1} / n` of maximum likelihood, at the released parameters: the records
 are taken to follow the family. The noise has the exact law of the mechanism, :math:`\propto e^{-\rho K(b)}` in the norm
 of a box; on means of statistics it reaches the parameters through the derivative of the inverse mean map,
@@ -10,13 +23,17 @@ For standard errors alone, parameters at the edge of their ranges are moved inwa
 the information of a probability of 0 is infinite.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
+from hdpstats.inference.across_sites import shares
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.knorm import NoiseLaw
@@ -26,6 +43,9 @@ from hdpstats.queries.statistics import UNITS, StatisticsRelease
 from hdpstats.queries.subsample import SubsampleRelease
 
 DRAWS = 20_000
+STEPS = 3
+"""How often sites are weighted: once without knowing how much values vary, then at what that gave."""
+
 FEWEST_TOLD = 3.0
 """Of blocks of so few values nothing better is told than three times the variance."""
 
@@ -33,32 +53,111 @@ NOTE = "Standard errors take the records to follow the family: its information a
 AT_THE_EDGE = "An estimate lies at the edge of its range: the ranges may be too narrow, or the noise too large."
 
 
-def from_statistics(family: Family, release: StatisticsRelease, *, ranges: Sequence[Interval]) -> Estimate:
-    """Return maximum likelihood at the released means of statistics, projected on the ranges of the parameters."""
-    tau = out_of_units(release.units, family.box, count=release.records)
-    theta = projected(family.solve(tau[None])[0], ranges)
-    place = inside(theta, ranges, records=release.records)
-    law = noise_law(family.box, rate=release.noise_rate, count=release.records)
-    through = np.asarray(np.linalg.inv(family.slope(place)), dtype=np.float64)
-    return _estimate(family, theta, place, law, through, sha256=release.sha256, records=release.records, ranges=ranges)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Answer:
+    """What a site released: values (d,) with noise of a law, from so many people; see `loss_of_blocks` for ``loss``."""
+
+    values: FloatArray
+    law: NoiseLaw
+    records: int
+    loss: float
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Found:
+    """Combined parameters, the place inside the ranges where errors are computed, weights and covariances of sites."""
+
+    theta: FloatArray
+    place: FloatArray
+    weights: FloatArray
+    sampling: FloatArray
+    noise: FloatArray
+
+
+def from_statistics(
+    family: Family, releases: Sequence[StatisticsRelease], *, ranges: Sequence[Interval], sha256: str
+) -> Estimate:
+    """Return maximum likelihood at the combined means of statistics, projected on the ranges of the parameters.
+
+    ``releases`` are those of the sites; ``sha256`` names all of them, and seeds what is drawn.
+    """
+    answers = [
+        _Answer(
+            values=out_of_units(each.units, family.box, count=each.records),
+            law=noise_law(family.box, rate=each.noise_rate, count=each.records),
+            records=each.records,
+            loss=1.0,
+        )
+        for each in releases
+    ]
+    found = _combine(
+        answers,
+        records=sum(each.records for each in releases),
+        start=_uniform(family.box),
+        spread=partial(spread_of_statistics, family),
+        solve=lambda tau: projected(family.solve(tau[None])[0], ranges),
+        ranges=ranges,
+    )
+    through = np.asarray(np.linalg.inv(family.slope(found.place)), dtype=np.float64)
+    return _estimate(family, answers, found, through, sha256=sha256, edges=[ranges])
 
 
 def from_blocks(
-    family: Family, release: SubsampleRelease, *, box: Sequence[Interval], ranges: Sequence[Interval]
+    family: Family,
+    releases: Sequence[SubsampleRelease],
+    *,
+    boxes: Sequence[Sequence[Interval]],
+    ranges: Sequence[Interval],
+    sha256: str,
 ) -> Estimate:
-    """Return the released mean of the estimates of blocks, which were projected on ``box``.
+    """Return the combined means of the estimates of blocks, which each site projected on a box of its own.
 
     The variance of sampling is multiplied by ``t / (t - 2)``, ``t`` being the size of a block: what blocks lose against
     one estimate, exactly so for the rate of an exponential law.
     """
-    theta = projected(out_of_units(release.units, box, count=release.blocks), ranges)
-    place = inside(theta, ranges, records=release.records)
-    law = noise_law(box, rate=release.noise_rate, count=release.blocks)
-    through, size = np.eye(len(theta)), release.records / release.blocks
-    loss = size / (size - 2.0) if size > FEWEST_TOLD else FEWEST_TOLD
-    return _estimate(
-        family, theta, place, law, through, sha256=release.sha256, records=release.records, ranges=box, loss=loss
+    answers = [
+        _Answer(
+            values=out_of_units(each.units, box, count=each.blocks),
+            law=noise_law(box, rate=each.noise_rate, count=each.blocks),
+            records=each.records,
+            loss=loss_of_blocks(each.records / each.blocks),
+        )
+        for each, box in zip(releases, boxes, strict=True)
+    ]
+    found = _combine(
+        answers,
+        records=sum(each.records for each in releases),
+        start=_uniform(ranges),
+        spread=lambda theta: np.asarray(np.linalg.inv(family.information(theta))),
+        solve=lambda theta: projected(theta, ranges),
+        ranges=ranges,
     )
+    return _estimate(family, answers, found, np.eye(len(ranges)), sha256=sha256, edges=boxes)
+
+
+def loss_of_blocks(size: float) -> float:
+    """Return by how much blocks of a size multiply the variance of sampling."""
+    return size / (size - 2.0) if size > FEWEST_TOLD else FEWEST_TOLD
+
+
+def predicted(
+    family: Family, place: FloatArray, *, records: Sequence[int], epsilons: Sequence[float]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the covariances (d, d) by sampling and by noise that noisy statistics of sites would have at ``place``.
+
+    Each site has so many records and spends one of the epsilons.
+    """
+    laws = [
+        noise_law(family.box, rate=epsilon / UNITS, count=count)
+        for count, epsilon in zip(records, epsilons, strict=True)
+    ]
+    spread, through = spread_of_statistics(family, place), np.linalg.inv(family.slope(place))
+    sampling = np.array([spread / count for count in records])
+    noise = np.array([np.diag(law.variance) for law in laws])
+    weights = through @ shares(sampling + noise)
+    return _summed(weights, sampling), _summed(weights, noise)
 
 
 def noise_law(box: Sequence[Interval], *, rate: float, count: int) -> NoiseLaw:
@@ -80,9 +179,10 @@ def inside(theta: FloatArray, ranges: Sequence[Interval], *, records: int) -> Fl
     return np.asarray(np.clip(theta, lower + margin, upper - margin))
 
 
-def sampling_covariance(family: Family, theta: FloatArray, *, records: int) -> FloatArray:
-    """Return ``I(theta)^-1 / n`` (d, d)."""
-    return np.asarray(np.linalg.inv(family.information(theta)) / records)
+def spread_of_statistics(family: Family, theta: FloatArray) -> FloatArray:
+    r"""Return the covariance (d, d) of the statistics of one value: :math:`\tau' I^{-1} \tau'^T`."""
+    slope = family.slope(theta)
+    return np.asarray(slope @ np.linalg.inv(family.information(theta)) @ slope.T)
 
 
 def likelihood(family: Family, x: FloatArray, *, label: str) -> Estimate:
@@ -101,29 +201,60 @@ def likelihood(family: Family, x: FloatArray, *, label: str) -> Estimate:
     )
 
 
+def _combine(
+    answers: Sequence[_Answer],
+    *,
+    records: int,
+    start: FloatArray,
+    spread: Callable[[FloatArray], FloatArray],
+    solve: Callable[[FloatArray], FloatArray],
+    ranges: Sequence[Interval],
+) -> _Found:
+    """Weight sites by inverse variance, with the spread of one value at ``start`` and then at what that gives."""
+    values = np.array([each.values for each in answers])
+    per_spread = np.array([each.loss / each.records for each in answers])[:, None, None]
+    noise = np.array([np.diag(each.law.variance) for each in answers])
+    one = start
+    for _ in range(STEPS):
+        weights = shares(per_spread * one + noise)
+        theta = solve(np.einsum("kij,kj->i", weights, values))
+        place = inside(theta, ranges, records=records)
+        one = spread(place)
+    return _Found(theta=theta, place=place, weights=weights, sampling=per_spread * one, noise=noise)
+
+
+def _uniform(box: Sequence[Interval]) -> FloatArray:
+    """Return the covariance (d, d) of independent uniform numbers in a box."""
+    return np.diag([(high - low) ** 2 / 12.0 for low, high in box])
+
+
+def _summed(weights: FloatArray, covariances: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("kij,kjl,kml->im", weights, covariances, weights))
+
+
 def _estimate(
     family: Family,
-    theta: FloatArray,
-    place: FloatArray,
-    law: NoiseLaw,
+    answers: Sequence[_Answer],
+    found: _Found,
     through: FloatArray,
     *,
     sha256: str,
-    records: int,
-    ranges: Sequence[Interval],
-    loss: float = 1.0,
+    edges: Sequence[Sequence[Interval]],
 ) -> Estimate:
-    """Return an estimate whose error is sampling at ``place`` plus noise of a law, mapped by ``through`` (d, d)."""
-    sampling = loss * sampling_covariance(family, place, records=records)
-    rng = draws.generator(sha256)
-    errors = draws.normal(rng, sampling, DRAWS) + draws.perturbation(rng, law, count=DRAWS) @ through.T
-    edges = np.array(ranges, dtype=np.float64).T
+    """Return an estimate whose error is that of the sites' sampling and noise, weighted and mapped by ``through``."""
+    weights, rng = through @ found.weights, draws.generator(sha256)
+    sampling = _summed(weights, found.sampling)
+    errors = draws.normal(rng, sampling, DRAWS)
+    for weight, answer in zip(weights, answers, strict=True):
+        errors = errors + draws.perturbation(rng, answer.law, count=DRAWS) @ weight.T
+    lower, upper = np.moveaxis(np.array(edges, dtype=np.float64), -1, 0)
+    at_the_edge = bool(((found.theta <= lower) | (found.theta >= upper)).any())
     return Estimate(
         label="private only",
         terms=family.parameters,
-        values=theta,
+        values=found.theta,
         sampling=sampling,
-        privacy=np.asarray((through * law.variance) @ through.T),
+        privacy=_summed(weights, found.noise),
         law=ErrorLaw.of_draws(errors),
-        note=f"{NOTE} {AT_THE_EDGE}" if bool(((theta <= edges[0]) | (theta >= edges[1])).any()) else NOTE,
+        note=f"{NOTE} {AT_THE_EDGE}" if at_the_edge else NOTE,
     )

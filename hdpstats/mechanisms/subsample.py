@@ -32,6 +32,10 @@ scale, as a vector is printed, is only :math:`\sqrt d \epsilon`-DP.
 
 sampling, noise, and the square of what the correction leaves of the bias, :math:`O(t^{-3/2})`; it is least at
 :math:`k^* = (4 \Lambda^2 n^3 / (3 C \epsilon^2))^{1/5}`. With ``d`` parameters the 2 is :math:`(d + 1)(d + 2) / 3`.
+A mean over ``M`` sites has an ``M``-th of the first two terms and all of the third, as sites share their bias: then
+:math:`k^* = (4 \Lambda^2 n^3 / (3 C M \epsilon^2))^{1/5}`. Where sites differ in size, a site that holds a share
+:math:`w` of all records, and thus has that weight, is one of ``M = 1 / w``: the derivative of the error in its ``k`` is
+:math:`w^2` times that of its noise plus ``w`` times that of the common bias.
 
 References
 ----------
@@ -158,7 +162,9 @@ def starts_of_blocks(rows: int, blocks: int) -> IntArray:
     return np.asarray(-(-np.arange(blocks, dtype=np.int64) * rows // blocks))
 
 
-def optimal_blocks(records: int, *, epsilon: float, widths: FloatArray, spreads: FloatArray) -> int:
+def optimal_blocks(
+    records: int, *, epsilon: float, widths: FloatArray, spreads: FloatArray, parties: float = 1.0
+) -> int:
     """Return ``k*``, with blocks of 25 rows or more.
 
     Parameters
@@ -172,6 +178,8 @@ def optimal_blocks(records: int, *, epsilon: float, widths: FloatArray, spreads:
     spreads : (d,)
         Square roots of the diagonal of the inverse information of one value. The bias that is left is taken to be of
         the size ``spreads / t^(3/2)``, that is ``C = 1 / I``, and parameters count by their relative errors.
+    parties
+        ``M``: the records at all sites over those at this one.
 
     Examples
     --------
@@ -179,5 +187,5 @@ def optimal_blocks(records: int, *, epsilon: float, widths: FloatArray, spreads:
     137
     """
     ratio = float(np.mean((widths / spreads) ** 2))
-    best = (2.0 * box_variance(len(widths), epsilon) * ratio * float(records) ** 3 / 3.0) ** 0.2
+    best = (2.0 * box_variance(len(widths), epsilon) * ratio * float(records) ** 3 / (3.0 * parties)) ** 0.2
     return int(max(1, min(round(best), records // FEWEST_IN_BLOCK)))

@@ -1,6 +1,6 @@
 """A family of distributions on a study: arguments checked, queries asked, answers read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -21,7 +21,10 @@ from hdpstats.mechanisms.subsample import blocks_of_neighbours, optimal_blocks
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.queries import (
+    Query,
     Release,
+    SitesQuery,
+    SitesRelease,
     StatisticsQuery,
     StatisticsRelease,
     SubsampleQuery,
@@ -29,6 +32,7 @@ from hdpstats.queries import (
 )
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
+from hdpstats.sites.asking import Answered, ask
 
 NAME = "ExponentialFamily"
 METHODS = {
@@ -150,9 +154,9 @@ def _interval(family: Family, name: str, pair: object) -> Interval:
 
 
 def fit_family(model: FamilyModel, request: FitRequest) -> Result:
-    """Ask the site and read its answer: the only function here that spends."""
-    site = model.study.site
-    if site is None:
+    """Ask the sites and read their answers: the only function here that spends."""
+    sites = model.study.sites
+    if not sites:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
     mechanism = request.mechanism or SufficientStatistics()
     if not isinstance(mechanism, FamilyMechanism):
@@ -160,16 +164,20 @@ def fit_family(model: FamilyModel, request: FitRequest) -> Result:
             "a family of distributions takes mechanism 'statistics' or 'subsample', not one for regressions",
             available=("statistics", "subsample"),
         )
-    query = ask(model, mechanism, request, records=site.records)
-    return read(model, query, site.answer(query), method=METHODS[type(mechanism)])
+    people = sum(site.records for site in sites.values())
+    queries = {
+        name: question(model, mechanism, request, records=site.records, people=people) for name, site in sites.items()
+    }
+    answered = ask(model.study, queries)
+    return read(model, queries, answered, method=METHODS[type(mechanism)])
 
 
-def ask(
-    model: FamilyModel, mechanism: FamilyMechanism, request: FitRequest, *, records: int
+def question(
+    model: FamilyModel, mechanism: FamilyMechanism, request: FitRequest, *, records: int, people: int
 ) -> StatisticsQuery | SubsampleQuery:
-    """Return the query of a fit."""
+    """Return what a site of so many records is asked, when ``people`` are at all sites together."""
     if isinstance(mechanism, SubsampleAggregate):
-        return ask_blocks(model, mechanism, request, records=records)
+        return question_of_blocks(model, mechanism, request, records=records, people=people)
     return StatisticsQuery(
         column=model.column,
         family=model.family.name,
@@ -179,7 +187,9 @@ def ask(
     )
 
 
-def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequest, *, records: int) -> SubsampleQuery:
+def question_of_blocks(
+    model: FamilyModel, options: SubsampleAggregate, request: FitRequest, *, records: int, people: int
+) -> SubsampleQuery:
     """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
     by = "rows" if model.study.unit is None else "persons"
     if by == "rows" and options.order != "arbitrary":
@@ -204,8 +214,10 @@ def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequ
     def best(blocks: int) -> int:
         lower, upper = box(blocks)
         epsilon = float(request.epsilon) / blocks_of_neighbours(by)
-        return optimal_blocks(records, epsilon=epsilon, widths=upper - lower, spreads=spreads)
+        return optimal_blocks(records, epsilon=epsilon, widths=upper - lower, spreads=spreads, parties=people / records)
 
+    if options.blocks is not None and options.blocks > records:
+        raise MechanismError(f"blocks must be at most {records}, the people at a site, not {options.blocks}")
     blocks = options.blocks or 1
     for _ in range(0 if options.blocks else ROUNDS):
         blocks = best(blocks)
@@ -221,28 +233,56 @@ def ask_blocks(model: FamilyModel, options: SubsampleAggregate, request: FitRequ
     )
 
 
-def read(model: FamilyModel, query: StatisticsQuery | SubsampleQuery, release: Release, *, method: str) -> Result:
-    """Return the result of a release: post-processing of released and public numbers."""
-    if isinstance(query, SubsampleQuery) and isinstance(release, SubsampleRelease):
-        estimate = from_blocks(model.family, release, box=query.box, ranges=model.ranges)
-        size = release.records // release.blocks
-        method = f"{method}, {release.blocks} blocks of {size} people or more"
-    elif isinstance(query, StatisticsQuery) and isinstance(release, StatisticsRelease):
-        estimate = from_statistics(model.family, release, ranges=model.ranges)
-    else:
-        raise MechanismError("the site answered with a release of another kind")
-    public = model.public_estimate
+def read(
+    model: FamilyModel, queries: Mapping[str, StatisticsQuery | SubsampleQuery], answered: Answered, *, method: str
+) -> Result:
+    """Return the result of the sites' releases: post-processing of released and public numbers."""
+    asked = {name: queries[name] for name in answered.releases}
+    one = len(model.study.sites) == 1
+    release = next(iter(answered.releases.values())) if one else SitesRelease(sites=tuple(answered.releases.items()))
+    estimate = estimate_of(model, asked, answered.releases, sha256=release.sha256)
+    blocks = [each for each in answered.releases.values() if isinstance(each, SubsampleRelease)]
+    promises = [
+        guarantee(each.events, relation=model.study.relation, most_rows=model.study.most_rows)
+        for each in answered.releases.values()
+    ]
     return Result(
-        facts=facts_of(model, method, records=release.records),
+        facts=facts_of(
+            model,
+            f"{method}, {_blocks(blocks)}" if blocks else method,
+            records=sum(model.study.sites[name].records for name in asked),
+        ),
         schema=model.study.schema,
         estimate=estimate,
-        public_only=public,
+        public_only=model.public_estimate,
         private_only=estimate,
         pooled=None,
-        query=query,
+        query=next(iter(asked.values())) if one else SitesQuery(sites=tuple(asked.items())),
         release=release,
-        guarantee=guarantee(release.events, relation=model.study.relation, most_rows=model.study.most_rows),
+        guarantee=max(promises, key=lambda promise: promise.epsilon),
     )
+
+
+def estimate_of(
+    model: FamilyModel, queries: Mapping[str, Query], releases: Mapping[str, Release], *, sha256: str
+) -> Estimate:
+    """Return the estimate from the releases of one or several sites; ``sha256`` seeds what is drawn."""
+    given = list(releases.values())
+    statistics = [each for each in given if isinstance(each, StatisticsRelease)]
+    if len(statistics) == len(given):
+        return from_statistics(model.family, statistics, ranges=model.ranges, sha256=sha256)
+    blocks = [each for each in given if isinstance(each, SubsampleRelease)]
+    boxes = [each.box for each in queries.values() if isinstance(each, SubsampleQuery)]
+    if not len(blocks) == len(boxes) == len(given):
+        raise MechanismError("a site answered with a release of another kind")
+    return from_blocks(model.family, blocks, boxes=boxes, ranges=model.ranges, sha256=sha256)
+
+
+def _blocks(releases: Sequence[SubsampleRelease]) -> str:
+    """Return how many blocks there were at a site, and how small, in words."""
+    low, high = min(each.blocks for each in releases), max(each.blocks for each in releases)
+    fewest = min(each.records // each.blocks for each in releases)
+    return f"{low if low == high else f'{low} to {high}'} blocks of {fewest} people or more"
 
 
 def fit_public_rows(model: FamilyModel) -> Result:

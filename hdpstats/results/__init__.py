@@ -4,22 +4,30 @@
 """
 
 from hdpstats.inference.public_check import PublicCheck
+from hdpstats.results.aggregated import Aggregate
+from hdpstats.results.aggregation import aggregate
 from hdpstats.results.checking import check_public
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts
+from hdpstats.results.purchase import Purchase
 from hdpstats.results.result import Result
+from hdpstats.results.sites import SiteFacts
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.results.weighted_tables import Estimated
 
 __all__ = [
+    "Aggregate",
     "Estimated",
     "Evaluation",
     "HazardFacts",
     "ModelFacts",
     "PublicCheck",
+    "Purchase",
     "Result",
     "SampleFacts",
+    "SiteFacts",
     "WeightedSample",
+    "aggregate",
     "check_public",
 ]

@@ -40,7 +40,7 @@ def plot_coefficients(
         )
     axes.axvline(1.0 if exponentiate else 0.0, color=GREY, linewidth=0.8, zorder=0)
     if exponentiate:
-        _ratio_axis(axes)
+        ratio_axis(axes)
     axes.set_yticks(range(len(shown)), [terms[place] for place in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlabel(f"{label} (95% interval)")
@@ -49,7 +49,7 @@ def plot_coefficients(
     return axes
 
 
-def _ratio_axis(axes: "Axes") -> None:
+def ratio_axis(axes: "Axes") -> None:
     """Make the horizontal axis logarithmic, with plain numbers at round places."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 

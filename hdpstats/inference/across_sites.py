@@ -1,0 +1,245 @@
+r"""Estimates of several sites in one: by inverse variance, with variances between sites, and from their spread alone.
+
+Site ``i`` gives an estimate :math:`\theta_i` of ``p`` parameters with a covariance :math:`V_i` (sampling and privacy
+noise). Its own parameters are taken to be the common ones plus :math:`u_i`, of covariance :math:`T =
+\mathrm{diag}(\tau_1^2, \dots, \tau_p^2)`; where sites are taken to be alike, :math:`T = 0`. The combination is
+
+.. math:: \hat\theta = \sum_i W_i \theta_i, \qquad W_i = \Bigl( \sum_j (V_j + T)^{-1} \Bigr)^{-1} (V_i + T)^{-1},
+
+with the covariance :math:`\sum_i W_i (V_i + T) W_i'`. Sites of one size and one epsilon have :math:`W_i = 1 / M`: the
+mean over parties of Chen and Sung. A combination of combinations is the combination of all of them, if :math:`T = 0`.
+
+**Variances between sites.** For a term alone, with :math:`w_i = 1 / (v_i + \tau^2)`, the weighted sum of squares
+:math:`Q(\tau^2) = \sum_i w_i (\theta_i - \bar\theta)^2` has the mean ``M - 1`` at the true :math:`\tau^2`. Paule and
+Mandel (1982) solve that equation; DerSimonian and Laird (1986) compare :math:`Q(0)` with its mean. Several groups that
+share one :math:`\tau^2` add up their ``Q`` and their ``M - 1``.
+
+**Intervals from the spread alone.** With weights that add up to 1, the same for all terms or not,
+
+.. math:: s^2 = \frac{1}{M - 1} \sum_i w_i (\theta_i - \hat\theta)^2
+
+estimates the variance of :math:`\hat\theta` where the weights are in proportion to one over the variances, whatever
+the factor: then :math:`(\hat\theta - \theta) / s` follows Student's law with ``M - 1`` degrees of freedom, if estimates
+are normal (Hartung and Knapp 2001; Sidik and Jonkman 2002). With equal weights it is the one-sample t interval. It
+needs no model of the variance within a site, and privacy noise is in it without being mentioned.
+
+References
+----------
+R. C. Paule, J. Mandel (1982), Consensus values and weighting factors. R. DerSimonian, N. Laird (1986), Meta-analysis in
+clinical trials. J. Hartung, G. Knapp (2001), On tests of the overall treatment effect in meta-analysis with normally
+distributed responses. K. Sidik, J. N. Jonkman (2002), A simple confidence interval for meta-analysis.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, stdtrit
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.estimate import ErrorLaw, Estimate
+
+DRAWS = 10_000
+
+BETWEEN: Final = ("paule_mandel", "dersimonian_laird")
+"""How the variance between sites is estimated."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Part:
+    """An estimate to be combined with others.
+
+    Attributes
+    ----------
+    values : (p,) float64
+        The parameters.
+    sampling, privacy : (p, p) float64
+        Covariance due to sampling (what separates sites included), and to privacy noise.
+    errors : (B, p) float64 or None
+        Draws of the error; None stands for the normal law.
+    """
+
+    values: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+    errors: FloatArray | None
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Sampling and noise (p, p)."""
+        return self.sampling + self.privacy
+
+    @property
+    def variances(self) -> FloatArray:
+        """The diagonal (p,)."""
+        return np.diag(self.covariance)
+
+    def apart(self, between: FloatArray, rng: draws.Generator) -> "Part":
+        """Return the estimate as one of the common parameters, from which the site's own have variances (p,)."""
+        spread = np.diag(between)
+        errors = None if self.errors is None else self.errors + draws.normal(rng, spread, len(self.errors))
+        return replace(self, sampling=self.sampling + spread, errors=errors)
+
+
+def part_of(estimate: Estimate, rng: draws.Generator) -> Part:
+    """Return an estimate as a part.
+
+    Its law tells quantiles of each coordinate's error, not how coordinates go together: errors are drawn with these
+    quantiles and the dependence of a normal law of the same correlations.
+    """
+    covariance = estimate.sampling + estimate.privacy
+    part = Part(values=estimate.values, sampling=estimate.sampling, privacy=estimate.privacy, errors=None)
+    if estimate.law is None:
+        return part
+    scale = np.sqrt(np.diag(covariance))
+    standard = draws.normal(rng, covariance / np.outer(scale, scale), DRAWS)
+    levels = 2.0 * ndtr(np.abs(standard)) - 1.0
+    law = zip(levels.T, estimate.law.quantiles.T, strict=True)
+    sizes = np.column_stack([np.interp(level, estimate.law.levels, quantiles) for level, quantiles in law])
+    return replace(part, errors=np.sign(standard) * sizes)
+
+
+def all_drawn(parts: Sequence[Part], rng: draws.Generator) -> list[Part]:
+    """Return parts of which none, or all, have draws of their errors."""
+    if all(part.errors is None for part in parts):
+        return list(parts)
+    return [
+        part if part.errors is not None else replace(part, errors=draws.normal(rng, part.covariance, DRAWS))
+        for part in parts
+    ]
+
+
+def shares(covariances: FloatArray) -> FloatArray:
+    """Return the weights ``W`` (k, p, p) of estimates with covariances (k, p, p): they add up to the identity.
+
+    Examples
+    --------
+    >>> shares(np.array([[[1.0]], [[3.0]]])).ravel().round(6).tolist()
+    [0.75, 0.25]
+    """
+    precision = np.linalg.inv(covariances)
+    return np.asarray(np.linalg.solve(precision.sum(axis=0), precision))
+
+
+def combined(parts: Sequence[Part], *, weights: FloatArray) -> Part:
+    """Return the sum of independent parts by weights (k, p, p) that add up to the identity."""
+
+    def through(covariances: list[FloatArray]) -> FloatArray:
+        return np.asarray(np.einsum("kij,kjl,kml->im", weights, np.array(covariances), weights))
+
+    drawn = [part.errors for part in parts if part.errors is not None]
+    errors = sum(np.asarray(each @ weight.T) for each, weight in zip(drawn, weights, strict=True)) if drawn else None
+    return Part(
+        values=np.einsum("kij,kj->i", weights, np.array([part.values for part in parts])),
+        sampling=through([part.sampling for part in parts]),
+        privacy=through([part.privacy for part in parts]),
+        errors=None if errors is None else np.asarray(errors),
+    )
+
+
+def between_variances(values: Sequence[FloatArray], variances: Sequence[FloatArray], *, method: str) -> FloatArray:
+    """Return the variance ``tau^2`` (p,) of each term that sites of one group have around the group's own value.
+
+    Parameters
+    ----------
+    values, variances : sequences of (k, p) float64
+        For each group of sites, their estimates and the variances of those. All groups share ``tau^2``.
+    method : {"paule_mandel", "dersimonian_laird"}
+        See the module.
+
+    Examples
+    --------
+    >>> values, variances = [np.array([[0.0], [4.0]])], [np.ones((2, 1))]
+    >>> between_variances(values, variances, method="paule_mandel").round(6).tolist()
+    [7.0]
+    """
+    solve = _paule_mandel if method == "paule_mandel" else _dersimonian_laird
+    terms = range(np.shape(values[0])[1])
+    groups = list(zip(values, variances, strict=True))
+    return np.array([solve([(value[:, j], variance[:, j]) for value, variance in groups]) for j in terms])
+
+
+_Groups = list[tuple[FloatArray, FloatArray]]
+
+
+def scatter(values: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return ``Q``: weighted squares about the weighted mean, summed over the first axis (k, ...)."""
+    weights = 1.0 / variances
+    mean = (weights * values).sum(axis=0) / weights.sum(axis=0)
+    return np.asarray((weights * (values - mean) ** 2).sum(axis=0))
+
+
+def _paule_mandel(groups: _Groups) -> float:
+    """Return the root of ``Q(tau^2) = M - 1``, which falls from ``Q(0)`` and is below squares over ``tau^2``."""
+    degrees = sum(len(values) - 1 for values, _ in groups)
+
+    def excess(square: float) -> float:
+        return float(sum(scatter(values, variances + square) for values, variances in groups)) - degrees
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    largest = sum(float(np.sum((values - values.mean()) ** 2)) for values, _ in groups) / degrees
+    return float(brentq(excess, 0.0, largest, xtol=1e-12 * largest, rtol=1e-10))
+
+
+def _dersimonian_laird(groups: _Groups) -> float:
+    """Return the excess of ``Q(0)`` over its mean without a variance between, divided by what ``tau^2`` adds to it."""
+    excess = sum(float(scatter(values, variances)) - (len(values) - 1) for values, variances in groups)
+    per_square = sum(
+        float(np.sum(1.0 / variances) - np.sum(variances**-2.0) / np.sum(1.0 / variances)) for _, variances in groups
+    )
+    return max(0.0, excess / per_square)
+
+
+def spread_variance(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return ``s^2`` (p,), the variance of the weighted mean of values (k, p), from their spread alone.
+
+    ``weights`` (k, p) need not add up to 1.
+
+    Examples
+    --------
+    >>> spread_variance(np.array([[0.0], [2.0], [4.0]]), np.ones((3, 1))).round(6).tolist()  # 4 / 3
+    [1.333333]
+    """
+    share = weights / weights.sum(axis=0)
+    mean = (share * values).sum(axis=0)
+    return np.asarray((share * (values - mean) ** 2).sum(axis=0) / (len(values) - 1.0))
+
+
+def student(scale: FloatArray, *, degrees: int) -> ErrorLaw:
+    """Return the law of ``|error|`` (p,) that Student's law of a scale has."""
+    levels = np.concatenate([np.linspace(0.0, 0.99, 397), 1.0 - np.geomspace(0.01, 1e-6, 120)[1:]])
+    return ErrorLaw(levels=levels, quantiles=np.outer(stdtrit(float(degrees), 0.5 + levels / 2.0), scale))
+
+
+def from_spread(part: Part, variances: FloatArray, *, label: str, terms: tuple[str, ...], degrees: int) -> Estimate:
+    """Return a combination whose variances (p,) came from the spread of the sites.
+
+    Correlations, and which share of a variance is privacy noise, are those of the model.
+    """
+    stretch = np.sqrt(variances / part.variances)
+    factor = np.outer(stretch, stretch)
+    return Estimate(
+        label=label,
+        terms=terms,
+        values=part.values,
+        sampling=part.sampling * factor,
+        privacy=part.privacy * factor,
+        law=student(np.sqrt(variances), degrees=degrees),
+    )
+
+
+def from_model(part: Part, *, label: str, terms: tuple[str, ...]) -> Estimate:
+    """Return a combination whose variances are those of its parts."""
+    return Estimate(
+        label=label,
+        terms=terms,
+        values=part.values,
+        sampling=part.sampling,
+        privacy=part.privacy,
+        law=None if part.errors is None else ErrorLaw.of_draws(part.errors),
+    )

@@ -1,0 +1,251 @@
+"""An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtrc
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
+from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, summary, table
+from hdpstats.inference.estimate import Estimate
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.results import forest, tables
+from hdpstats.results.facts import ModelFacts
+from hdpstats.results.page import plain
+from hdpstats.results.summary import coefficient_cells, coefficient_headers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TITLE: Final = "Results in groups"
+_TERMS_SHOWN: Final = 5
+_INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+_WORDS: Final = {
+    "paule_mandel": "differ, variance by Paule and Mandel",
+    "dersimonian_laird": "differ, variance by DerSimonian and Laird",
+    None: "have the same parameters",
+}
+_INTERVALS: Final = {
+    "model": "from the variances of the results: sampling and privacy noise",
+    "across_sites": "from the spread of members alone, by Student's law (Hartung and Knapp)",
+}
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Node:
+    """A group of results, or a result.
+
+    Attributes
+    ----------
+    path : tuple of str
+        The names from the top to this place.
+    estimate : Estimate
+        What is estimated there.
+    members : int
+        How many stand right under it; 0 for a result.
+    weights : tuple of (p,) float64
+        The weight of each member in each term.
+    tau, scatter : (p,) float64
+        The standard deviation between members, and Cochran's Q of the members as if there were none; NaN for a result.
+    degrees : int
+        Of freedom that ``scatter`` has: members less one.
+    """
+
+    path: tuple[str, ...]
+    estimate: Estimate
+    members: int
+    weights: tuple[FloatArray, ...]
+    tau: FloatArray
+    scatter: FloatArray
+    degrees: int
+
+    @property
+    def level(self) -> int:
+        """How far below the top."""
+        return len(self.path) - 1
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Aggregate:
+    """Estimates of groups of results, of groups of groups, and of all together. `hdpstats.api.aggregate` makes one.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        Groups and results, each followed by what is in it; the first is the top.
+    between : tuple of str or None
+        How the variance between the members of a group was estimated at each level, from the top.
+    interval : str
+        What intervals of groups rest on.
+    facts : ModelFacts
+        The model of the first result.
+    guarantees : tuple of Guarantee
+        What the results promise to the people in each of them.
+    """
+
+    nodes: tuple[Node, ...]
+    between: tuple[str | None, ...]
+    interval: str
+    facts: ModelFacts
+    guarantees: tuple[Guarantee, ...]
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimate from all results."""
+        return self.nodes[0].estimate
+
+    @property
+    def params(self) -> "pd.Series[float]":
+        """The parameters, from all results."""
+        return self.estimate.params
+
+    @property
+    def bse(self) -> "pd.Series[float]":
+        """Their standard errors."""
+        return self.estimate.bse
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return their confidence limits of level ``1 - alpha``, columns 0 and 1."""
+        return self.estimate.conf_int(alpha)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Return their covariance (p, p)."""
+        return self.estimate.cov_params()
+
+    def at(self, *names: str) -> Estimate:
+        """Return the estimate of a group or of a result, named from the level below the top: ``at("North", "Oslo")``.
+
+        Raises
+        ------
+        ArgumentError
+            If there is none of these names.
+        """
+        for node in self.nodes:
+            if node.path[1:] == names:
+                return node.estimate
+        known = "; ".join(", ".join(map(repr, node.path[1:])) for node in self.nodes[1:])
+        raise ArgumentError(f"at must name a group or a result, of {known}", argument="names")
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row per group or result and term.
+
+        Columns level (0 is the top), path, name, members (0 for a result), term, estimate, std_error, statistic,
+        p_value, conf_low, conf_high (95 %), weight (in its group), tau (the standard deviation between members),
+        scatter and scatter_p_value (Cochran's Q of the members, and the probability of a larger one where they have the
+        same parameters and normal errors).
+        """
+        shares = {self.nodes[0].path: np.full(len(self.estimate.values), np.nan)}
+        for node in self.nodes:
+            below = [each.path for each in self.nodes if each.path[:-1] == node.path]
+            shares |= dict(zip(below, node.weights, strict=True))
+        return pd.concat([_rows(node, weight=shares[node.path]) for node in self.nodes], ignore_index=True)
+
+    def plot(self, term: str | None = None, *, exponentiate: bool = False, ax: "Axes | None" = None) -> "Axes":
+        """Draw a forest plot of one term: a row per group (a diamond) and per result (a square), with 95 % intervals.
+
+        Parameters
+        ----------
+        term
+            The first one that is no intercept, by default.
+        exponentiate
+            Whether to draw exponentials, on a logarithmic axis.
+        ax
+            Where to draw; a new figure by default.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such term.
+        HdpError
+            If matplotlib is not installed.
+        """
+        terms = self.estimate.terms
+        chosen = next((each for each in terms if each != "Intercept"), terms[0])
+        shown = chosen if term is None else choice(term, name="term", options=terms)
+        place = terms.index(shown)
+        rows = [
+            forest.Row(label=node.path[-1], depth=node.level, estimate=node.estimate, is_group=bool(node.members))
+            for node in self.nodes
+        ]
+        label = f"{shown}, {self.facts.exponentiated}" if exponentiate else shown
+        return forest.plot(rows, place, label=label, exponentiate=exponentiate, ax=ax)
+
+    def summary(self, alpha: float = 0.05) -> EscapedSummary:
+        """Return the estimate from all results and those of groups in statsmodels' shape."""
+        terms = self.estimate.terms
+        cells = coefficient_cells(self.estimate, range(len(terms)), alpha)
+        coefficients = table(cells, headers=coefficient_headers(alpha), stubs=terms)
+        names, rows = self._cells()
+        below = table(rows, headers=terms[:_TERMS_SHOWN], stubs=[name.replace(_INDENT, "  ") for name in names])
+        return summary(_TITLE, [pairs(self._head()), coefficients, below], self._remarks())
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the names of groups and results, indented, and their estimates with standard errors."""
+        names = [_INDENT * node.level + node.path[-1] for node in self.nodes]
+        numbers = [zip(node.estimate.values, node.estimate.bse, strict=True) for node in self.nodes]
+        return names, [[f"{number(b)} ({number(se, 3)})" for b, se in list(row)[:_TERMS_SHOWN]] for row in numbers]
+
+    def _head(self) -> list[tuple[str, str]]:
+        results = sum(not node.members for node in self.nodes)
+        rows = [
+            ("Model:", f"{self.facts.model}, {self.facts.formula}"),
+            (
+                "Combined:",
+                f"{results} results in {len(self.between)} {'level' if len(self.between) == 1 else 'levels'}",
+            ),
+            ("Intervals:", _INTERVALS[self.interval]),
+        ]
+        rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
+        if self.guarantees:
+            largest = max(self.guarantees, key=lambda promise: (promise.epsilon, promise.delta))
+            rows.append(("Privacy:", f"{largest} at most for one {largest.unit}, whose records are in one result only"))
+        return rows
+
+    def _remarks(self) -> list[str]:
+        more = len(self.estimate.terms) > _TERMS_SHOWN
+        return [
+            "Combining results is post-processing: it reads released numbers and costs nothing.",
+            *(["The other terms of groups are in the aggregate's frame."] if more else []),
+        ]
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        results = sum(not node.members for node in self.nodes)
+        return f"<aggregate of {results} results in {len(self.nodes) - results} groups: {self.facts.model}>"
+
+    def _repr_html_(self) -> str:
+        terms = self.estimate.terms
+        cells = coefficient_cells(self.estimate, range(len(terms)), 0.05)
+        coefficients = grid(["", *coefficient_headers(0.05)], _named(terms, cells), aligns="lr")
+        groups = grid(["", *terms[:_TERMS_SHOWN]], _named(*self._cells()), aligns="lr")
+        badges = [f"{sum(not node.members for node in self.nodes)} results", "post-processing"]
+        return page(_TITLE, plain(self._head()), coefficients, groups, notes(self._remarks()), badges=badges)
+
+
+def _named(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[name, *row] for name, row in zip(names, cells, strict=True)]
+
+
+def _rows(node: Node, *, weight: FloatArray) -> pd.DataFrame:
+    tidy = tables.tidy(node.estimate, exponentiate=False, conf_level=0.95)
+    known = node.degrees > 0
+    tidy.insert(0, "level", node.level)
+    tidy.insert(1, "path", " / ".join(node.path))
+    tidy.insert(2, "name", node.path[-1])
+    tidy.insert(3, "members", node.members)
+    return tidy.assign(
+        weight=weight,
+        tau=node.tau,
+        scatter=node.scatter,
+        scatter_p_value=chdtrc(node.degrees, node.scatter) if known else np.nan,
+    )
