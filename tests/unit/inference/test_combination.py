@@ -1,0 +1,252 @@
+"""Several sites in one fit: weights by hand, common errors that do not average out, sites of which little is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdpstats.inference import draws
+from hdpstats.inference.combination import Known, combine_points, scalar_weight, shares
+from hdpstats.inference.information import BoughtInformation, NoisyHessian, PublicInformation, draw_jointly
+from hdpstats.inference.objective import (
+    ALL_DROWNED,
+    ASSUMED,
+    DROWNED,
+    DROWNED_SOMEWHERE,
+    NOT_BOUGHT,
+    TOGETHER,
+)
+from hdpstats.protocols.objective import noise_law
+from tests.unit.inference.several import BOX, part, read
+from tests.unit.inference.sides import BETA, public_side
+
+ROOT2 = np.sqrt(2.0)
+
+
+def stacked(H):
+    i, j = np.triu_indices(3)
+    return H[i, j] * np.where(i == j, 1.0, ROOT2)
+
+
+def positive(seed, *, size=400.0):
+    root = np.random.default_rng(seed).standard_normal((3, 3))
+    return size * (root @ root.T + np.eye(3))
+
+
+def test_one_site_has_all_the_weight():
+    found = read(part(public_side(), BETA))
+    (site,) = found.sites
+    assert site.weight == 1.0
+    assert site.estimate is found.private_only
+    assert found.heterogeneity is None
+
+
+def test_two_equal_sites_are_one_of_twice_the_size():
+    # Twice the people, twice the ridge; the sum of two independent noises is that of 1 / sqrt(2) the rate.
+    public, theta = public_side(), BETA + np.array([0.1, -0.2, 0.3])
+    half = part(public, theta, rate=0.5, records=1000, ridge=100.0)
+    whole = part(public, theta, rate=0.5 / ROOT2, records=2000, ridge=200.0)
+    two, one = read(half, half), read(whole)
+    assert [site.weight for site in two.sites] == pytest.approx([0.5, 0.5])
+    for each, other in ((two.private_only, one.private_only), (two.pooled, one.pooled)):
+        assert each.values == pytest.approx(other.values, rel=1e-9)
+        assert each.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=0.05)
+    alone = two.sites[0].estimate.bse.to_numpy()
+    assert np.all(two.private_only.bse.to_numpy() < 0.8 * alone)
+
+
+def test_sites_are_combined_by_inverse_variance():
+    curvatures, thetas = [positive(1), positive(2), positive(3)], np.random.default_rng(4).standard_normal((3, 3))
+    rates, ridges = (0.5, 0.05, 2.0), (20.0, 50.0, 5.0)
+    sites = [
+        part(None, theta, rate=rate, ridge=ridge, hessian=stacked(H), sd=1.0)
+        for theta, rate, ridge, H in zip(thetas, rates, ridges, curvatures, strict=True)
+    ]
+    found = read(*sites, meat=2.0)
+    precisions, unshrunk = [], []
+    for theta, rate, ridge, H in zip(thetas, rates, ridges, curvatures, strict=True):
+        inverse = np.linalg.inv(H)
+        unshrunk.append(theta + inverse @ (ridge * theta))
+        precisions.append(np.linalg.inv(inverse @ (2.0 * H + np.diag(noise_law(BOX, rate=rate).variance)) @ inverse))
+    V = np.linalg.inv(sum(precisions))
+    u = V @ sum(P @ each for P, each in zip(precisions, unshrunk, strict=True))
+    T = BOX.to_raw()
+    assert found.private_only.values == pytest.approx(T @ u, rel=1e-9)
+    assert [site.weight for site in found.sites] == pytest.approx([np.trace(V @ P) / 3.0 for P in precisions])
+    for site, each in zip(found.sites, unshrunk, strict=True):
+        assert site.estimate.values == pytest.approx(T @ each, rel=1e-9)
+    assert np.diag(found.private_only.cov_params()) == pytest.approx(np.diag(T @ V @ T.T), rel=0.15)
+    assert found.chosen.note is None
+
+
+def test_weights_add_up_and_none_is_negative():
+    weights = shares([positive(seed, size=10.0**seed) for seed in range(4)])
+    assert sum(weights) == pytest.approx(np.eye(3), abs=1e-9)
+    scalars = [scalar_weight(each) for each in weights]
+    assert all(0.0 <= each <= 1.0 for each in scalars)
+    assert sum(scalars) == pytest.approx(1.0)
+
+
+def test_a_site_of_huge_noise_has_no_say():
+    public = public_side()
+    one, two = part(public, BETA), part(public, BETA + 0.05)
+    lost = part(public, [50.0, -80.0, 20.0], rate=1e-5)
+    without, found = read(one, two), read(one, lost, two)
+    assert found.sites[1].weight < 1e-6
+    assert found.private_only.values == pytest.approx(without.private_only.values, abs=1e-4)
+    assert found.pooled.values == pytest.approx(without.pooled.values, abs=1e-4)
+    assert found.private_only.bse.to_numpy() == pytest.approx(without.private_only.bse.to_numpy(), rel=0.05)
+
+
+def test_more_people_and_less_noise_weigh_more_and_the_order_of_sites_is_nothing():
+    public = public_side()
+    sites = [part(public, BETA), part(public, BETA + 0.1, records=6000), part(public, BETA - 0.1, rate=1.0)]
+    found, turned = read(*sites), read(*sites[::-1])
+    weights = [site.weight for site in found.sites]
+    assert weights[0] < min(weights[1:])
+    assert weights == pytest.approx([site.weight for site in turned.sites][::-1])
+    assert found.pooled.values == pytest.approx(turned.pooled.values, rel=1e-9)
+
+
+def test_sites_weigh_by_public_numbers_of_people():
+    # What a release says of itself is not read: with protected numbers of people a noisy count or a bound stands in.
+    public = public_side()
+    one, two = part(public, BETA), part(public, BETA + 0.1)
+    told = replace(two, release=replace(two.release, records=10**6))
+    assert [s.weight for s in read(one, told).sites] == pytest.approx([s.weight for s in read(one, two).sites])
+
+
+def test_sites_share_the_weighting_of_the_public_rows():
+    public = public_side()
+    one, two = (PublicInformation(public=public, records=n) for n in (1000, 3000))
+    own = BoughtInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
+    other = BoughtInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
+    rng = draws.generator("ab" * 32)
+    drawn = draw_jointly(rng, [one, own, two, other], theta=BETA, count=200)
+    assert np.allclose(drawn[2].H, 3.0 * drawn[0].H)
+    assert np.std(drawn[0].H[:, 0, 0]) > 0.0
+    apart = [(each.H - positive(1))[:, 0, 1] for each in (drawn[1], drawn[3])]
+    assert abs(np.corrcoef(apart)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_what_unshrinking_misses_does_not_average_out(count):
+    # Scores and noise are next to nothing; a ridge of about the curvature; 40 public people tell that curvature.
+    public = replace(public_side(40), fit=None)
+    level = 1e6 * float(np.mean(np.diag(public.moments(BETA, records=1).H)))
+    site = part(public, BETA, rate=1e4, records=10**6, ridge=level)
+    one, many = (np.diag(read(*[site] * k).private_only.sampling) for k in (1, count))
+    assert many == pytest.approx(one, rel=0.1)
+    # With Hessians of their own sites err independently, and the error averages out.
+    H = positive(1)
+    site = part(None, BETA, rate=1e4, ridge=float(np.mean(np.diag(H))), hessian=stacked(H), sd=0.02 * H[0, 0])
+    one, many = (np.diag(read(*[site] * k, meat=1e-6).private_only.sampling) for k in (1, count))
+    assert many == pytest.approx(one / count, rel=0.25)
+
+
+def test_scores_and_noises_average_out():
+    site = part(public_side(), BETA, ridge=1e-3)
+    one, many = (read(*[site] * k).private_only for k in (1, 8))
+    for name in ("sampling", "privacy"):
+        assert np.diag(getattr(many, name)) == pytest.approx(np.diag(getattr(one, name)) / 8.0, rel=0.15)
+
+
+def test_each_site_keeps_its_own_ridge_and_centre():
+    # Where losses are quadratic and nothing is noisy, sites of any ridge and centre tell the same coefficients.
+    truth, rng = np.array([0.5, -1.0, 2.0]), np.random.default_rng(7)
+    sites = []
+    for ridge in (1.0, 300.0, 5000.0):
+        H, centre = positive(int(ridge)), rng.standard_normal(3)
+        theta = np.linalg.solve(H + ridge * np.eye(3), H @ truth + ridge * centre)
+        made = part(None, theta, ridge=ridge, hessian=stacked(H), sd=1e-9)
+        sites.append(replace(made, query=replace(made.query, centre=tuple(centre.tolist()))))
+    found = read(*sites)
+    assert found.private_only.values == pytest.approx(BOX.to_raw() @ truth, rel=1e-9)
+    for site in found.sites:
+        assert site.estimate.values == pytest.approx(BOX.to_raw() @ truth, rel=1e-6)
+
+
+def test_moments_are_computed_at_one_common_point():
+    # The second site's released point is far off; its moments, and so its weight, are not taken there.
+    public = public_side()
+    parts = [part(public, BETA, rate=5.0), part(public, BETA + np.array([0.0, 6.0, 0.0]), rate=0.05)]
+    known = [Known(part=each, information=PublicInformation(public=public, records=3000)) for each in parts]
+    found = combine_points(known, public.fit)
+    last = found.at[1].H
+    assert last == pytest.approx(found.at[0].H)
+    assert last == pytest.approx(public.moments(found.pooled, records=3000).H, rel=0.02)
+    assert last != pytest.approx(public.moments(parts[1].theta, records=3000).H, rel=0.3)
+
+
+def test_an_outcome_s_shift_moves_every_estimate():
+    found = read(part(public_side(), BETA), part(public_side(), BETA + 0.1))
+    moved = found.moved(np.array([10.0, 0.0, 0.0]))
+    pairs = [(found.pooled, moved.pooled), (found.private_only, moved.private_only)]
+    pairs += [(a.estimate, b.estimate) for a, b in zip(found.sites, moved.sites, strict=True)]
+    for before, after in pairs:
+        assert after.values - before.values == pytest.approx([10.0, 0.0, 0.0], abs=1e-12)
+    assert [site.weight for site in moved.sites] == [site.weight for site in found.sites]
+
+
+def test_where_nothing_is_known_released_points_are_averaged_by_people_and_noise():
+    n, rates, thetas = (2000, 1000), (0.5, 0.1), (BETA, BETA + 1.0)
+    sites = [
+        part(None, theta, rate=rate, records=records) for theta, rate, records in zip(thetas, rates, n, strict=True)
+    ]
+    found = read(*sites)
+    # A variance of (n c + s^2) / (n c)^2 in each direction, with the guessed curvature c = 0.1 of a person.
+    c = 0.1 * np.array(n)[:, None]
+    precision = c**2 / (c + np.array([noise_law(BOX, rate=rate).variance for rate in rates]))
+    weight = precision / precision.sum(axis=0)
+    T = BOX.to_raw()
+    assert found.chosen.values == pytest.approx(T @ np.sum(weight * thetas, axis=0))
+    assert [site.weight for site in found.sites] == pytest.approx(weight.mean(axis=1))
+    for each in (found.chosen, *(site.estimate for site in found.sites)):
+        assert each.note == NOT_BOUGHT
+        assert each.label == "released"
+        assert each.bse.isna().all()
+    assert found.heterogeneity is None
+
+
+def test_a_drowned_hessian_gives_way_to_public_rows_at_its_own_site():
+    public = public_side()
+    H = stacked(public.moments(BETA, records=3000).H)
+    clear = part(public, BETA, hessian=H, sd=5.0)
+    drowned = part(public, BETA + 0.1, hessian=H, sd=1e5)
+    found = read(clear, drowned)
+    assert [site.estimate.note for site in found.sites] == [None, DROWNED]
+    assert found.pooled.note == found.private_only.note == DROWNED_SOMEWHERE
+    assert np.all(found.pooled.bse > 0.0)
+    assert read(drowned, drowned).pooled.note == DROWNED
+    assert read(part(public, BETA), part(public, BETA)).pooled.note == ASSUMED
+
+
+def test_hessians_that_noise_drowns_one_by_one_may_be_clear_together():
+    # Five sites: five times the curvature in sqrt(5) times the noise.
+    H = positive(1, size=100.0)
+    least = float(np.linalg.eigvalsh(H)[0])
+    sites = [part(None, BETA, hessian=stacked(H), sd=least / 4.0), part(None, BETA, hessian=stacked(H), sd=least / 2.5)]
+    sites = [sites[0]] * 3 + [sites[1]] * 2
+    found = read(*sites)
+    assert found.private_only.note == TOGETHER
+    assert np.all(found.private_only.bse > 0.0)
+    alone = read(sites[3])
+    assert alone.private_only.note == ALL_DROWNED
+    # Each site has its share of the curvature by people.
+    unequal = [replace(site, records=records) for site, records in zip(sites, (1, 1, 1, 3, 4), strict=True)]
+    own = read(*unequal).sites[4].estimate.values
+    assert own == pytest.approx(BOX.to_raw() @ (BETA + np.linalg.solve(5.0 * 0.4 * H, 200.0 * BETA)))
+    # Not even together:
+    lost = [part(None, BETA, hessian=stacked(H), sd=least)] * 2
+    assert {site.estimate.note for site in read(*lost).sites} == {ALL_DROWNED}
+
+
+def test_several_releases_have_one_set_of_standard_errors_of_their_own():
+    public = public_side()
+    one, two = part(public, BETA), part(public, BETA + 0.1)
+    assert np.array_equal(read(one, two).pooled.bse, read(one, two).pooled.bse)
+    assert not np.array_equal(read(one, two).pooled.bse, read(two, one).pooled.bse)
+    hashes = one.release.sha256, two.release.sha256
+    first = [draws.generator(*each).standard_normal() for each in (hashes, hashes[::-1], hashes[:1], hashes)]
+    assert first[0] == first[3]
+    assert len(set(first)) == 3
