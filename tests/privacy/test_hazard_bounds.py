@@ -27,7 +27,7 @@ from hdpstats.privacy.hazard import (
 )
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import TimeGrid
-from hdpstats.queries import model as models
+from hdpstats.queries.model import hazard as models
 from hdpstats.solvers import CappedSpells
 from tests.privacy.hazard_pairs import Regime, density_of, periods_of, pool, table_of, told, worst
 
