@@ -8,16 +8,19 @@ numbers. Where several sites answered, each noise is drawn by itself, with the w
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.estimate import ErrorLaw, Estimate
-from hdpstats.inference.sandwich import DRAWS, Estimates, public_only
+from hdpstats.inference.heterogeneity import Heterogeneity, heterogeneity
+from hdpstats.inference.sandwich import DRAWS, Estimates, SiteEstimate, public_only
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.protocols.matching import Matched
+from hdpstats.protocols.matching import Matched, PrivateEstimate
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.queries.gradient import GradientRelease
 
@@ -27,62 +30,108 @@ ALIKE_IN_FOLLOW_UP = f"{ASSUMED} in their covariates and in how long they are fo
 FOLLOWED_TO_HORIZON = f"{ASSUMED} in their covariates, and all of them to be followed to the horizon."
 """What the estimates rest on."""
 
+Noises = Sequence[tuple[float, NoiseLaw | NormalLaw]]
+"""Weights of sums with the laws of the noise in them."""
+
 
 def estimates(
     found: Matched,
     fit: PublicFit,
     releases: Sequence[GradientRelease],
     *,
-    seed: str,
     T: FloatArray,
     terms: tuple[str, ...],
     note: str,
 ) -> Estimates:
-    """Return the public-only, private-only and pooled estimates after the last round.
+    """Return the public-only, private-only and pooled estimates after the last round, and each site's own.
 
-    ``releases`` are the last ones of the sites, in the order of ``found.weights``; ``seed`` is the SHA-256 of what was
-    released; ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``note`` says what the estimates
-    rest on.
+    ``releases`` are the last ones of the sites, in the order of ``found.sites``; ``T`` (p, D) maps whitened
+    coefficients to those that ``terms`` (p) name; ``note`` says what the estimates rest on.
     """
-    D, W = len(fit.theta), found.weight
-    identity = np.eye(D)
-    apart = (identity - W) @ (fit.covariance + found.between) @ (identity - W).T
-    parts = {
-        "private only": (found.private, T @ found.response, np.zeros((D, D))),
-        "pooled": (found.pooled, T @ W @ found.response, apart),
-    }
-    made = {
-        label: Estimate(
-            label=label,
-            terms=terms,
-            values=T @ theta,
-            sampling=response @ found.sampling @ response.T + T @ others @ T.T,
-            privacy=response @ (found.noise * identity + found.counting) @ response.T,
-            law=_law(found, releases, seed=seed, response=response, others=T @ others @ T.T),
-            note=note,
-        )
-        for label, (theta, response, others) in parts.items()
-    }
+    W, several = found.weight, len(releases) > 1
+    apart = (np.eye(len(W)) - W) @ (fit.covariance + found.between) @ (np.eye(len(W)) - W).T
+    laws = [_noise(release, site) for release, site in zip(releases, found.sites, strict=True)]
+    noises = list(zip(found.weights, laws, strict=True))
+    page = _Page(T=T, terms=terms, note=note, seeds=tuple(release.sha256 for release in releases))
+    private = page.estimate("private only", found.private.theta, found.private, noises)
+    own = [
+        page.estimate("private only", site.theta, site, [(1.0, law)])
+        for site, law in zip(found.sites, laws, strict=True)
+    ]
     return Estimates(
-        public_only=public_only(fit, T, terms=terms), private_only=made["private only"], pooled=made["pooled"]
+        public_only=public_only(fit, T, terms=terms),
+        private_only=private,
+        pooled=page.estimate("pooled", found.pooled, found.private, noises, weight=W, others=apart),
+        sites=tuple(
+            SiteEstimate(estimate=each, weight=share)
+            for each, share in zip(own if several else [private], found.shares, strict=True)
+        ),
+        heterogeneity=_heterogeneity(found.sites, laws, page) if several else None,
     )
 
 
-def _law(
-    found: Matched, releases: Sequence[GradientRelease], *, seed: str, response: FloatArray, others: FloatArray
-) -> ErrorLaw | None:
-    """Return the law of the errors where a site's noise is not normal; None stands for the normal law."""
-    if all(release.is_gaussian for release in releases):
-        return None
-    rng = draws.generator(seed)
-    sampled = draws.normal(rng, found.sampling + found.counting, DRAWS)
-    for weight, release in zip(found.weights, releases, strict=True):
-        sampled += weight * draws.perturbation(rng, _noise(release), count=DRAWS)
-    return ErrorLaw.of_draws(sampled @ response.T + draws.normal(rng, others, DRAWS))
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Page:
+    """How estimates are written down: the coefficients' names and coordinates, a note, the seeds of draws."""
+
+    T: FloatArray
+    terms: tuple[str, ...]
+    note: str
+    seeds: tuple[str, ...]
+
+    def estimate(
+        self,
+        label: str,
+        theta: FloatArray,
+        source: PrivateEstimate,
+        noises: Noises,
+        *,
+        weight: FloatArray | None = None,
+        others: FloatArray | None = None,
+    ) -> Estimate:
+        """Return an estimate that errs by ``weight`` times the error of ``source``, and by an error of its own."""
+        D, T = len(theta), self.T
+        response = T @ source.response if weight is None else T @ weight @ source.response
+        rest = np.zeros((len(T), len(T))) if others is None else T @ others @ T.T
+        return Estimate(
+            label=label,
+            terms=self.terms,
+            values=T @ theta,
+            sampling=response @ source.sampling @ response.T + rest,
+            privacy=response @ (source.noise * np.eye(D) + source.counting) @ response.T,
+            law=self._law(source, noises, response=response, others=rest),
+            note=self.note,
+        )
+
+    def _law(
+        self, source: PrivateEstimate, noises: Noises, *, response: FloatArray, others: FloatArray
+    ) -> ErrorLaw | None:
+        """Return the law of the errors where a site's noise is not normal; None stands for the normal law."""
+        if all(isinstance(law, NormalLaw) for _, law in noises):
+            return None
+        rng = draws.generator(*self.seeds)
+        sampled = draws.normal(rng, source.sampling + source.counting, DRAWS)
+        for weight, law in noises:
+            sampled += weight * draws.perturbation(rng, law, count=DRAWS)
+        return ErrorLaw.of_draws(sampled @ response.T + draws.normal(rng, others, DRAWS))
 
 
-def _noise(release: GradientRelease) -> NoiseLaw | NormalLaw:
-    """Return the law of a round's noise."""
+def _heterogeneity(
+    sites: Sequence[PrivateEstimate], laws: Sequence[NoiseLaw | NormalLaw], page: _Page
+) -> Heterogeneity:
+    """Return whether the sites agree: what public people err by, they err by alike, so that it cancels."""
+    rng = draws.generator(*page.seeds)
+    errors, variances = [], []
+    for site, law in zip(sites, laws, strict=True):
+        own = site.scores + site.counting
+        errors.append((draws.normal(rng, own, DRAWS) + draws.perturbation(rng, law, count=DRAWS)) @ site.response.T)
+        variances.append(site.response @ (own + site.noise * np.eye(len(own))) @ site.response.T)
+    return heterogeneity(np.array([site.theta for site in sites]), variances, np.array(errors), T=page.T)
+
+
+def _noise(release: GradientRelease, site: PrivateEstimate) -> NoiseLaw | NormalLaw:
+    """Return the law of the noise in a site's averaged sum."""
     if release.is_gaussian:
-        return NormalLaw(dimension=len(release.total), sd=release.noise_sd)
+        return NormalLaw(dimension=len(release.total), sd=site.noise**0.5)
     return NoiseLaw(norm=BallNorm(), dimension=len(release.total), rate=release.noise_rate)

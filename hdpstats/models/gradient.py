@@ -39,7 +39,6 @@ from hdpstats.protocols.residuals import ResidualOutcomes, centred_residuals
 from hdpstats.queries import AnyModel, CountRelease, HazardCap, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
-from hdpstats.sites import Site
 
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""
@@ -53,7 +52,7 @@ LARGEST_TOTAL = 1e4
 """The largest total of a hazard cap."""
 
 
-def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request: FitRequest) -> Result:
+def fit_gradient(spec: Specification, options: NoisyNewton, request: FitRequest) -> Result:
     """Ask the site round by round and read its answers.
 
     Raises
@@ -68,7 +67,8 @@ def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request:
     def first(left: FitRequest, records: int) -> GradientQuery:
         return first_queries(opened(left, records))[ONLY]
 
-    reckoning = reckon(spec, site, request, ask=first)
+    site = spec.study.site
+    (reckoning,) = reckon(spec, request, ask=first).sites.values()
     state = opened(reckoning.request, reckoning.records)
     if reckoning.count is not None:
         known = replace(state.sites[ONLY], records_sd=reckoning.count.noise_sd)
@@ -76,7 +76,7 @@ def fit_gradient(spec: Specification, site: Site, options: NoisyNewton, request:
     asked: list[dict[str, GradientQuery]] = []
     answered: list[dict[str, GradientRelease]] = []
     while not isinstance(step := advance(state, asked, answered), Matched):
-        release = site.answer(step[ONLY])
+        release = site.answer(step[ONLY])  # type: ignore[union-attr]
         if not isinstance(release, GradientRelease):
             raise MechanismError("the site answered with a release of another kind")
         asked.append(dict(step))
@@ -243,7 +243,6 @@ def _read(
         matched,
         state.fit,
         [last],
-        seed=last.sha256,
         T=spec.to_terms(state.model),
         terms=spec.terms,
         note=_note(spec, options),

@@ -56,13 +56,13 @@ models. L. P. Hansen (1982), Large sample properties of generalized method of mo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.protocols.expectations import between_people, expected
+from hdpstats.protocols.expectations import Expected, between_people, expected
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
 from hdpstats.protocols.pooling import between_covariance
@@ -130,60 +130,82 @@ class SiteAnswers:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Matched:
-    """The estimates after some rounds, in whitened coordinates, with what their errors are made of.
+class PrivateEstimate:
+    """What private people say, at one site or at several, linearised: it errs by ``response`` times independent parts.
 
     Attributes
     ----------
-    pooled, private : (D,) float64
-        The pooled estimate, and the one from private people alone.
+    theta : (D,) float64
+        The estimate, in whitened coordinates.
+    response : (D, D) float64
+        ``A^-1``: how it moves with the averaged sum.
+    scores : (D, D) float64
+        Covariance of the averaged sum by sampling of private people.
+    public : (D, D) float64
+        Covariance of what it is compared with, by sampling of public people: an error that all sites share.
+    noise : float
+        Variance of the averaged sum's noise in each coordinate.
+    counting : (D, D) float64
+        Covariance of what it is compared with, by the noise of the numbers of people.
+    """
+
+    theta: FloatArray
+    response: FloatArray
+    scores: FloatArray
+    public: FloatArray
+    noise: float
+    counting: FloatArray
+
+    @property
+    def sampling(self) -> FloatArray:
+        """Covariance of the averaged sum by sampling of private and public people."""
+        return self.scores + self.public
+
+    @property
+    def covariance(self) -> FloatArray:
+        """``V``: covariance of the estimate's error."""
+        inside = self.sampling + self.noise * np.eye(len(self.theta)) + self.counting
+        return np.asarray(self.response @ inside @ self.response.T)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Matched:
+    """The estimates after some rounds, in whitened coordinates.
+
+    Attributes
+    ----------
+    pooled : (D,) float64
+        The pooled estimate.
     weight : (D, D) float64
         ``W``.
     between : (D, D) float64
         ``T``: what separates the sources.
-    response : (D, D) float64
-        ``A^-1``: how the private estimate moves with the averaged sum.
-    sampling : (D, D) float64
-        Covariance of the averaged sum by sampling of private and public people.
-    noise : float
-        Variance of the averaged sum's noise in each coordinate.
-    counting : (D, D) float64
-        Covariance of what the averaged sum is compared with, by the noise of the numbers of people.
-    weights : tuple of float
-        ``w``: one per site, the largest 1.
+    private : PrivateEstimate
+        The estimate from private people alone, at all sites.
+    sites : tuple of PrivateEstimate
+        Each site's own, linearised where that of all sites is.
+    weights, shares : tuple of float
+        Each site's ``w``, the largest 1, and its share ``w n`` of the information, 1 in sum.
     """
 
     pooled: FloatArray
-    private: FloatArray
     weight: FloatArray
     between: FloatArray
-    response: FloatArray
-    sampling: FloatArray
-    noise: float
-    counting: FloatArray
+    private: PrivateEstimate
+    sites: tuple[PrivateEstimate, ...]
     weights: tuple[float, ...]
+    shares: tuple[float, ...]
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Average:
-    """An average ``q`` of rounds, and its sites: ``N``, ``S`` and ``sum w^2 s^2`` of the module."""
+class _Part:
+    """A site, its weight, and the expectations of one score under the coefficients of the moment."""
 
-    asked: Sequence[tuple[FloatArray, float]]
-    people: float
-    squares: float
-    counting: float
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Comparison:
-    """What the combined sum is compared with: ``M`` (D,), ``A`` (D, D), and its covariances (D, D)."""
-
-    mean: FloatArray
-    information: FloatArray
-    sampling: FloatArray
-    counting: FloatArray
+    site: SiteAnswers
+    weight: float
+    at: Expected
 
 
 def site_weights(*, people: Sequence[float], noise: Sequence[float], variance: float) -> tuple[float, ...]:
@@ -201,74 +223,73 @@ def site_weights(*, people: Sequence[float], noise: Sequence[float], variance: f
 
 def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, clip: float) -> Matched:
     """Return the estimates after one round or more, starting from where the last one was asked."""
-    identity = np.eye(len(fit.theta))
     at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
     weights = site_weights(
         people=[site.people for site in sites],
         noise=[site.noise for site in sites],
-        variance=float(np.trace(at_fit.covariance)) / len(identity),
+        variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
     )
-    averages = _averages(sites, weights)
-    total = np.asarray(sum(w * site.total for w, site in zip(weights, sites, strict=True)))
-    noise = sum(w * w * site.noise for w, site in zip(weights, sites, strict=True))
-    theta, between = max((site.answers for site in sites), key=len)[-1].theta, np.zeros_like(identity)
+    theta, between = max((site.answers for site in sites), key=len)[-1].theta, np.zeros_like(fit.covariance)
     for iteration in range(ITERATIONS):
-        at = _compared(outcomes, theta, averages, clip=clip)
-        A = at.information
-        response = np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * identity)
-        private = theta - response @ (total - at.mean)
-        covariance = response @ (at.sampling + noise * identity + at.counting) @ response.T
+        place = theta
+        parts = _parts(outcomes, place, sites, weights, clip=clip)
+        private = _linearised(place, parts, whole=outcomes.whole)
+        covariance = private.covariance
         if iteration < SETTLED:
-            between = between_covariance(private - fit.theta, covariance + fit.covariance, parts=fit.parts)
+            between = between_covariance(private.theta - fit.theta, covariance + fit.covariance, parts=fit.parts)
         apart = fit.covariance + between
         weight = apart @ np.linalg.inv(apart + covariance)
-        pooled = fit.theta + weight @ (private - fit.theta)
-        step = pooled - theta
+        pooled = fit.theta + weight @ (private.theta - fit.theta)
+        step = pooled - place
         largest = float(np.max(np.abs(step)))
-        theta = theta + step * min(1.0, LONGEST / max(largest, LONGEST))
         if iteration >= SETTLED and largest < TOLERANCE:
             break
+        theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
+    information = [w * site.people for w, site in zip(weights, sites, strict=True)]
     return Matched(
         pooled=pooled,
-        private=private,
         weight=weight,
         between=between,
-        response=response,
-        sampling=at.sampling,
-        noise=noise,
-        counting=at.counting,
+        private=private,
+        sites=tuple(_linearised(place, [replace(part, weight=1.0)], whole=outcomes.whole) for part in parts),
         weights=weights,
+        shares=tuple(each / sum(information) for each in information),
     )
 
 
-def _averages(sites: Sequence[SiteAnswers], weights: Sequence[float]) -> list[_Average]:
-    """Return the distinct averages of rounds, each with the sums over its sites."""
-    groups: dict[tuple[tuple[bytes, float], ...], list[tuple[SiteAnswers, float]]] = {}
-    for site, w in zip(sites, weights, strict=True):
-        key = tuple((theta.tobytes(), round(share, ALIKE)) for theta, share in site.asked)
-        groups.setdefault(key, []).append((site, w))
-    return [
-        _Average(
-            asked=group[0][0].asked,
-            people=sum(w * site.people for site, w in group),
-            squares=sum(w * w * site.people for site, w in group),
-            counting=sum((w * site.records_sd) ** 2 for site, w in group),
-        )
-        for group in groups.values()
-    ]
+def _parts(
+    outcomes: Outcomes, theta: FloatArray, sites: Sequence[SiteAnswers], weights: Sequence[float], *, clip: float
+) -> list[_Part]:
+    """Return each site with its expectations under ``theta``, computed once for each distinct average of rounds."""
+    found: dict[tuple[tuple[bytes, float], ...], Expected] = {}
+    parts = []
+    for site, weight in zip(sites, weights, strict=True):
+        average = tuple((at.tobytes(), round(share, ALIKE)) for at, share in site.asked)
+        if average not in found:
+            found[average] = expected(outcomes, theta, asked=site.asked, clip=clip)
+        parts.append(_Part(site=site, weight=weight, at=found[average]))
+    return parts
 
 
-def _compared(outcomes: Outcomes, theta: FloatArray, averages: Sequence[_Average], *, clip: float) -> _Comparison:
-    """Return what the sum of all sites is compared with under ``theta``."""
+def _linearised(theta: FloatArray, parts: Sequence[_Part], *, whole: int) -> PrivateEstimate:
+    """Return ``u`` and what its error is made of, from the weighted sum over sites."""
     D = len(theta)
-    mean, information, sampling, counting = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
-    given = np.zeros((outcomes.people, D))
-    for each in averages:
-        at = expected(outcomes, theta, asked=each.asked, clip=clip)
-        mean += each.people * at.mean
-        information += each.people * at.information
-        sampling += each.squares * at.covariance
-        counting += each.counting * np.outer(at.mean, at.mean)
-        given += each.people * at.given
-    sampling += between_people(given, whole=outcomes.whole) / outcomes.whole
-    return _Comparison(mean=mean, information=information, sampling=sampling, counting=counting)
+    away, A, scores, counting = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
+    given, noise = np.zeros_like(parts[0].at.given), 0.0
+    for part in parts:
+        w, site, at = part.weight, part.site, part.at
+        away += w * (site.total - site.people * at.mean)
+        A += w * site.people * at.information
+        scores += w * w * site.people * at.covariance
+        counting += (w * site.records_sd) ** 2 * np.outer(at.mean, at.mean)
+        given += w * site.people * at.given
+        noise += w * w * site.noise
+    response = np.linalg.inv(A + WEAK * (np.trace(A) / D) * np.eye(D))
+    return PrivateEstimate(
+        theta=theta - response @ away,
+        response=response,
+        scores=scores,
+        public=between_people(given, whole=whole) / whole,
+        noise=noise,
+        counting=counting,
+    )

@@ -9,24 +9,36 @@ import pytest
 from hdpstats.inference.gradient import ALIKE, estimates
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.protocols.matching import Matched
+from hdpstats.protocols.matching import Matched, PrivateEstimate
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.queries import GradientRelease
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 T = np.array([[1.0, -0.5], [0.0, 2.0]])
 FIT = PublicFit(theta=np.array([0.1, 0.2]), covariance=np.diag([0.04, 0.09]), information=np.diag([25.0, 11.0]))
-FOUND = Matched(
-    pooled=np.array([0.3, -0.1]),
-    private=np.array([0.5, -0.4]),
-    weight=np.array([[0.7, 0.1], [0.0, 0.6]]),
-    between=np.diag([0.01, 0.0]),
+PRIVATE = PrivateEstimate(
+    theta=np.array([0.5, -0.4]),
     response=np.array([[0.02, 0.005], [-0.003, 0.03]]),
-    sampling=np.array([[60.0, 10.0], [10.0, 40.0]]),
+    scores=np.array([[45.0, 10.0], [10.0, 38.0]]),
+    public=np.array([[15.0, 0.0], [0.0, 2.0]]),
     noise=90.0,
     counting=np.array([[4.0, 2.0], [2.0, 1.0]]),
-    weights=(1.0,),
 )
+
+
+def found_of(private=PRIVATE, sites=None, weights=(1.0,), shares=(1.0,)):
+    return Matched(
+        pooled=np.array([0.3, -0.1]),
+        weight=np.array([[0.7, 0.1], [0.0, 0.6]]),
+        between=np.diag([0.01, 0.0]),
+        private=private,
+        sites=(private,) if sites is None else sites,
+        weights=weights,
+        shares=shares,
+    )
+
+
+FOUND = found_of()
 GAUSSIAN = GradientRelease(
     total=(10.0, -3.0),
     noise_sd=9.0,
@@ -38,12 +50,12 @@ PURE = replace(GAUSSIAN, noise_sd=90.0**0.5, events=(PrivacyEvent(ran=Ran.GRADIE
 
 
 def read(found=FOUND, release=GAUSSIAN):
-    return estimates(found, FIT, [release], seed=release.sha256, T=T, terms=("a", "b"), note=ALIKE)
+    return estimates(found, FIT, [release], T=T, terms=("a", "b"), note=ALIKE)
 
 
 def test_values_are_mapped_to_the_design_s_coordinates():
     found = read()
-    assert found.private_only.values == pytest.approx(T @ FOUND.private)
+    assert found.private_only.values == pytest.approx(T @ PRIVATE.theta)
     assert found.pooled.values == pytest.approx(T @ FOUND.pooled)
     assert found.public_only.values == pytest.approx(T @ FIT.theta)
     assert found.chosen is found.pooled
@@ -58,12 +70,12 @@ def test_values_are_mapped_to_the_design_s_coordinates():
 def test_covariances_are_those_of_errors_drawn_from_their_sources():
     # Fails if the public fit's error, the difference of the sources, the count's noise or a weight were left out.
     rng, draws = np.random.default_rng(0), 400_000
-    sampled = rng.multivariate_normal(np.zeros(2), FOUND.sampling, draws)
-    noised = rng.normal(0.0, np.sqrt(FOUND.noise), (draws, 2))
+    sampled = rng.multivariate_normal(np.zeros(2), PRIVATE.sampling, draws)
+    noised = rng.normal(0.0, np.sqrt(PRIVATE.noise), (draws, 2))
     noised += rng.normal(size=(draws, 1)) * np.array([2.0, 1.0])
     public = rng.multivariate_normal(np.zeros(2), FIT.covariance + FOUND.between, draws)
     W, found = FOUND.weight, read()
-    private = {"sampling": sampled @ FOUND.response.T, "privacy": noised @ FOUND.response.T}
+    private = {"sampling": sampled @ PRIVATE.response.T, "privacy": noised @ PRIVATE.response.T}
     pooled = {
         "sampling": private["sampling"] @ W.T + public @ (np.eye(2) - W).T,
         "privacy": private["privacy"] @ W.T,
@@ -74,7 +86,7 @@ def test_covariances_are_those_of_errors_drawn_from_their_sources():
 
 
 def test_without_noise_nothing_is_due_to_privacy():
-    found = read(replace(FOUND, noise=0.0, counting=np.zeros((2, 2))))
+    found = read(found_of(replace(PRIVATE, noise=0.0, counting=np.zeros((2, 2)))))
     assert not found.pooled.privacy.any()
     assert not found.private_only.privacy.any()
     assert found.pooled.sampling == pytest.approx(read().pooled.sampling)
@@ -88,16 +100,17 @@ def test_normal_noise_has_normal_errors():
 
 
 def test_pure_noise_has_errors_of_its_own_law():
-    alone = replace(FOUND, sampling=np.zeros((2, 2)), counting=np.zeros((2, 2)))
+    nothing = np.zeros((2, 2))
+    alone = found_of(replace(PRIVATE, scores=nothing, public=nothing, counting=nothing))
     found = read(alone, PURE).private_only
     rng, draws, rate = np.random.default_rng(1), 400_000, PURE.noise_rate
     direction = rng.normal(size=(draws, 2))
     noise = rng.gamma(2.0, 1.0 / rate, draws)[:, None] * direction / np.linalg.norm(direction, axis=1, keepdims=True)
-    errors = np.abs(noise @ (T @ FOUND.response).T)
+    errors = np.abs(noise @ (T @ PRIVATE.response).T)
     for level, tolerance in ((0.5, 0.06), (0.95, 0.08), (0.99, 0.12)):
         assert found.law.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
     assert np.all(found.law.half_width(0.999) > 3.5 * found.bse.to_numpy())  # 3.29 for a normal law
-    assert found.privacy == pytest.approx(np.cov((noise @ (T @ FOUND.response).T).T), rel=0.03, abs=1e-4)
+    assert found.privacy == pytest.approx(np.cov((noise @ (T @ PRIVATE.response).T).T), rel=0.03, abs=1e-4)
 
 
 def test_one_release_has_one_law():
@@ -105,3 +118,55 @@ def test_one_release_has_one_law():
     assert np.array_equal(first.quantiles, again.quantiles)
     other = read(release=replace(PURE, total=(10.0, -3.5))).pooled.law
     assert not np.array_equal(first.quantiles, other.quantiles)
+
+
+# Several sites.
+
+SECOND = replace(PRIVATE, theta=np.array([0.1, 0.6]), noise=40.0, scores=PRIVATE.scores / 2.0)
+BOTH = replace(PRIVATE, noise=90.0 + 0.25 * 40.0)
+SITES = {"sites": (PRIVATE, SECOND), "weights": (1.0, 0.5), "shares": (0.7, 0.3)}
+
+
+def several(releases, private=BOTH, **changes):
+    return estimates(found_of(private, **(SITES | changes)), FIT, releases, T=T, terms=("a", "b"), note=ALIKE)
+
+
+def test_each_site_keeps_its_own_estimate_and_share():
+    found = several([GAUSSIAN, replace(GAUSSIAN, total=(1.0, 2.0))])
+    assert [site.weight for site in found.sites] == [0.7, 0.3]
+    for site, source in zip(found.sites, (PRIVATE, SECOND), strict=True):
+        assert site.estimate.values == pytest.approx(T @ source.theta)
+        assert site.estimate.cov_params().to_numpy() == pytest.approx(T @ source.covariance @ T.T)
+    assert found.private_only.cov_params().to_numpy() == pytest.approx(T @ BOTH.covariance @ T.T)
+    (alone,) = read().sites
+    assert alone.estimate.values == pytest.approx(read().private_only.values)
+    assert read().heterogeneity is None
+
+
+def test_pure_noises_of_several_sites_are_each_drawn():
+    # Fails where one noise stands for all, or a weight is left out.
+    nothing = np.zeros((2, 2))
+    rest = {"scores": nothing, "public": nothing, "counting": nothing}
+    second = replace(PURE, total=(1.0, 2.0), noise_sd=40.0**0.5)
+    law = several([PURE, second], replace(BOTH, **rest)).private_only.law
+    rng, draws = np.random.default_rng(3), 400_000
+
+    def noise(rate):
+        direction = rng.normal(size=(draws, 2))
+        return rng.gamma(2.0, 1.0 / rate, draws)[:, None] * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+
+    errors = np.abs((noise(PURE.noise_rate) + 0.5 * noise(second.noise_rate)) @ (T @ PRIVATE.response).T)
+    for level, tolerance in ((0.5, 0.06), (0.95, 0.08)):
+        assert law.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
+
+
+@pytest.mark.parametrize("release", [GAUSSIAN, PURE], ids=["normal", "pure"])
+def test_sites_that_agree_are_not_called_different_and_others_are(release):
+    releases = [release, replace(release, total=(1.0, 2.0), noise_sd=40.0**0.5)]
+    far = np.linalg.cholesky(PRIVATE.covariance + SECOND.covariance) @ np.array([6.0, 6.0])
+    agreeing = several(releases, sites=(PRIVATE, replace(SECOND, theta=PRIVATE.theta + 0.1 * far)))
+    apart = several(releases, sites=(PRIVATE, replace(SECOND, theta=PRIVATE.theta + far)))
+    assert agreeing.heterogeneity.overall.pvalue > 0.2
+    assert apart.heterogeneity.overall.pvalue < 0.01
+    assert apart.heterogeneity.overall.df == 2
+    assert len(apart.heterogeneity.by_term) == 2

@@ -1,5 +1,7 @@
 """Matching: consistent whatever the clip, with the covariance that is announced, at one site and at several."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,7 +70,7 @@ def test_clipping_leaves_no_bias_where_people_are_alike(level):
         for k, start in enumerate(starts)
     ]
     found = match(made, flat_fit(), [of(answers, n)], clip=clip)
-    assert found.private == pytest.approx(TRUTH, abs=1e-6)
+    assert found.private.theta == pytest.approx(TRUTH, abs=1e-6)
     assert found.pooled == pytest.approx(TRUTH, abs=1e-5)
     # The control: a clipped score of mean zero at the truth, as an unclipped one has, is wrong by much more.
     bias = expected(made, TRUTH, asked=[(TRUTH, 1.0)], clip=clip)
@@ -92,9 +94,9 @@ def test_the_announced_covariance_is_that_of_the_errors(noise_sd):
     sizes, without = [], []
     for _ in range(repeats):
         found = drawn(rng, n=n, n_public=n_public, start=start, clip=clip, noise_sd=noise_sd)
-        error = np.linalg.solve(found.response, found.private - TRUTH)
-        noise = found.noise * np.eye(3)
-        sizes.append(error @ np.linalg.solve(found.sampling + noise, error))
+        error = np.linalg.solve(found.private.response, found.private.theta - TRUTH)
+        noise = found.private.noise * np.eye(3)
+        sizes.append(error @ np.linalg.solve(found.private.sampling + noise, error))
         at = expected(binary(people(rng, n_public)), TRUTH, asked=[(start, 1.0)], clip=clip)
         without.append(error @ np.linalg.solve(n * at.covariance, error))
     # Chi-squared with 3 degrees of freedom: mean 3, standard error of a mean of 300 sqrt(6 / 300) = .14.
@@ -108,7 +110,7 @@ def test_noise_that_drowns_the_sum_leaves_the_public_fit():
     answers = [Answer(theta=fit.theta, total=rng.normal(0.0, 1e7, 3), noise_sd=1e7)]
     found = match(binary(people(rng, 200)), fit, [of(answers, 1000)], clip=1.0)
     assert found.pooled == pytest.approx(fit.theta, abs=1e-3)
-    assert np.all(np.isfinite(found.private))
+    assert np.all(np.isfinite(found.private.theta))
 
 
 def test_a_public_fit_that_is_far_off_loses_its_say():
@@ -120,7 +122,7 @@ def test_a_public_fit_that_is_far_off_loses_its_say():
     found = match(made, fit, [of([Answer(theta=start, total=total, noise_sd=50.0)], n)], clip=clip)
     assert np.min(np.diag(found.between)) > 0.5
     assert found.pooled == pytest.approx(TRUTH, abs=0.02)
-    assert found.private == pytest.approx(TRUTH, abs=1e-3)
+    assert found.private.theta == pytest.approx(TRUTH, abs=1e-3)
 
 
 # Several sites.
@@ -136,23 +138,17 @@ def exact(made, records, *places, noise_sd=30.0, records_sd=0.0, sums=None):
     return of(answers, records, records_sd=records_sd)
 
 
-def covariance(found, *, extra=0.0):
-    """Return the covariance that is announced for the private estimate."""
-    inside = found.sampling + (found.noise + extra) * np.eye(3) + found.counting
-    return found.response @ inside @ found.response.T
-
-
 def test_equal_sites_are_one_site_of_all_people_with_noise_from_each():
     # Fails where k noises are taken for one (the square root of k forgotten), or people are counted once.
     made = binary(people(np.random.default_rng(10), 200))
     several = match(made, flat_fit(), [exact(made, 1500, START, noise_sd=25.0) for _ in range(4)], clip=CLIP)
     whole = match(made, flat_fit(), [exact(made, 6000, START, noise_sd=50.0)], clip=CLIP)
     assert several.weights == (1.0,) * 4
-    assert several.noise == pytest.approx(4 * 25.0**2)
-    assert several.sampling == pytest.approx(whole.sampling, rel=1e-6)
-    assert several.private == pytest.approx(whole.private, abs=1e-7)
-    assert several.private == pytest.approx(TRUTH, abs=1e-6)
-    assert covariance(several) == pytest.approx(covariance(whole), rel=1e-6)
+    assert several.private.noise == pytest.approx(4 * 25.0**2)
+    assert several.private.sampling == pytest.approx(whole.private.sampling, rel=1e-6)
+    assert several.private.theta == pytest.approx(whole.private.theta, abs=1e-7)
+    assert several.private.theta == pytest.approx(TRUTH, abs=1e-6)
+    assert several.private.covariance == pytest.approx(whole.private.covariance, rel=1e-6)
 
 
 def test_sites_that_stopped_early_are_compared_with_what_they_were_asked():
@@ -161,11 +157,11 @@ def test_sites_that_stopped_early_are_compared_with_what_they_were_asked():
     places = (START, TRUTH + np.array([0.1, -0.2, 0.1]), TRUTH + 0.02)
     sites = [exact(made, 3000, *places[:rounds], noise_sd=20.0) for rounds in (3, 1, 2)]
     found = match(made, flat_fit(), sites, clip=CLIP)
-    assert found.private == pytest.approx(TRUTH, abs=1e-6)
+    assert found.private.theta == pytest.approx(TRUTH, abs=1e-6)
     # The control: taking the sites' averages for one average is wrong by more than the tolerance.
     total = sum(w * site.total for w, site in zip(found.weights, sites, strict=True))
     compared = 3000 * sum(found.weights) * expected(made, TRUTH, asked=sites[0].asked, clip=CLIP).mean
-    assert np.max(np.abs(found.response @ (total - compared))) > 1e-3
+    assert np.max(np.abs(found.private.response @ (total - compared))) > 1e-3
 
 
 SITES = ((2500, 70.0, 3), (900, 60.0, 2), (600, 30.0, 1))
@@ -186,9 +182,11 @@ def test_the_announced_covariance_is_that_of_the_errors_of_several_sites():
             answers = [Answer(theta=at, total=t, noise_sd=noise_sd) for at, t in zip(places, drawn, strict=True)]
             sites.append(of(answers[:rounds], n))
         found = match(binary(people(rng, 300)), flat_fit(START), sites, clip=CLIP)
-        error = np.linalg.solve(found.response, found.private - TRUTH)
+        error = np.linalg.solve(found.private.response, found.private.theta - TRUTH)
         for kept, share in ((sizes, 1.0), (once, 1.0 / 3.0)):
-            kept.append(error @ np.linalg.solve(found.sampling + share * found.noise * np.eye(3), error))
+            kept.append(
+                error @ np.linalg.solve(found.private.sampling + share * found.private.noise * np.eye(3), error)
+            )
     # Chi-squared with 3 degrees of freedom: the standard error of a mean of 300 is sqrt(6 / 300) = .14.
     assert np.mean(sizes) == pytest.approx(3.0, abs=0.6)
     assert np.mean(once) > 4.0  # the control: one noise instead of three
@@ -201,9 +199,11 @@ def test_a_small_site_with_much_noise_does_no_harm():
     without, together = (match(made, flat_fit(), sites, clip=CLIP) for sites in ([large], [large, small]))
     assert together.weights[0] == 1.0
     assert together.weights[1] < 1e-3
-    assert np.all(np.diag(covariance(together)) <= np.diag(covariance(without)) * (1.0 + 1e-6))
+    announced = np.diag(without.private.covariance)
+    assert np.all(np.diag(together.private.covariance) <= announced * (1.0 + 1e-6))
     # The control: sums added as they are.
-    assert np.all(np.diag(covariance(together, extra=small.noise)) > 5.0 * np.diag(covariance(without)))
+    added = replace(together.private, noise=large.noise + small.noise)
+    assert np.all(np.diag(added.covariance) > 5.0 * announced)
 
 
 def test_weights_are_those_of_least_variance():
@@ -232,7 +232,7 @@ def test_weights_hang_on_no_sum():
     ]
     first, second = (match(made, flat_fit(), each, clip=CLIP) for each in (sites, moved))
     assert first.weights == second.weights
-    assert np.max(np.abs(first.private - second.private)) > 0.1
+    assert np.max(np.abs(first.private.theta - second.private.theta)) > 0.1
 
 
 def test_the_noise_of_each_number_of_people_counts():
@@ -240,5 +240,25 @@ def test_the_noise_of_each_number_of_people_counts():
     plain = match(made, flat_fit(), [exact(made, 2000, START) for _ in range(2)], clip=CLIP)
     noisy = match(made, flat_fit(), [exact(made, 2000, START, records_sd=sd) for sd in (30.0, 40.0)], clip=CLIP)
     mean = expected(made, noisy.pooled, asked=[(START, 1.0)], clip=CLIP).mean
-    assert not plain.counting.any()
-    assert noisy.counting == pytest.approx(50.0**2 * np.outer(mean, mean), rel=1e-6)
+    assert not plain.private.counting.any()
+    assert noisy.private.counting == pytest.approx(50.0**2 * np.outer(mean, mean), rel=1e-6)
+
+
+def test_each_site_has_an_estimate_of_its_own_and_its_share():
+    made = binary(people(np.random.default_rng(16), 200))
+    moved = TRUTH + np.array([0.2, 0.0, 0.0])
+    n = (4000, 1000)
+    sums = [
+        k * expected(made, at, asked=[(START, 1.0)], clip=CLIP).mean for k, at in zip(n, (TRUTH, moved), strict=True)
+    ]
+    sites = [of([Answer(theta=START, total=total, noise_sd=20.0)], k) for k, total in zip(n, sums, strict=True)]
+    found = match(made, flat_fit(), sites, clip=CLIP)
+    assert found.sites[0].theta == pytest.approx(TRUTH, abs=0.01)
+    assert found.sites[1].theta == pytest.approx(moved, abs=0.01)
+    assert sum(found.shares) == pytest.approx(1.0)
+    together = sum(share * site.theta for share, site in zip(found.shares, found.sites, strict=True))
+    assert found.private.theta == pytest.approx(together, abs=1e-5)
+    # Each is what the site alone would give, linearised elsewhere.
+    alone = match(made, flat_fit(), sites[1:], clip=CLIP).private
+    assert found.sites[1].theta == pytest.approx(alone.theta, abs=0.01)
+    assert np.diag(found.sites[1].covariance) == pytest.approx(np.diag(alone.covariance), rel=0.1)
