@@ -23,6 +23,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference import across_sites
 from hdpstats.inference.information import Information
 from hdpstats.inference.parts import Part
 from hdpstats.protocols.moments import Moments, PublicFit
@@ -61,12 +62,10 @@ class Combined:
 
 
 def shares(variances: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-    """Return ``W_j = V V_j^-1`` (D, D): they add up to the identity."""
+    """Return ``W_j = V V_j^-1`` (D, D): they add up to the identity, which one site has to the last bit."""
     if len(variances) == 1:
         return (np.eye(len(variances[0])),)
-    precisions = [np.linalg.inv(each) for each in variances]
-    whole = np.linalg.inv(np.sum(precisions, axis=0))
-    return tuple(whole @ each for each in precisions)
+    return tuple(across_sites.shares(np.array(variances)))
 
 
 def scalar_weight(share: FloatArray) -> float:
