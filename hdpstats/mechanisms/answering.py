@@ -16,6 +16,7 @@ from hdpstats.mechanisms import (
     objective,
     output,
     sampling,
+    score,
     selection,
     statistics,
     subsample,
@@ -42,6 +43,7 @@ from hdpstats.queries import (
     OutputQuery,
     Query,
     SamplingQuery,
+    ScoreQuery,
     SelectionQuery,
     StatisticsQuery,
     SubsampleQuery,
@@ -79,6 +81,8 @@ def prepare(query: Query, custody: Custody) -> Prepared:
         return sampling.prepare(query, contrast_of(query.model, custody), custody)
     if isinstance(query, GradientQuery):
         return gradient.prepare(query, contrast_of(query.model, custody), custody)
+    if isinstance(query, ScoreQuery):
+        return score.prepare(query, contrast_of(query.model, custody), custody)
     answer = WITHOUT_CONTRAST.get(type(query))
     if answer is None:
         raise SiteError(f"this site does not answer {type(query).__name__}")

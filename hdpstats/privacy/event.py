@@ -24,6 +24,8 @@ class Ran(StrEnum):
     HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
     GRADIENT = "noisy gradient sum (Gaussian)"
     GRADIENT_PURE = "noisy gradient sum (L2 K-norm noise)"
+    SCORE = "noisy sum of logistic scores of rows cut to a length (Gaussian)"
+    SCORE_PURE = "noisy sum of logistic scores of rows cut to a length (L2 K-norm noise)"
     SAMPLING = "exponential mechanism by rejection (certified acceptance)"
     COUNT = "two-sided geometric noise on the number of records"
     HISTOGRAM = "two-sided geometric noise on the cells of a histogram"

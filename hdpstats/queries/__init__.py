@@ -16,6 +16,7 @@ from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.point import PointQuery, PointRelease
 from hdpstats.queries.points import PointColumn, PointSpace
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
+from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.queries.sites import SitesQuery, SitesRelease, answers_in
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
@@ -63,6 +64,10 @@ __all__ = [
     "RoundsRelease",
     "SamplingQuery",
     "SamplingRelease",
+    "ScoreQuery",
+    "ScoreRelease",
+    "ScoreRoundsQuery",
+    "ScoreRoundsRelease",
     "SelectionQuery",
     "SelectionRelease",
     "SitesQuery",

@@ -12,6 +12,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.queries.base import LedgerEntry, Query, Release
 from hdpstats.queries.gradient import RoundsRelease
+from hdpstats.queries.score import ScoreRoundsRelease
 
 
 @final
@@ -110,7 +111,7 @@ def answers_in(release: Release) -> tuple[Release, ...]:
     """Return the releases that were charged one by one: those of sites, the rounds of a fit, or the release itself."""
     if isinstance(release, SitesRelease):
         return tuple(answer for _, each in release.sites for answer in answers_in(each))
-    return release.rounds if isinstance(release, RoundsRelease) else (release,)
+    return release.rounds if isinstance(release, RoundsRelease | ScoreRoundsRelease) else (release,)
 
 
 def _placed(release: Release, entry: dict[str, Any] | None) -> Release:

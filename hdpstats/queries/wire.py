@@ -16,6 +16,7 @@ from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.queries.output import OutputQuery, OutputRelease
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
+from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.queries.sites import SitesQuery, SitesRelease
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
@@ -29,6 +30,8 @@ _QUERIES = {
         SamplingQuery,
         GradientQuery,
         RoundsQuery,
+        ScoreQuery,
+        ScoreRoundsQuery,
         CountQuery,
         EvaluationQuery,
         HistogramQuery,
@@ -50,6 +53,8 @@ _RELEASES = {
         SamplingRelease,
         GradientRelease,
         RoundsRelease,
+        ScoreRelease,
+        ScoreRoundsRelease,
         CountRelease,
         EvaluationRelease,
         HistogramRelease,

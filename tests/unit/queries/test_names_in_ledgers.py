@@ -39,6 +39,8 @@ from hdpstats.queries import (
     RegressionModel,
     SamplingQuery,
     SamplingRelease,
+    ScoreQuery,
+    ScoreRelease,
     SelectionQuery,
     SelectionRelease,
     StatisticsQuery,
@@ -164,6 +166,15 @@ QUERIES = {
         ahead=AHEAD,
         **ASKED,
     ),
+    "score": ScoreQuery(
+        model=RegressionModel(formula="y ~ x + z", loss="logistic", geometry=geometry()),
+        theta=(0.1, -5e-324, 1e-300),
+        truncation=0.1,
+        norm=Fraction(2.7),
+        cost=Fraction(1, 9),
+        ahead=Fraction(2, 9),
+        **ASKED,
+    ),
     "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
     "subsample": SubsampleQuery(
         column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
@@ -187,6 +198,7 @@ RELEASES = {
     "selection": SelectionRelease(choice=3, events=EVENTS),
     "distance": DistanceRelease(units=-7, noise_sd=1 / 3, events=EVENTS),
     "curve": CurveRelease(errors=(0.1, -1 / 3), noise_sd=0.3, events=EVENTS),
+    "score": ScoreRelease(total=(0.1, -3.5e7), noise_sd=12.25, grid=2.0**-29, records=10, events=EVENTS),
     "statistics": StatisticsRelease(units=(3, -1), noise_rate=1 / 3, records=10, events=EVENTS),
     "subsample": SubsampleRelease(units=(3, -1), noise_rate=1 / 3, records=10, blocks=5, events=EVENTS),
 }
@@ -211,6 +223,7 @@ PINNED = {
     "query: distance": "0d11829ea9946eb0",
     "query: distance to all": "84b79176c8850114",
     "query: curve": "a91ec63194b3e6f2",
+    "query: score": "7878e0006359b22f",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",
     "release: objective": "a18864d935e2b549",
@@ -224,6 +237,7 @@ PINNED = {
     "release: selection": "c316406d345e2a66",
     "release: distance": "97507885634087d5",
     "release: curve": "5adc3c40750bdd80",
+    "release: score": "094706d63d87569a",
     "release: statistics": "39948e85f17dedf8",
     "release: subsample": "24f9ba42b89e967a",
 }
@@ -244,5 +258,5 @@ def test_a_release_keeps_its_name_and_is_read_back(name):
 
 
 def test_every_kind_that_a_site_answers_is_here():
-    rounds = {"clipped-gradient-rounds"}  # a record for results
+    rounds = {"clipped-gradient-rounds", "logistic-score-rounds"}  # records for results
     assert {each.kind.partition("/")[0] for each in QUERIES.values()} == KINDS - rounds

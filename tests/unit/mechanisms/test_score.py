@@ -1,0 +1,153 @@
+"""One round of scores of cut rows: constants derived a second time, cutting, noise as announced, what is refused."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.data.columns import Binary, Continuous
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import AdmittedTable
+from hdpstats.design.geometry import from_box
+from hdpstats.mechanisms import score
+from hdpstats.mechanisms.answering import prepare
+from hdpstats.mechanisms.base import Custody
+from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.normal import RoundedNormal
+from hdpstats.privacy.event import Ran
+from hdpstats.privacy.gaussian import mu_of
+from hdpstats.privacy.logistic_score import diameter, length
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import RegressionModel, ScoreQuery
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+SCHEMA = Schema(y=Binary(), x=Continuous(-4, 4), w=Continuous(0, 1))
+MODEL = RegressionModel(
+    formula="y ~ x", loss="logistic", geometry=from_box([-1.0], [1.0], intercept=True, row_norm=1e3)
+)
+
+
+def make_query(**changes):
+    query = ScoreQuery(
+        model=MODEL,
+        theta=(0.3, -0.4),
+        truncation=2.0,
+        norm=Fraction(2.25),
+        epsilon=EPSILON,
+        cost=EPSILON / 2,
+        ahead=EPSILON / 2,
+        schema_sha256=SCHEMA.sha256,
+        public_sha256=None,
+    )
+    return replace(query, **changes)
+
+
+def custody(relation=Relation.REPLACE_ONE):
+    return Custody(schema=SCHEMA, relation=relation, records=60)
+
+
+def table(n=60):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-4, 4, n)
+    y = (rng.uniform(size=n) < expit(x)).astype(float)
+    return AdmittedTable(numeric={"x": x, "y": y}, codes={}, rows=n)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_constants_are_those_of_the_docstring(relation):
+    found = score.calibrate(make_query(), relation=relation)
+    r = 2.25 * 0.5  # the norm of theta is 1/2
+    factor = diameter(Fraction(r)) if relation is Relation.REPLACE_ONE else length(Fraction(r))
+    assert found.grid == Fraction(2, 2**30)
+    assert float(found.sensitivity.value) == pytest.approx(2.25 * float(factor), rel=1e-8)
+    assert found.sensitivity.value > Fraction(2.25) * factor  # floats and rounding are paid for
+    assert isinstance(found.noise, BallNoise)
+    assert found.event.ran is Ran.SCORE_PURE
+    assert found.event.cost.epsilon == EPSILON / 2
+    assert 1 - Fraction(1, 10**9) <= found.noise.rate * (found.sensitivity.value / found.grid) / (EPSILON / 2) <= 1
+    assert found.noise_sd == pytest.approx(math.sqrt(3) * float(found.sensitivity.value) / 0.5, rel=1e-9)
+
+
+def test_at_zero_half_of_the_printed_noise_is_enough():
+    found = score.calibrate(make_query(theta=(0.0, 0.0)), relation=Relation.REPLACE_ONE)
+    assert float(found.sensitivity.value) == pytest.approx(2.25, rel=1e-8)
+
+
+def test_with_a_delta_noise_is_normal_and_rounds_compose_in_mu():
+    whole = mu_of(EPSILON, DELTA) ** 2
+    query = make_query(delta=DELTA, cost=whole / 4, ahead=3 * whole / 4)
+    found = score.calibrate(query, relation=Relation.REPLACE_ONE)
+    assert isinstance(found.noise, RoundedNormal)
+    assert (found.event.ran, found.event.mu_squared) == (Ran.SCORE, whole / 4)
+    assert found.noise_sd == pytest.approx(2 * float(found.sensitivity.value) / float(mu_of(EPSILON, DELTA)), rel=1e-9)
+    ahead = prepare(query, custody()).ahead
+    assert (ahead.epsilon, ahead.mu_squared) == (0, 3 * whole / 4)
+
+
+def test_later_rounds_without_a_delta_are_announced_as_epsilon():
+    prepared = prepare(make_query(), custody())
+    assert (prepared.ahead.epsilon, prepared.ahead.mu_squared) == (EPSILON / 2, 0)
+    assert set(prepared.needs) == {"x", "y"}
+
+
+def test_rows_are_cut_column_by_column_and_then_as_a_whole():
+    X = np.array([[1.0, 0.5, -0.5], [1.0, 9.0, -9.0], [1.0, 0.0, 3.0], [1.0, np.nan, 0.0]])
+    found = score.cut_rows(X, truncation=2.0, norm=2.5, intercept=True)
+    assert found[0].tolist() == [1.0, 0.5, -0.5]
+    assert found[1] == pytest.approx(np.array([1.0, 2.0, -2.0]) * 2.5 / 3.0)
+    assert found[2].tolist() == [1.0, 0.0, 2.0]
+    assert found[3].tolist() == [0.0, 0.0, 0.0]
+    without = score.cut_rows(np.array([[3.0, -5.0]]), truncation=2.0, norm=9.0, intercept=False)
+    assert without.tolist() == [[2.0, -2.0]]
+
+
+def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_announced_size():
+    query, rows = make_query(norm=Fraction(1.5)), table()
+    prepared = prepare(query, custody())
+    z = np.clip(rows.numeric["x"], -2.0, 2.0)
+    X = np.column_stack([np.ones(60), z])
+    X *= np.minimum(1.0, 1.5 / np.linalg.norm(X, axis=1))[:, None]
+    exact = X.T @ (expit(X @ np.array(query.theta)) - rows.numeric["y"])
+    releases = [prepared.compute(rows) for _ in range(400)]
+    assert (releases[0].records, releases[0].events) == (60, prepared.events)
+    drawn = np.array([each.total for each in releases])
+    assert np.all(drawn / releases[0].grid == np.rint(drawn / releases[0].grid))
+    errors = (drawn - exact) / releases[0].noise_sd
+    # 800 numbers of variance 1: their mean has standard error .035; their mean square, heavy-tailed, about .07.
+    assert abs(errors.mean()) < 0.18
+    assert np.mean(errors**2) == pytest.approx(1.0, abs=0.35)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cost": EPSILON, "ahead": Fraction(1, 10**6)},
+        {"cost": Fraction(0)},
+        {"theta": (0.1,)},
+        {"theta": (math.nan, 0.0)},
+        {"norm": Fraction(1, 3)},
+        {"truncation": 0.0},
+        {"delta": DELTA},  # half of epsilon is far more than mu^2 may be
+        {"model": replace(MODEL, loss="huber")},
+        {"model": replace(MODEL, weights="w")},
+        {"model": replace(MODEL, offset="w")},
+    ],
+)
+def test_what_the_proof_does_not_cover_is_no_query(changes):
+    with pytest.raises(MechanismError):
+        make_query(**changes)
+
+
+def test_the_rounds_may_cost_all_that_is_offered():
+    assert make_query(cost=EPSILON, ahead=Fraction(0)).cost == EPSILON
+
+
+def test_more_coefficients_than_the_margin_covers_are_refused():
+    geometry = from_box([-1.0] * 2000, [1.0] * 2000, intercept=True, row_norm=1e3)
+    query = make_query(model=replace(MODEL, geometry=geometry), theta=(0.0,) * 2001)
+    with pytest.raises(MechanismError, match="2000"):
+        score.calibrate(query, relation=Relation.REPLACE_ONE)
