@@ -1,7 +1,7 @@
 """How many private people a fit reckons with: the public number, the declared one, or one that it buys first."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
@@ -13,7 +13,8 @@ from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import CountQuery, CountRelease, Query
-from hdpstats.sites import Site
+from hdpstats.sites.asking import Missing
+from hdpstats.sites.asking import ask as ask_sites
 
 SHARE = Fraction(1, 50)
 """Part of a fit's epsilon that buys the number of people: a standard deviation of 71 people at epsilon 1.
@@ -29,11 +30,20 @@ DIGITS = 10**15
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reckoning:
-    """What a fit goes by: how many people, the release that told it, and what is left of the request."""
+    """What a fit goes by at a site: how many people, the release that told it, and what is left of the request."""
 
     records: int
     count: CountRelease | None
     request: FitRequest
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reckoned:
+    """What a fit goes by at each site, and the sites that did not tell."""
+
+    sites: Mapping[str, Reckoning]
+    missing: tuple[Missing, ...]
 
 
 def left_for_fit(epsilon: Fraction, relation: Relation) -> Fraction:
@@ -47,26 +57,36 @@ def left_for_fit(epsilon: Fraction, relation: Relation) -> Fraction:
     return epsilon - Fraction(math.floor(epsilon * SHARE * DIGITS), DIGITS)
 
 
-def reckon(
-    spec: Specification, site: Site, request: FitRequest, *, ask: Callable[[FitRequest, int], Query]
-) -> Reckoning:
-    """Return how many people a fit reckons with, and buy that number first where it is protected.
+def reckon(spec: Specification, request: FitRequest, *, ask: Callable[[FitRequest, int], Query]) -> Reckoned:
+    """Return how many people of each site a fit reckons with, and buy these numbers first where they are protected.
 
-    ``ask`` returns the first query of the fit, from what is left of the request and the number of people. It is tried
-    with the declared number, so that a fit that no proof covers, or that could not be paid, is refused before the
-    number is bought. Fits of one epsilon to the same people share a number: the same question is answered once.
+    ``ask`` returns the first query of the fit to a site, from what is left of the request there and the number of
+    people. It is tried with the declared numbers, so that a fit that no proof covers, or that could not be paid, is
+    refused before a number is bought. Fits of one epsilon to the same people share a number: the same question is
+    answered once.
     """
-    if spec.study.relation is Relation.REPLACE_ONE:
-        return Reckoning(records=site.records, count=None, request=request)
-    left = replace(request, epsilon=left_for_fit(request.epsilon, spec.study.relation))
-    prepared = prepare(ask(left, site.records), spec.custody(site.records))
-    query = CountQuery(
-        epsilon=request.epsilon - left.epsilon,
-        ahead=total(prepared.events) + prepared.ahead,
-        schema_sha256=spec.study.schema.sha256,
-        replicate=request.replicate,
-    )
-    release = site.answer(query)
-    if not isinstance(release, CountRelease):
-        raise MechanismError("the site answered with a release of another kind")
-    return Reckoning(records=release.count, count=release, request=left)
+    study = spec.study
+    if study.relation is Relation.REPLACE_ONE:
+        known = {
+            name: Reckoning(records=site.records, count=None, request=request.at(name))
+            for name, site in study.sites.items()
+        }
+        return Reckoned(sites=known, missing=())
+    left, queries = {}, {}
+    for name, site in study.sites.items():
+        own = request.at(name)
+        left[name] = replace(own, epsilon=left_for_fit(own.epsilon, study.relation))
+        prepared = prepare(ask(left[name], site.records), spec.custody(site.records))
+        queries[name] = CountQuery(
+            epsilon=own.epsilon - left[name].epsilon,
+            ahead=total(prepared.events) + prepared.ahead,
+            schema_sha256=study.schema.sha256,
+            replicate=own.replicate,
+        )
+    answered = ask_sites(study, queries, round=0)
+    bought = {}
+    for name, release in answered.releases.items():
+        if not isinstance(release, CountRelease):
+            raise MechanismError("the site answered with a release of another kind")
+        bought[name] = Reckoning(records=release.count, count=release, request=left[name])
+    return Reckoned(sites=bought, missing=answered.missing)

@@ -1,25 +1,30 @@
-"""Fits of a model: to private records through the site, and to public rows alone."""
+"""Fits of a model: to private records through their sites, and to public rows alone."""
+
+from collections.abc import Mapping, Sequence
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
 from hdpstats.inference.parts import Part
 from hdpstats.mechanisms.options import FamilyMechanism, NoisyNewton, ObjectivePerturbation, PerturbedHistogram
+from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
 from hdpstats.models.histogram import fit_histogram
-from hdpstats.models.points import ask_point, method_of, noise_of
+from hdpstats.models.points import PointMechanism, ask_point, method_of, noise_of
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
-from hdpstats.privacy.accountant import guarantee
-from hdpstats.queries import CountRelease, PointQuery, PointRelease
+from hdpstats.queries import PointQuery, PointRelease
 from hdpstats.results import Result
+from hdpstats.sites.asking import Missing
+from hdpstats.sites.asking import ask as ask_sites
 
 
 def fit_private(spec: Specification, request: FitRequest) -> Result:
-    """Ask the site and read its answer. The only function here that spends."""
-    site = spec.study.site
-    if site is None:
+    """Ask the sites and read their answers. The only function here that spends."""
+    study = spec.study
+    if not study.sites:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
+    request.check(study.sites)
     mechanism = request.mechanism or recommended(spec, request) or ObjectivePerturbation()
     if isinstance(mechanism, FamilyMechanism):
         raise MechanismError(
@@ -27,60 +32,73 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
             available=("objective", "output", "gradient", "sampling", "histogram"),
         )
     if isinstance(mechanism, NoisyNewton):
-        return fit_gradient(spec, site, mechanism, request)
+        return fit_gradient(spec, mechanism, request)
     if isinstance(mechanism, PerturbedHistogram):
         return fit_histogram(spec, mechanism, request)
+    return fit_points(spec, mechanism, request)
+
+
+def fit_points(spec: Specification, mechanism: PointMechanism, request: FitRequest) -> Result:
+    """Buy coefficients of every site with one query each, made for its own number of people and its own epsilon."""
 
     def ask(left: FitRequest, records: int) -> PointQuery:
         return ask_point(spec, mechanism, left, records=records)
 
-    reckoning = reckon(spec, site, request, ask=ask)
-    query = ask(reckoning.request, reckoning.records)
-    release = site.answer(query)
-    if not isinstance(release, PointRelease):
-        raise MechanismError("the site answered with a release of another kind")
-    return read(spec, query, release, count=reckoning.count)
+    reckoned = reckon(spec, request, ask=ask)
+    queries = {name: ask(each.request, each.records) for name, each in reckoned.sites.items()}
+    answered = ask_sites(spec.study, queries)
+    points: dict[str, Point] = {}
+    for name, release in answered.releases.items():
+        if not isinstance(release, PointRelease):
+            raise MechanismError("the site answered with a release of another kind")
+        points[name] = Contribution(query=queries[name], release=release, count=reckoned.sites[name].count)
+    return read(spec, request, points, missing=(*reckoned.missing, *answered.missing))
 
 
-def read(spec: Specification, query: PointQuery, release: PointRelease, *, count: CountRelease | None = None) -> Result:
-    """Return the result of a release: post-processing of released and public numbers.
+Point = Contribution[PointQuery, PointRelease]
 
-    ``count`` is the noisy number of people, where it was bought.
-    """
-    records = release.records if count is None else count.count
-    public = spec.side(query.model)
-    contrast = spec.contrast(query.model)
-    part = Part(
-        query=query,
-        release=release,
-        noise=noise_of(query, release, contrast),
-        public=public,
-        records=records,
-        curvature=float(contrast.trace) / (2.0 * contrast.dimension),
-    )
-    found = estimates([part], T=spec.to_terms(query.model), terms=spec.terms, meat=spec.meat).moved(spec.origin)
+
+def read(
+    spec: Specification, request: FitRequest, points: Mapping[str, Point], *, missing: Sequence[Missing] = ()
+) -> Result:
+    """Return the result of the sites' releases: post-processing of released and public numbers."""
+    first = next(iter(points.values())).query
+    found = estimates(
+        [_part(spec, point) for point in points.values()],
+        T=spec.to_terms(first.model),
+        terms=spec.terms,
+        meat=spec.meat,
+    ).moved(spec.origin)
+    public = spec.side(first.model)
     facts = spec.facts(
-        method_of(query, whitened=spec.public is not None, few=spec.study.public is not None),
-        records=records,
+        method_of(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(points)),
+        records=sum(_records(point) for point in points.values()),
         public=None if public is None else public.people,
-        model=query.model,
+        model=first.model,
     )
-    return Result(
+    return Result.of(
         facts=facts,
         schema=spec.study.schema,
-        estimate=found.chosen,
-        public_only=found.public_only,
-        private_only=found.private_only,
-        pooled=found.pooled,
-        query=query,
-        release=release,
-        guarantee=guarantee(
-            (*(() if count is None else count.events), *release.events),
-            relation=spec.study.relation,
-            most_rows=spec.study.most_rows,
-        ),
-        count=count,
+        estimates=found,
+        purchase=purchase(spec.study, request, points, missing, found=found),
         public_check=spec.check(facts, found.chosen.values),
+    )
+
+
+def _records(point: Point) -> int:
+    """Return a site's number of people, as far as is publicly known."""
+    return point.release.records if point.count is None else point.count.count
+
+
+def _part(spec: Specification, point: Point) -> Part:
+    contrast = spec.contrast(point.query.model)
+    return Part(
+        query=point.query,
+        release=point.release,
+        noise=noise_of(point.query, point.release, contrast),
+        public=spec.side(point.query.model),
+        records=_records(point),
+        curvature=float(contrast.trace) / (2.0 * contrast.dimension),
     )
 
 

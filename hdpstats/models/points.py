@@ -57,10 +57,11 @@ def noise_of(query: PointQuery, release: PointRelease, contrast: Contrast) -> Sc
     return OnMinimiser(law=law, ridge=float(query.ridge)) if output else InObjective(law=law)
 
 
-def method_of(query: PointQuery, *, whitened: bool, few: bool) -> str:
+def method_of(query: PointQuery, *, whitened: bool, few: bool, sites: int) -> str:
     """Return the method in words; ``few`` says that there are public rows, though too few where not ``whitened``."""
     normal = query.delta > 0 and not isinstance(query, SamplingQuery)
     name = NAMES[type(query)] + (" with normal noise" if normal else "")
+    name += f" at {sites} sites, combined by inverse variance" if sites > 1 else ""
     if whitened:
         return f"{name}, whitened by public rows"
     return f"{name}, scaled by the schema" + (f" (fewer than {FEWEST_ROWS} complete public rows)" if few else "")

@@ -1,7 +1,7 @@
 """What a user asks of `fit` and `plan`, checked before anything is charged."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
 
@@ -17,13 +17,27 @@ from hdpstats.sites import Study
 class FitRequest:
     """One fit that may spend ``epsilon`` and ``delta`` on a mechanism; ``replicate`` numbers independent draws.
 
-    Without a mechanism the model chooses.
+    Without a mechanism the model chooses. ``epsilons`` are those of sites by name where they differ; ``epsilon`` is
+    then the largest.
     """
 
     epsilon: Fraction
     delta: Fraction
     mechanism: Mechanism | None
     replicate: int
+    epsilons: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def at(self, site: str) -> "FitRequest":
+        """Return what one site is asked to spend."""
+        return replace(self, epsilon=self.epsilons.get(site, self.epsilon), epsilons={})
+
+    def check(self, sites: Collection[str]) -> None:
+        """Raise ArgumentError unless epsilon is one number, or one for each site of the study."""
+        if self.epsilons and set(self.epsilons) != set(sites):
+            raise ArgumentError(
+                f"epsilon must be a number, or a number for each of the study's sites: {', '.join(map(repr, sites))}",
+                argument="epsilon",
+            )
 
 
 def fit_request(
@@ -36,7 +50,11 @@ def fit_request(
     allow_large_epsilon: bool,
 ) -> FitRequest:
     """Check the arguments of `fit`."""
-    amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
+    several = epsilon if isinstance(epsilon, Mapping) else {}
+    amounts = {
+        str(site): release_epsilon(value, allow_large_epsilon=allow_large_epsilon) for site, value in several.items()
+    }
+    amount = max(amounts.values()) if amounts else release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
     slack = exact(delta, name="delta")
     if not 0 <= slack < 1:
         raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
@@ -52,6 +70,7 @@ def fit_request(
         delta=slack,
         mechanism=bought if bought.share else options,
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+        epsilons=amounts,
     )
 
 

@@ -4,7 +4,8 @@ The events are those of one release, or of the rounds of one fit: their number a
 first of them ran. For costs that are chosen after seeing releases, see `hdpstats.privacy.balance`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hdpstats.privacy.budget import NOTHING, Spend
 from hdpstats.privacy.event import PrivacyEvent
@@ -52,3 +53,23 @@ def guarantee(
     """
     pair = as_pair(total(events))
     return Guarantee(epsilon=pair.epsilon, delta=pair.delta, relation=relation, unit=unit, most_rows=most_rows)
+
+
+def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Return what a fit at several sites promises to every person, of whom each is at one site only.
+
+    A person's record is read by one site. Given all that was public when a site was asked, what the other sites then
+    say has the same law whether or not that record is another, as none of them holds it: their densities cancel from
+    the likelihood ratio of the whole transcript. What is left is the composition of that one site's releases, whatever
+    the number of sites and of rounds. So the largest epsilon and the largest delta over sites hold for everybody.
+
+    Who is at two sites pays for both: their guarantees add up.
+    """
+    first = guarantees[0]
+    return replace(
+        first,
+        epsilon=max(each.epsilon for each in guarantees),
+        delta=max(each.delta for each in guarantees),
+        most_rows=max(each.most_rows for each in guarantees),
+        sites=len(guarantees),
+    )

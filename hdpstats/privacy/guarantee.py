@@ -28,6 +28,8 @@ class Guarantee:
         The word for one of those protected, such as "person".
     most_rows
         The largest number of rows of one of them that a release uses. All of them are protected together.
+    sites
+        How many sites took part. The promise is for those who are at one of them only.
     """
 
     epsilon: Fraction
@@ -35,11 +37,13 @@ class Guarantee:
     relation: Relation
     unit: str
     most_rows: int = 1
+    sites: int = 1
 
     @property
     def protected(self) -> str:
         """Who is protected, for tables: 'one person', or 'one person (at most 5 rows)'."""
-        return f"one {self.unit}" if self.most_rows == 1 else f"one {self.unit} (at most {self.most_rows} rows)"
+        rows = "" if self.most_rows == 1 else f" (at most {self.most_rows} rows)"
+        return f"one {self.unit}{rows}" + (f", at one of {self.sites} sites only" if self.sites > 1 else "")
 
     @property
     def neighbours(self) -> str:
@@ -67,8 +71,9 @@ class Guarantee:
         )
         rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
         rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"
+        where = "" if self.sites == 1 else f"Records are at {self.sites} sites, and each {self.unit} is at one only. "
         return (
-            f"This release is {kind}. The protected unit is one {self.unit}{rows}: {self.neighbours}. "
+            f"This release is {kind}. The protected unit is one {self.unit}{rows}: {self.neighbours}. {where}"
             f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
             "The guarantee holds for every adversary, whatever else is known about the other records; "
             "it adds up with other releases from the same records, which the ledger counts."
@@ -82,6 +87,7 @@ class Guarantee:
             "relation": self.relation.value,
             "unit": self.unit,
             "most_rows": str(self.most_rows),
+            "sites": str(self.sites),
         }
 
     @classmethod
@@ -93,4 +99,5 @@ class Guarantee:
             relation=Relation(fields["relation"]),
             unit=str(fields["unit"]),
             most_rows=int(fields["most_rows"]),
+            sites=int(fields["sites"]),
         )

@@ -12,8 +12,10 @@ from hdpstats._base import canonical
 from hdpstats.data.schema import Schema
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CountRelease, Query, Release
+from hdpstats.queries import Query, Release, SitesRelease, answers_in
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.purchase import Purchase
+from hdpstats.results.sites import Counts, SiteFacts, people
 from hdpstats.results.weighted_facts import SampleFacts
 
 _ALWAYS_PUBLIC = (
@@ -26,6 +28,7 @@ _COMPOSITION = (
     "epsilons and deltas of the events add up; so do the squared mu of Gaussian ones, which become an epsilon and a "
     "delta at the end (Gaussian differential privacy)"
 )
+_AT_SITES = "every person is at one site, and pays for the events of that site only; there, "
 _IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exact lattice samplers, OS entropy"}
 
 
@@ -33,12 +36,10 @@ def disclosure(
     *,
     facts: ModelFacts,
     schema: Schema,
-    query: Query | None,
-    release: Release | None,
-    guarantee: Guarantee | None,
-    count: CountRelease | None,
+    purchase: Purchase,
 ) -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
+    query, release, guarantee, count = purchase.query, purchase.release, purchase.guarantee, purchase.count
     return {
         "format": 1,
         "dp_variant": _variant(guarantee),
@@ -52,7 +53,8 @@ def disclosure(
         "ledger": _entry(release),
         "number_of_records": None
         if count is None
-        else {"release_sha256": count.sha256, "noise_sd": count.noise_sd, "ledger": _entry(count)},
+        else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": _entry(count)},
+        "sites": [_site(site) for site in purchase.sites],
         "implementation": _IMPLEMENTATION,
         "post_processing": "everything else in the result is computed from the release and from public rows",
         "not_protected": _not_protected(facts.public_rows, guarantee),
@@ -108,13 +110,20 @@ def _loss(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def _entry(release: Release | None) -> dict[str, Any] | None:
+    if isinstance(release, SitesRelease):
+        return {name: _entry(answers_in(each)[-1]) for name, each in release.sites}
     return None if release is None or release.entry is None else release.entry.to_dict()
 
 
-def _accounting(release: Release, count: CountRelease | None) -> dict[str, Any]:
+def _site(site: SiteFacts) -> dict[str, Any]:
+    facts = {"site": site.site, "status": site.status, "epsilon": str(site.epsilon), "delta": str(site.delta)}
+    return facts | {"ledger": [entry.to_dict() for entry in site.entries]}
+
+
+def _accounting(release: Release, count: Counts | None) -> dict[str, Any]:
     events = (*(() if count is None else count.events), *release.events)
     return {
-        "composition": _COMPOSITION,
+        "composition": _AT_SITES + _COMPOSITION if isinstance(release, SitesRelease) else _COMPOSITION,
         "mechanism": release.kind,
         "events": [event.to_dict() | {"text": str(event)} for event in events],
     }

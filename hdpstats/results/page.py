@@ -8,8 +8,9 @@ from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import CountRelease, Release
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.purchase import Purchase
+from hdpstats.results.sites import Counts
 from hdpstats.results.summary import (
     NO_PRIVATE_RECORD,
     check_rows,
@@ -31,9 +32,7 @@ def result_page(
     facts: ModelFacts,
     estimate: Estimate,
     parts: Sequence[Estimate],
-    release: Release | None,
-    guarantee: Guarantee | None,
-    count: CountRelease | None,
+    purchase: Purchase,
     check: PublicCheck | None,
 ) -> str:
     """Return the page of a result: what `hdpstats.results.summary.summarise` says, with the promise in full."""
@@ -41,15 +40,15 @@ def result_page(
     terms = [estimate.terms[place] for place in places]
     cells = coefficient_cells(estimate, places, _ALPHA)
     coefficients = grid(["", *coefficient_headers(_ALPHA)], _named(terms, cells), aligns="lr")
-    shown = [plain(_model_rows(facts, estimate, count)), coefficients]
+    shown = [plain(_model_rows(facts, estimate, purchase.count)), coefficients]
     if len(parts) > 1:
         compared = grid(["", *(part.label for part in parts)], _named(terms, side_by_side(parts, places)), aligns="lr")
         shown.append(details(f"Estimates side by side: {', '.join(part.label for part in parts)}", compared))
-    shown.append(section("Privacy", plain(privacy_rows(estimate, release, guarantee, count))))
+    shown.append(section("Privacy", plain(privacy_rows(estimate, purchase))))
     if check is not None:
         shown.append(section("Checked on public rows", plain(check_rows(facts, check))))
-    shown.append(notes(notes_of(estimate, parts, count, len(places))))
-    return page(f"{facts.model} results", *shown, promise(guarantee), badges=signs(guarantee))
+    shown.append(notes(notes_of(estimate, parts, purchase, len(places))))
+    return page(f"{facts.model} results", *shown, promise(purchase.guarantee), badges=signs(purchase.guarantee))
 
 
 def signs(guarantee: Guarantee | None) -> list[str]:
@@ -66,7 +65,7 @@ def promise(guarantee: Guarantee | None) -> str:
     return details("What this promises", element("p", statement))
 
 
-def _model_rows(facts: ModelFacts, estimate: Estimate, count: CountRelease | None) -> list[tuple[str, str]]:
+def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> list[tuple[str, str]]:
     private, public = records_of(facts, count)
     rows = [("Estimate:", estimate.label), ("Private records:", private), ("Public rows:", public)]
     own = (("Weights:", facts.weights), ("Offset:", facts.offset))

@@ -13,12 +13,15 @@ from hdpstats._base.validation import real
 from hdpstats.data.schema import Schema
 from hdpstats.display import EscapedSummary
 from hdpstats.inference.estimate import Estimate
+from hdpstats.inference.heterogeneity import Heterogeneity
 from hdpstats.inference.public_check import PublicCheck
+from hdpstats.inference.sandwich import Estimates
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import CountRelease, LedgerEntry, Query, Release
+from hdpstats.queries import CountRelease, LedgerEntry, Query, Release, SitesRelease
 from hdpstats.results import (
     comparing,
     disclosure,
+    forest,
     plotting,
     prediction,
     refused,
@@ -30,6 +33,8 @@ from hdpstats.results import (
 from hdpstats.results.comparison import Comparison
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.page import result_page
+from hdpstats.results.purchase import Purchase
+from hdpstats.results.sites import SiteFacts, forest_rows, sites_table
 from hdpstats.results.summary import summarise
 
 if TYPE_CHECKING:
@@ -62,8 +67,12 @@ class Result:
         What the release promises to every person in the private records.
     public_check : PublicCheck or None
         How a hazard model does on the public rows: concordance, Brier scores, calibration.
-    count : CountRelease or None
-        The noisy number of private records, bought where it is protected; the guarantee includes it.
+    count : CountRelease, SitesRelease or None
+        The noisy number of private records (of each site), bought where it is protected; the guarantee includes it.
+    site_facts : tuple of SiteFacts
+        What each site contributed; `sites` is their table.
+    heterogeneity : Heterogeneity or None
+        Whether several sites agree: Cochran's Q, in all coefficients and in each.
 
     Raises
     ------
@@ -107,13 +116,42 @@ class Result:
     release: Release | None
     guarantee: Guarantee | None
     public_check: PublicCheck | None = None
-    count: CountRelease | None = None
+    count: CountRelease | SitesRelease | None = None
+    site_facts: tuple[SiteFacts, ...] = ()
+    heterogeneity: Heterogeneity | None = None
 
     def __post_init__(self) -> None:
         """Refuse a release without a guarantee and a guarantee without a release."""
         given = {part is None for part in (self.query, self.release, self.guarantee)}
         if len(given) > 1:
             raise ArgumentError("query, release and guarantee must be given together or not at all", argument="release")
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        facts: ModelFacts,
+        schema: Schema,
+        estimates: Estimates,
+        purchase: Purchase,
+        public_check: PublicCheck | None = None,
+    ) -> "Result":
+        """Return the result of a private fit from its parts."""
+        return cls(
+            facts=facts,
+            schema=schema,
+            estimate=estimates.chosen,
+            public_only=estimates.public_only,
+            private_only=estimates.private_only,
+            pooled=estimates.pooled,
+            query=purchase.query,
+            release=purchase.release,
+            guarantee=purchase.guarantee,
+            public_check=public_check,
+            count=purchase.count,
+            site_facts=purchase.sites,
+            heterogeneity=purchase.heterogeneity,
+        )
 
     @property
     def params(self) -> "pd.Series[float]":
@@ -147,8 +185,18 @@ class Result:
 
     @property
     def ledger_entry(self) -> LedgerEntry | None:
-        """Where the custodian's ledger keeps the release."""
+        """Where the custodian's ledger keeps the release; None for several sites, whose entries `sites` has."""
         return None if self.release is None else self.release.entry
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """What each site contributed, a row per site: public facts only.
+
+        Columns site, status ("answered", or which round it did not answer and why), records, epsilon, delta, rounds,
+        weight (its share of the combined private estimate), dataset and entry (where its ledger keeps the last
+        release). Every person is at one site, and pays that site's epsilon.
+        """
+        return sites_table(self.site_facts)
 
     def cov_params(self) -> pd.DataFrame:
         """Return the covariance of the coefficients (p, p): ``cov_sampling + cov_privacy``."""
@@ -168,9 +216,7 @@ class Result:
             facts=self.facts,
             estimate=self.estimate,
             parts=self._parts(),
-            release=self.release,
-            guarantee=self.guarantee,
-            count=self.count,
+            purchase=self._purchase(),
             check=self.public_check,
             alpha=real(alpha, name="alpha", lower=0.001, upper=0.999),
         )
@@ -376,6 +422,29 @@ class Result:
         places = tables.covariates(self.facts, self.estimate)
         return plotting.plot_coefficients(parts, places, label=label, exponentiate=exponentiate, ax=ax)
 
+    def plot_sites(self, term: str | None = None, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
+        """Draw one coefficient as the sites estimate it together and each by itself: a forest plot.
+
+        Diamonds are the combined estimates, as wide as the 95 % interval; squares are sites, their area the precision.
+
+        Parameters
+        ----------
+        term : str, optional
+            Which coefficient; the first that is not the intercept by default.
+        ax, exponentiate
+            See `plot_coefficients`.
+
+        Raises
+        ------
+        ArgumentError
+            If the result has no such coefficient, or is not of several sites.
+        """
+        rows = forest_rows(self.site_facts, self._parts() or [self.estimate])
+        place = tables.place_of(self.estimate, term)
+        name = f"{self.facts.exponentiated} of " if exponentiate else ""
+        label = f"{name}{self.estimate.terms[place]}"
+        return forest.plot(rows, place, label=label, exponentiate=exponentiate, ax=ax)
+
     def plot_survival(
         self,
         frame: pd.DataFrame | None = None,
@@ -420,6 +489,8 @@ class Result:
                 guarantee=self.guarantee,
                 public_check=self.public_check,
                 count=self.count,
+                site_facts=self.site_facts,
+                heterogeneity=self.heterogeneity,
             )
         )
         if path is not None:
@@ -444,17 +515,20 @@ class Result:
         keeps the release, where bounds come from, which software computed it (the version that writes this record),
         and what is not protected.
         """
-        return disclosure.disclosure(
-            facts=self.facts,
-            schema=self.schema,
+        return disclosure.disclosure(facts=self.facts, schema=self.schema, purchase=self._purchase())
+
+    def _fitted(self) -> survival.Fitted:
+        return survival.Fitted(facts=self.facts, schema=self.schema, estimate=self.estimate)
+
+    def _purchase(self) -> Purchase:
+        return Purchase(
             query=self.query,
             release=self.release,
             guarantee=self.guarantee,
             count=self.count,
+            sites=self.site_facts,
+            heterogeneity=self.heterogeneity,
         )
-
-    def _fitted(self) -> survival.Fitted:
-        return survival.Fitted(facts=self.facts, schema=self.schema, estimate=self.estimate)
 
     def _parts(self) -> list[Estimate]:
         """Return the estimates to show side by side."""
@@ -472,9 +546,7 @@ class Result:
             facts=self.facts,
             estimate=self.estimate,
             parts=self._parts(),
-            release=self.release,
-            guarantee=self.guarantee,
-            count=self.count,
+            purchase=self._purchase(),
             check=self.public_check,
         )
 

@@ -9,19 +9,27 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-import numpy as np
-
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.typing import FloatArray
 from hdpstats.data.schema import Schema
-from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.inference.estimate import Estimate
+from hdpstats.inference.heterogeneity import Heterogeneity
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import CountRelease, LedgerEntry, Query, Release, query_from_json, release_from_json
+from hdpstats.queries import (
+    CountRelease,
+    LedgerEntry,
+    Query,
+    Release,
+    SitesRelease,
+    query_from_json,
+    release_from_json,
+)
+from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.sites import Counts, SiteFacts
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _ESTIMATES: Final = ("estimate", "public_only", "private_only", "pooled")
 
 
@@ -38,21 +46,23 @@ class Fields(TypedDict):
     release: Release | None
     guarantee: Guarantee | None
     public_check: PublicCheck | None
-    count: CountRelease | None
+    count: Counts | None
+    site_facts: tuple[SiteFacts, ...]
+    heterogeneity: Heterogeneity | None
 
 
 def write(fields: Fields) -> str:
     """Return the JSON text of a result's fields."""
     query, release, guarantee = fields["query"], fields["release"], fields["guarantee"]
-    check, count = fields["public_check"], fields["count"]
+    check, count, heterogeneity = fields["public_check"], fields["count"], fields["heterogeneity"]
     document = {
         "format": FORMAT,
         "facts": fields["facts"].to_dict(),
         "schema": fields["schema"].to_dict(),
-        "estimate": _estimate_to_dict(fields["estimate"]),
-        "public_only": _estimate_to_dict(fields["public_only"]),
-        "private_only": _estimate_to_dict(fields["private_only"]),
-        "pooled": _estimate_to_dict(fields["pooled"]),
+        "estimate": estimate_to_dict(fields["estimate"]),
+        "public_only": estimate_to_dict(fields["public_only"]),
+        "private_only": estimate_to_dict(fields["private_only"]),
+        "pooled": estimate_to_dict(fields["pooled"]),
         "query": None if query is None else json.loads(query.to_json()),
         "release": None if release is None else json.loads(release.to_json()),
         "entry": entry_to_dict(release),
@@ -60,6 +70,8 @@ def write(fields: Fields) -> str:
         "public_check": None if check is None else check.to_dict(),
         "count": None if count is None else json.loads(count.to_json()),
         "count_entry": entry_to_dict(count),
+        "sites": [site.to_dict() for site in fields["site_facts"]],
+        "heterogeneity": None if heterogeneity is None else heterogeneity.to_dict(),
     }
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
@@ -90,13 +102,14 @@ def text_of(path_or_text: str | PathLike[str]) -> str:
 
 
 def _fields(document: dict[str, Any]) -> Fields:
-    estimates = {name: _estimate_from_dict(document[name]) for name in _ESTIMATES}
+    estimates = {name: estimate_from_dict(document[name]) for name in _ESTIMATES}
     chosen = estimates["estimate"]
     if chosen is None:
         raise ValueError("a result has an estimate")
     query, guarantee, check = document["query"], document["guarantee"], document["public_check"]
+    heterogeneity = document["heterogeneity"]
     count = release_from_dict(document["count"], document["count_entry"])
-    if not (count is None or isinstance(count, CountRelease)):
+    if not (count is None or isinstance(count, CountRelease | SitesRelease)):
         raise ValueError("a count is a release of that kind")
     return Fields(
         facts=ModelFacts.from_dict(document["facts"]),
@@ -110,6 +123,8 @@ def _fields(document: dict[str, Any]) -> Fields:
         guarantee=None if guarantee is None else Guarantee.from_dict(guarantee),
         public_check=None if check is None else PublicCheck.from_dict(check),
         count=count,
+        site_facts=tuple(SiteFacts.from_dict(site) for site in document["sites"]),
+        heterogeneity=None if heterogeneity is None else Heterogeneity.from_dict(heterogeneity),
     )
 
 
@@ -126,48 +141,3 @@ def release_from_dict(fields: dict[str, Any] | None, entry: dict[str, Any] | Non
     if entry is None:
         return release
     return replace(release, entry=LedgerEntry.from_dict(entry))  # type: ignore[type-var]  # every release is a dataclass
-
-
-def _numbers_to_list(array: FloatArray) -> list[Any]:
-    return [None if np.isnan(value) else float(value) for value in array.ravel()]
-
-
-def _numbers_from_list(values: list[float | None], shape: tuple[int, ...]) -> FloatArray:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64).reshape(shape)
-
-
-def _estimate_to_dict(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    law = estimate.law
-    return {
-        "label": estimate.label,
-        "terms": list(estimate.terms),
-        "values": _numbers_to_list(estimate.values),
-        "sampling": _numbers_to_list(estimate.sampling),
-        "privacy": _numbers_to_list(estimate.privacy),
-        "law": None
-        if law is None
-        else {"levels": _numbers_to_list(law.levels), "quantiles": _numbers_to_list(law.quantiles)},
-        "note": estimate.note,
-    }
-
-
-def _estimate_from_dict(fields: dict[str, Any] | None) -> Estimate | None:
-    if fields is None:
-        return None
-    terms = tuple(str(term) for term in fields["terms"])
-    p, law, note = len(terms), fields["law"], fields["note"]
-    return Estimate(
-        label=str(fields["label"]),
-        terms=terms,
-        values=_numbers_from_list(fields["values"], (p,)),
-        sampling=_numbers_from_list(fields["sampling"], (p, p)),
-        privacy=_numbers_from_list(fields["privacy"], (p, p)),
-        law=None
-        if law is None
-        else ErrorLaw(
-            levels=_numbers_from_list(law["levels"], (-1,)), quantiles=_numbers_from_list(law["quantiles"], (-1, p))
-        ),
-        note=None if note is None else str(note),
-    )

@@ -1,5 +1,6 @@
 """The summary of a result, in the shape of statsmodels'."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,8 +10,10 @@ from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, su
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import CountRelease, Release, answers_in
+from hdpstats.queries import Release, answers_in
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.purchase import Purchase
+from hdpstats.results.sites import Counts, people, site_rows
 from hdpstats.results.tables import covariates, readable_order
 
 NO_PRIVATE_RECORD = "No private record was used"
@@ -25,9 +28,7 @@ def summarise(
     facts: ModelFacts,
     estimate: Estimate,
     parts: Sequence[Estimate],
-    release: Release | None,
-    guarantee: Guarantee | None,
-    count: CountRelease | None,
+    purchase: Purchase,
     check: PublicCheck | None,
     alpha: float,
 ) -> EscapedSummary:
@@ -35,7 +36,7 @@ def summarise(
 
     Parameters
     ----------
-    facts, estimate, release, guarantee, count
+    facts, estimate, purchase
         See `hdpstats.results.Result`.
     parts : sequence of Estimate
         The estimates to show side by side; fewer than two are not shown.
@@ -47,23 +48,27 @@ def summarise(
     places = shown_places(facts, estimate)
     stubs = [estimate.terms[place] for place in places]
     coefficients = table(coefficient_cells(estimate, places, alpha), headers=coefficient_headers(alpha), stubs=stubs)
-    tables = [_top(facts, estimate, count), pairs(words_of(facts)), coefficients]
+    tables = [_top(facts, estimate, purchase.count), pairs(words_of(facts)), coefficients]
     if len(parts) > 1:
         tables.append(table(side_by_side(parts, places), headers=[part.label for part in parts], stubs=stubs))
-    tables.append(pairs(privacy_rows(estimate, release, guarantee, count)))
+    tables.append(pairs(privacy_rows(estimate, purchase)))
     if check is not None:
         tables.append(pairs(check_rows(facts, check)))
-    kind = "fitted to public rows" if guarantee is None else "differentially private"
-    return summary(f"{facts.model} results, {kind}", tables, notes_of(estimate, parts, count, len(places)))
+    kind = "fitted to public rows" if purchase.guarantee is None else "differentially private"
+    return summary(f"{facts.model} results, {kind}", tables, notes_of(estimate, parts, purchase, len(places)))
 
 
-def privacy_rows(
-    estimate: Estimate, release: Release | None, guarantee: Guarantee | None, count: CountRelease | None
-) -> list[tuple[str, str]]:
+def privacy_rows(estimate: Estimate, purchase: Purchase) -> list[tuple[str, str]]:
     """Return the privacy block as names and values."""
-    if guarantee is None:
+    if purchase.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
-    rows = promise_rows(guarantee, [each for each in (count, release) if each is not None])
+    rows = promise_rows(purchase.guarantee, [each for each in (purchase.count, purchase.release) if each is not None])
+    if len(purchase.sites) > 1:
+        rows += site_rows(purchase.sites)
+    if purchase.heterogeneity is not None:
+        agreement = purchase.heterogeneity.overall
+        words = f"Cochran's Q {agreement.statistic:.3g} on {agreement.df} degrees of freedom, p = "
+        rows.append(("Sites differ?", f"{words}{p_value(agreement.pvalue)}; I2 {percent(agreement.i2)}"))
     share = _noise_share(estimate)
     return [*rows, ("Noise share:", share)] if share else rows
 
@@ -76,12 +81,17 @@ def promise_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[s
         ("Protected unit:", guarantee.protected),
     ]
     releases = [each for whole in given for each in answers_in(whole)]
-    events = [f"{event.price}: {event.ran.value}" for each in releases for event in each.events]
-    rows += [("Mechanisms:" if k == 0 else "", event) for k, event in enumerate(events)]
+    events = Counter(f"{event.price}: {event.ran.value}" for each in releases for event in each.events)
+    texts = list(events.elements()) if guarantee.sites == 1 else [_times(text, k) for text, k in events.items()]
+    rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]
     for k, entry in enumerate(each.entry for each in releases if each.entry is not None):
         where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
         rows.append(("Ledger entry:" if k == 0 else "", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
     return rows
+
+
+def _times(text: str, times: int) -> str:
+    return text if times == 1 else f"{text}, {times} times in all"
 
 
 def check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:
@@ -114,7 +124,7 @@ def _noise_share(estimate: Estimate) -> str:
     return f"{low if low == high else f'{low} to {high}'} of the variance of a coefficient is due to privacy noise"
 
 
-def _top(facts: ModelFacts, estimate: Estimate, count: CountRelease | None) -> SimpleTable:
+def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> SimpleTable:
     private, public = records_of(facts, count)
     rows = [
         [facts.response, "No. private records:", private],
@@ -127,10 +137,10 @@ def _top(facts: ModelFacts, estimate: Estimate, count: CountRelease | None) -> S
     return table(rows, stubs=[*stubs, "Estimate:"], aligns="llr")
 
 
-def records_of(facts: ModelFacts, count: CountRelease | None) -> tuple[str, str]:
+def records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
     """Return the numbers of private and of public records, as texts."""
     private, public = ("none" if value is None else str(value) for value in (facts.records, facts.public_rows))
-    noisy = "" if count is None else f" +/- {number(count.noise_sd, 2)} (noisy)"
+    noisy = "" if count is None else f" +/- {number(people(count)[1], 2)} (noisy)"
     return private + noisy, public
 
 
@@ -193,11 +203,15 @@ def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[
     ]
 
 
-def notes_of(estimate: Estimate, parts: Sequence[Estimate], count: CountRelease | None, shown: int) -> list[str]:
+def notes_of(estimate: Estimate, parts: Sequence[Estimate], purchase: Purchase, shown: int) -> list[str]:
     """Return what a reader of the coefficients must know, ``shown`` of which are shown."""
     notes: list[str] = []
-    if count is not None and count.count < _WELL_KNOWN * count.noise_sd:
+    number_of_people, noise_sd = (np.inf, 0.0) if purchase.count is None else people(purchase.count)
+    if number_of_people < _WELL_KNOWN * noise_sd:
         notes.append("The number of private records drowns in its noise; standard errors, which rest on it, are rough.")
+    absent = [site.site for site in purchase.sites if site.missing is not None]
+    if absent:
+        notes.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
     if shown < len(estimate.terms):
         notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
     if len(parts) > 1:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import real
+from hdpstats._base.validation import choice, real
 from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.results.facts import ModelFacts
@@ -91,6 +91,14 @@ def _no_ratio(facts: ModelFacts, kind: str) -> str:
             + repr("cloglog" if kind == "hazard ratio" else "logit")
         )
     return f"the exponential of a coefficient of this model is no {kind}: {reason}"
+
+
+def place_of(estimate: Estimate, term: str | None) -> int:
+    """Return the place of a term; without one, of the first that is not the intercept."""
+    terms = estimate.terms
+    if term is None:
+        return next((place for place, name in enumerate(terms) if name != "Intercept"), 0)
+    return terms.index(choice(term, name="term", options=terms))
 
 
 def covariates(facts: ModelFacts, estimate: Estimate) -> list[int]:

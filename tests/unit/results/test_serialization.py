@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from hdpstats._base.errors import ArgumentError
 from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.results import Result
-from hdpstats.results.serialization import _estimate_from_dict, _estimate_to_dict
+from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 
 ESTIMATES = ("estimate", "public_only", "private_only", "pooled")
 NUMBERS = st.floats(allow_infinity=False)
@@ -60,7 +60,7 @@ def test_the_text_is_strict_json(silent_result):
         raise AssertionError(constant)
 
     document = json.loads(silent_result.to_json(), parse_constant=refuse)
-    assert document["format"] == 2
+    assert document["format"] == 3
     assert document["estimate"]["values"][3] is None
 
 
@@ -69,13 +69,13 @@ def test_the_text_is_strict_json(silent_result):
 def test_any_number_comes_back(values, square):
     law = ErrorLaw(levels=np.array([0.0, 0.5]), quantiles=square[:2])
     one = Estimate(label="x", terms=("a", "b", "c"), values=values, sampling=square, privacy=square.T, law=law)
-    text = json.dumps(_estimate_to_dict(one), allow_nan=False)
-    assert_same_estimate(one, _estimate_from_dict(json.loads(text)))
+    text = json.dumps(estimate_to_dict(one), allow_nan=False)
+    assert_same_estimate(one, estimate_from_dict(json.loads(text)))
 
 
 def test_another_format_is_refused(result):
-    text = result.to_json().replace('"format":2', '"format":1', 1)
-    with pytest.raises(ArgumentError, match="format 2, not 1"):
+    text = result.to_json().replace('"format":3', '"format":1', 1)
+    with pytest.raises(ArgumentError, match="format 3, not 1"):
         Result.from_json(text)
 
 

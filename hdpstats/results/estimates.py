@@ -1,0 +1,55 @@
+"""Estimates as JSON values, exact to the last bit."""
+
+from typing import Any
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference.estimate import ErrorLaw, Estimate
+
+
+def estimate_to_dict(estimate: Estimate | None) -> dict[str, Any] | None:
+    """Return an estimate as JSON values, None for none."""
+    if estimate is None:
+        return None
+    law = estimate.law
+    return {
+        "label": estimate.label,
+        "terms": list(estimate.terms),
+        "values": _numbers_to_list(estimate.values),
+        "sampling": _numbers_to_list(estimate.sampling),
+        "privacy": _numbers_to_list(estimate.privacy),
+        "law": None
+        if law is None
+        else {"levels": _numbers_to_list(law.levels), "quantiles": _numbers_to_list(law.quantiles)},
+        "note": estimate.note,
+    }
+
+
+def estimate_from_dict(fields: dict[str, Any] | None) -> Estimate | None:
+    """Read what `estimate_to_dict` wrote."""
+    if fields is None:
+        return None
+    terms = tuple(str(term) for term in fields["terms"])
+    p, law, note = len(terms), fields["law"], fields["note"]
+    return Estimate(
+        label=str(fields["label"]),
+        terms=terms,
+        values=_numbers_from_list(fields["values"], (p,)),
+        sampling=_numbers_from_list(fields["sampling"], (p, p)),
+        privacy=_numbers_from_list(fields["privacy"], (p, p)),
+        law=None
+        if law is None
+        else ErrorLaw(
+            levels=_numbers_from_list(law["levels"], (-1,)), quantiles=_numbers_from_list(law["quantiles"], (-1, p))
+        ),
+        note=None if note is None else str(note),
+    )
+
+
+def _numbers_to_list(array: FloatArray) -> list[Any]:
+    return [None if np.isnan(value) else float(value) for value in array.ravel()]
+
+
+def _numbers_from_list(values: list[float | None], shape: tuple[int, ...]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64).reshape(shape)

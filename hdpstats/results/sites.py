@@ -1,0 +1,138 @@
+"""What each site of a fit contributed: public facts, as records, a table and rows of a summary."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import rational
+from hdpstats.inference.estimate import Estimate
+from hdpstats.queries import CountRelease, LedgerEntry, Release, SitesRelease, answers_in
+from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
+from hdpstats.results.forest import Row
+
+Counts = CountRelease | SitesRelease
+"""A noisy number of people: of one site, or of each of several."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SiteFacts:
+    """What is publicly known about one site's part in a fit.
+
+    Attributes
+    ----------
+    site : str
+        Its name.
+    records : int or None
+        Its public number of people, or the noisy one that was bought; None where it is protected and was not told.
+    epsilon, delta : Fraction
+        What the fit was to cost its people.
+    rounds : int
+        How many rounds it answered.
+    missing : str or None
+        Why it did not answer another one; None where it answered all.
+    weight : float
+        Its share of the combined private estimate, from 0 to 1.
+    entries : tuple of LedgerEntry
+        Where its ledger keeps the releases.
+    estimate : Estimate or None
+        The estimate from its records alone.
+    """
+
+    site: str
+    records: int | None
+    epsilon: Fraction
+    delta: Fraction
+    rounds: int
+    missing: str | None
+    weight: float
+    entries: tuple[LedgerEntry, ...]
+    estimate: Estimate | None
+
+    @property
+    def status(self) -> str:
+        """Whether it answered, in words."""
+        return "answered" if self.missing is None else f"did not answer round {self.rounds + 1}: {self.missing}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as JSON values."""
+        return {
+            "site": self.site,
+            "records": self.records,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "rounds": self.rounds,
+            "missing": self.missing,
+            "weight": self.weight,
+            "entries": [entry.to_dict() for entry in self.entries],
+            "estimate": estimate_to_dict(self.estimate),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "SiteFacts":
+        """Read what `to_dict` wrote."""
+        return cls(
+            site=str(fields["site"]),
+            records=None if fields["records"] is None else int(fields["records"]),
+            epsilon=rational(fields["epsilon"], name="epsilon"),
+            delta=rational(fields["delta"], name="delta"),
+            rounds=int(fields["rounds"]),
+            missing=fields["missing"],
+            weight=float(fields["weight"]),
+            entries=tuple(LedgerEntry.from_dict(entry) for entry in fields["entries"]),
+            estimate=estimate_from_dict(fields["estimate"]),
+        )
+
+
+def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:
+    """Return where the releases that were charged one by one are kept."""
+    charged = () if release is None else answers_in(release)
+    return tuple(each.entry for each in charged if each.entry is not None)
+
+
+def sites_table(sites: Sequence[SiteFacts]) -> pd.DataFrame:
+    """Return a row per site: site, status, records, epsilon, delta, rounds, weight, dataset, entry (the last one)."""
+    last = [site.entries[-1] if site.entries else None for site in sites]
+    return pd.DataFrame(
+        {
+            "site": [site.site for site in sites],
+            "status": [site.status for site in sites],
+            "records": pd.array([site.records for site in sites], dtype="Int64"),
+            "epsilon": [float(site.epsilon) for site in sites],
+            "delta": [float(site.delta) for site in sites],
+            "rounds": [site.rounds for site in sites],
+            "weight": [site.weight for site in sites],
+            "dataset": [None if entry is None else entry.dataset for entry in last],
+            "entry": pd.array([None if entry is None else entry.number for entry in last], dtype="Int64"),
+        }
+    )
+
+
+def site_rows(sites: Sequence[SiteFacts]) -> list[tuple[str, str]]:
+    """Return what each site contributed as names and values, for a summary."""
+    rows = []
+    for place, site in enumerate(sites):
+        known = "protected" if site.records is None else str(site.records)
+        share = f"weight {site.weight:.1%}" if site.rounds else "no part in the estimate"
+        words = f"{site.site}: {site.status}; records {known}, epsilon {float(site.epsilon):g}, {share}"
+        rows.append(("Sites:" if place == 0 else "", words))
+    return rows
+
+
+def forest_rows(sites: Sequence[SiteFacts], together: Sequence[Estimate]) -> list[Row]:
+    """Return the lines of a forest plot: combined estimates, then the sites' own."""
+    own = [Row(label=site.site, depth=1, estimate=site.estimate, is_group=False) for site in sites if site.estimate]
+    if not own:
+        raise ArgumentError("plot_sites needs a fit to several sites, which have estimates of their own")
+    return [*(Row(label=each.label, depth=0, estimate=each, is_group=True) for each in reversed(together)), *own]
+
+
+def people(count: Counts) -> tuple[int, float]:
+    """Return the noisy number of people, at all sites together, and the standard deviation of its noise."""
+    counts = [each for each in answers_in(count) if isinstance(each, CountRelease)]
+    return sum(each.count for each in counts), float(np.sqrt(sum(each.noise_sd**2 for each in counts)))
