@@ -10,9 +10,11 @@ from hdpstats.models.exponential_family import ExponentialFamily
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
-from hdpstats.models.linear import Linear, MEstimator, Quantile
+from hdpstats.models.linear import Linear
 from hdpstats.models.logit import Logit
+from hdpstats.models.mestimator import MEstimator
 from hdpstats.models.plan import Plan
+from hdpstats.models.quantile import Quantile
 
 __all__ = [
     "DiscreteHazard",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError
@@ -12,6 +13,9 @@ from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
+
+Covariates = npt.ArrayLike | pd.DataFrame
+Bounds = Sequence[tuple[float, float]] | npt.NDArray[Any]
 
 OUTCOME = "y"
 

@@ -13,6 +13,7 @@ from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.front_desk import FrontDesk
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.regression import checked_row_norm, declared_column
+from hdpstats.models.specification import checked_study
 from hdpstats.queries import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
@@ -107,9 +108,7 @@ class DiscreteHazard(FrontDesk):
         offset: str | None = None,
         row_norm: float | None = None,
     ) -> None:
-        if not isinstance(data, Study):
-            raise ArgumentError(f"data must be an hdp.Study, not {type(data).__name__}", argument="data")
-        design = compile_survival(formula, data.schema)
+        design = compile_survival(formula, checked_study(data).schema)
         duration = data.schema[design.stop]
         if not isinstance(duration, Duration):
             raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")

@@ -1,18 +1,13 @@
 """Logistic regression on private and public records."""
 
-from collections.abc import Sequence
-from typing import Any, Self, final
+from typing import Self, final
 
 import numpy.typing as npt
-import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.data.columns import Binary
-from hdpstats.data.schema import Schema
-from hdpstats.design import compile_design
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
-from hdpstats.models.arrays import opened
+from hdpstats.models.arrays import Bounds, Covariates, opened
 from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.front_desk import FrontDesk
 from hdpstats.models.regression import open_regression
@@ -66,11 +61,11 @@ class Logit(FrontDesk):
     def __init__(
         self,
         endog: npt.ArrayLike,
-        exog: npt.ArrayLike | pd.DataFrame,
+        exog: Covariates,
         *,
-        exog_bounds: Sequence[tuple[float, float]] | npt.NDArray[Any],
+        exog_bounds: Bounds,
         public_endog: npt.ArrayLike | None = None,
-        public_exog: npt.ArrayLike | pd.DataFrame | None = None,
+        public_exog: Covariates | None = None,
         intercept: bool = True,
         ledger: Ledger | None = None,
         budget: Budget | None = None,
@@ -87,7 +82,7 @@ class Logit(FrontDesk):
             ledger=ledger,
             budget=budget,
         )
-        self._open(formula, study, None, None, row_norm)
+        self._spec = open_regression(formula, study, options.Logistic(), name="Logit", row_norm=row_norm)
 
     @classmethod
     def from_formula(
@@ -114,21 +109,14 @@ class Logit(FrontDesk):
 
         Raises
         ------
-        FormulaError, SchemaError, ArgumentError
+        FormulaError, SchemaError, ArgumentError, MechanismError
             Before anything is charged.
         """
-        if not isinstance(data, Study):
-            raise ArgumentError(f"data must be an hdp.Study, not {type(data).__name__}", argument="data")
         model = cls.__new__(cls)
-        model._open(formula, data, weights, offset, row_norm)
-        return model
-
-    def _open(self, formula: str, study: Study, weights: object, offset: object, row_norm: object) -> None:
-        design = compile_design(formula, study.schema)
-        _check_binary(study.schema, design.response)
-        self._spec = open_regression(
-            formula, study, options.Logistic(), name="Logit", weights=weights, offset=offset, row_norm=row_norm
+        model._spec = open_regression(
+            formula, data, options.Logistic(), name="Logit", weights=weights, offset=offset, row_norm=row_norm
         )
+        return model
 
     def __repr__(self) -> str:
         return f"<Logit: {self._spec.formula}>"
@@ -175,11 +163,3 @@ class Logit(FrontDesk):
             allow_large_epsilon=allow_large_epsilon,
         )
         return evaluate(self._spec, result, request)
-
-
-def _check_binary(schema: Schema, response: str) -> None:
-    if schema[response].kind != "binary":
-        raise SchemaError(
-            f"the outcome of a logistic regression must be declared Binary(); {response} is {schema[response].kind}",
-            column=response,
-        )

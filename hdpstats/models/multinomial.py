@@ -20,7 +20,7 @@ from hdpstats.losses import multinomial
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.multinomial import MultinomialContrast
 from hdpstats.models.regression import checked_row_norm, declared_column, declared_reach
-from hdpstats.models.specification import Specification
+from hdpstats.models.specification import Specification, checked_study
 from hdpstats.protocols.multinomial import Asked, MultinomialSide, choose_multinomial, multinomial_side, side_at
 from hdpstats.queries import MultinomialModel, ObjectiveQuery
 from hdpstats.queries.model import Model
@@ -200,9 +200,10 @@ class Multinomial(Specification):
 
 
 def open_multinomial(
-    formula: str, study: Study, *, name: str, weights: object, offset: object, row_norm: object
+    formula: str, data: object, *, name: str, weights: object, offset: object, row_norm: object
 ) -> Multinomial:
     """Check the arguments against the schema and prepare the public side."""
+    study = checked_study(data)
     design = categorical_design(formula, study.schema)
     if study.unit is not None:
         raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")

@@ -22,7 +22,7 @@ from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.models.chosen import ChosenLoss, chosen_loss, loss_name
-from hdpstats.models.specification import Specification
+from hdpstats.models.specification import Specification, checked_study
 from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whitened_public
 from hdpstats.protocols.public import FEWEST_ROWS, with_radius
 from hdpstats.queries import ObjectiveQuery, RegressionModel
@@ -224,15 +224,16 @@ class Regression(Specification):
 
 def open_regression(
     formula: str,
-    study: Study,
+    data: object,
     option: LossOption,
     *,
     name: str,
-    weights: object,
-    offset: object,
-    row_norm: object,
+    weights: object = None,
+    offset: object = None,
+    row_norm: object = None,
 ) -> Regression:
     """Check the arguments against the schema and prepare the public side."""
+    study = checked_study(data)
     design = design_of(formula, loss_name(option), study.schema)
     if study.unit is not None:
         raise ArgumentError(

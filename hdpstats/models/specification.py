@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import Estimate
 from hdpstats.mechanisms.base import Custody
@@ -98,3 +99,10 @@ class Specification(ABC):
             unit=self.study.unit,
             most_rows=self.study.most_rows,
         )
+
+
+def checked_study(study: object, *, argument: str = "data") -> Study:
+    """Return a study, or refuse what is none."""
+    if not isinstance(study, Study):
+        raise ArgumentError(f"{argument} must be an hdp.Study, not {type(study).__name__}", argument=argument)
+    return study

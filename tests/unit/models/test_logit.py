@@ -228,7 +228,7 @@ def test_public_outcomes_come_with_public_covariates():
 
 
 def test_an_outcome_must_be_declared_binary():
-    with pytest.raises(hdp.SchemaError, match="Binary"):
+    with pytest.raises(hdp.MechanismError, match="proved for a binary outcome"):
         hdpf.logit("x ~ k", data=study_of(PRIVATE))
 
 

@@ -1,0 +1,119 @@
+"""M-estimation on private and public records."""
+
+from typing import Self, final
+
+import numpy.typing as npt
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.ledger import Ledger
+from hdpstats.losses import options
+from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
+from hdpstats.models.front_desk import FrontDesk
+from hdpstats.models.multinomial import open_multinomial
+from hdpstats.models.regression import open_regression
+from hdpstats.privacy.budget import Budget
+from hdpstats.sites import Study
+
+
+@final
+class MEstimator(FrontDesk):
+    r"""M-estimation: :math:`\beta` minimises the sum of a convex loss of :math:`x'\beta`, one of yours or of ours.
+
+    Parameters
+    ----------
+    endog, exog, exog_bounds, public_endog, public_exog, intercept, ledger, budget, row_norm
+        As for `Linear`.
+    loss
+        An object of `hdp.losses`: `Squares`, `Huber`, `Absolute`, `Quantile`, `Logistic`, `Poisson`, or a `Loss` that
+        you bring; with formulas also `Exponential`, for ``Surv(time, event)``, and `Multinomial`.
+    endog_bounds
+        The outcome's bounds; None for a binary one.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError
+        Before anything is charged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 800)[:, None]
+    >>> counts = np.round(np.exp(0.5 * x[:, 0]))
+    >>> model = MEstimator(
+    ...     counts, x, loss=options.Poisson(), endog_bounds=(0, 10), exog_bounds=[(-1, 1)], budget=Budget(epsilon=2)
+    ... )
+    >>> model.fit(epsilon=2).facts.exponentiated
+    'incidence rate ratio'
+    """
+
+    def __init__(
+        self,
+        endog: npt.ArrayLike,
+        exog: Covariates,
+        *,
+        loss: options.LossOption,
+        exog_bounds: Bounds,
+        endog_bounds: tuple[float, float] | None = None,
+        public_endog: npt.ArrayLike | None = None,
+        public_exog: Covariates | None = None,
+        intercept: bool = True,
+        ledger: Ledger | None = None,
+        budget: Budget | None = None,
+        row_norm: float | None = None,
+    ) -> None:
+        if isinstance(loss, options.Exponential | options.Multinomial):
+            raise ArgumentError(
+                "times with events and levels are given by a formula: hdpf.mestimate(formula, study, loss=...)",
+                argument="loss",
+            )
+        formula, study = opened(
+            endog,
+            exog,
+            exog_bounds=exog_bounds,
+            outcome=outcome_of(endog_bounds),
+            public_endog=public_endog,
+            public_exog=public_exog,
+            intercept=intercept,
+            ledger=ledger,
+            budget=budget,
+        )
+        self._open(formula, study, loss, row_norm=row_norm)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Study,
+        *,
+        loss: options.LossOption,
+        weights: str | None = None,
+        offset: str | None = None,
+        row_norm: float | None = None,
+    ) -> Self:
+        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class."""
+        model = cls.__new__(cls)
+        model._open(formula, data, loss, weights=weights, offset=offset, row_norm=row_norm)
+        return model
+
+    def _open(
+        self,
+        formula: str,
+        data: object,
+        loss: options.LossOption,
+        *,
+        row_norm: object,
+        weights: object = None,
+        offset: object = None,
+    ) -> None:
+        self._loss = type(loss).__name__
+        if isinstance(loss, options.Multinomial):
+            self._spec = open_multinomial(
+                formula, data, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
+            )
+        else:
+            self._spec = open_regression(
+                formula, data, loss, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
+            )
+
+    def __repr__(self) -> str:
+        return f"<MEstimator: {self._spec.formula}, {self._loss}>"

@@ -1,0 +1,93 @@
+"""Quantile regression on private and public records."""
+
+from typing import Self, final
+
+import numpy.typing as npt
+
+from hdpstats.ledger import Ledger
+from hdpstats.losses import options
+from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
+from hdpstats.models.front_desk import FrontDesk
+from hdpstats.models.regression import open_regression
+from hdpstats.privacy.budget import Budget
+from hdpstats.sites import Study
+
+
+@final
+class Quantile(FrontDesk):
+    r"""Quantile regression: the ``q``-quantile of the outcome is :math:`x'\beta`. The median by default.
+
+    What is estimated is the quantile of the outcome plus uniform noise of a small public half-width, which smooths the
+    loss (`hdp.losses.Quantile`); the median of symmetric errors is not moved by it.
+
+    Parameters
+    ----------
+    endog, exog, endog_bounds, exog_bounds, public_endog, public_exog, intercept, ledger, budget, row_norm
+        As for `Linear`.
+    q
+        Which quantile, from 0.001 to 0.999.
+    width
+        The half-width, in the outcome's unit; chosen from public facts by default.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError
+        Before anything is charged.
+    """
+
+    def __init__(
+        self,
+        endog: npt.ArrayLike,
+        exog: Covariates,
+        *,
+        endog_bounds: tuple[float, float],
+        exog_bounds: Bounds,
+        q: float = 0.5,
+        width: float | None = None,
+        public_endog: npt.ArrayLike | None = None,
+        public_exog: Covariates | None = None,
+        intercept: bool = True,
+        ledger: Ledger | None = None,
+        budget: Budget | None = None,
+        row_norm: float | None = None,
+    ) -> None:
+        formula, study = opened(
+            endog,
+            exog,
+            exog_bounds=exog_bounds,
+            outcome=outcome_of(endog_bounds),
+            public_endog=public_endog,
+            public_exog=public_exog,
+            intercept=intercept,
+            ledger=ledger,
+            budget=budget,
+        )
+        self._spec = open_regression(formula, study, options.Quantile(q, width), name="Quantile", row_norm=row_norm)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Study,
+        *,
+        q: float = 0.5,
+        width: float | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
+        row_norm: float | None = None,
+    ) -> Self:
+        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class."""
+        model = cls.__new__(cls)
+        model._spec = open_regression(
+            formula,
+            data,
+            options.Quantile(q, width),
+            name="Quantile",
+            weights=weights,
+            offset=offset,
+            row_norm=row_norm,
+        )
+        return model
+
+    def __repr__(self) -> str:
+        return f"<Quantile: {self._spec.formula}>"
