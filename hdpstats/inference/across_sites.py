@@ -116,11 +116,15 @@ def all_drawn(parts: Sequence[Part], rng: draws.Generator) -> list[Part]:
 def shares(covariances: FloatArray) -> FloatArray:
     """Return the weights ``W`` (k, p, p) of estimates with covariances (k, p, p): they add up to the identity.
 
+    That of a single estimate is the identity to the last bit.
+
     Examples
     --------
     >>> shares(np.array([[[1.0]], [[3.0]]])).ravel().round(6).tolist()
     [0.75, 0.25]
     """
+    if len(covariances) == 1:
+        return np.eye(covariances.shape[1])[None]
     precision = np.linalg.inv(covariances)
     return np.asarray(np.linalg.solve(precision.sum(axis=0), precision))
 

@@ -34,7 +34,10 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import shares
+from hdpstats.inference.combination import scalar_weight
 from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.inference.heterogeneity import heterogeneity
+from hdpstats.inference.sandwich import Estimates, SiteEstimate
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.statistics import out_of_units
@@ -42,7 +45,9 @@ from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.queries.statistics import UNITS, StatisticsRelease
 from hdpstats.queries.subsample import SubsampleRelease
 
-DRAWS = 20_000
+DRAWS, DRAWS_COMPARED = 20_000, 4_000
+"""Of errors; the first of them tell how far apart sites may be by chance."""
+
 STEPS = 3
 """How often sites are weighted: once without knowing how much values vary, then at what that gave."""
 
@@ -56,21 +61,43 @@ AT_THE_EDGE = "An estimate lies at the edge of its range: the ranges may be too 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Answer:
-    """What a site released: values (d,) with noise of a law, from so many people; see `loss_of_blocks` for ``loss``."""
+    """What a site released, ``sha256``: values (d,) with noise of a law, from so many people.
+
+    `loss_of_blocks` says what ``loss`` is; parameters beyond ``edges`` were projected on them.
+    """
 
     values: FloatArray
     law: NoiseLaw
     records: int
     loss: float
+    sha256: str
+    edges: Sequence[Interval]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Reading:
+    """How released values become parameters.
+
+    ``start`` (d, d) is a first guess of the ``spread`` that the values of one person have at given parameters;
+    ``through`` is the derivative (d, d) of ``solve`` there.
+    """
+
+    family: Family
+    ranges: Sequence[Interval]
+    start: FloatArray
+    spread: Callable[[FloatArray], FloatArray]
+    solve: Callable[[FloatArray], FloatArray]
+    through: Callable[[FloatArray], FloatArray]
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Found:
-    """Combined parameters, the place inside the ranges where errors are computed, weights and covariances of sites."""
+    """Parameters, the derivative by released values at them, weights (k, d, d) and covariances (k, d, d) of sites."""
 
     theta: FloatArray
-    place: FloatArray
+    through: FloatArray
     weights: FloatArray
     sampling: FloatArray
     noise: FloatArray
@@ -78,7 +105,7 @@ class _Found:
 
 def from_statistics(
     family: Family, releases: Sequence[StatisticsRelease], *, ranges: Sequence[Interval], sha256: str
-) -> Estimate:
+) -> Estimates:
     """Return maximum likelihood at the combined means of statistics, projected on the ranges of the parameters.
 
     ``releases`` are those of the sites; ``sha256`` names all of them, and seeds what is drawn.
@@ -89,19 +116,20 @@ def from_statistics(
             law=noise_law(family.box, rate=each.noise_rate, count=each.records),
             records=each.records,
             loss=1.0,
+            sha256=each.sha256,
+            edges=ranges,
         )
         for each in releases
     ]
-    found = _combine(
-        answers,
-        records=sum(each.records for each in releases),
+    reading = _Reading(
+        family=family,
+        ranges=ranges,
         start=_uniform(family.box),
         spread=partial(spread_of_statistics, family),
-        solve=lambda tau: projected(family.solve(tau[None])[0], ranges),
-        ranges=ranges,
+        solve=lambda tau: family.solve(tau[None])[0],
+        through=lambda theta: np.asarray(np.linalg.inv(family.slope(theta))),
     )
-    through = np.asarray(np.linalg.inv(family.slope(found.place)), dtype=np.float64)
-    return _estimate(family, answers, found, through, sha256=sha256, edges=[ranges])
+    return _estimates(reading, answers, sha256=sha256)
 
 
 def from_blocks(
@@ -111,7 +139,7 @@ def from_blocks(
     boxes: Sequence[Sequence[Interval]],
     ranges: Sequence[Interval],
     sha256: str,
-) -> Estimate:
+) -> Estimates:
     """Return the combined means of the estimates of blocks, which each site projected on a box of its own.
 
     The variance of sampling is multiplied by ``t / (t - 2)``, ``t`` being the size of a block: what blocks lose against
@@ -123,18 +151,20 @@ def from_blocks(
             law=noise_law(box, rate=each.noise_rate, count=each.blocks),
             records=each.records,
             loss=loss_of_blocks(each.records / each.blocks),
+            sha256=each.sha256,
+            edges=box,
         )
         for each, box in zip(releases, boxes, strict=True)
     ]
-    found = _combine(
-        answers,
-        records=sum(each.records for each in releases),
+    reading = _Reading(
+        family=family,
+        ranges=ranges,
         start=_uniform(ranges),
         spread=lambda theta: np.asarray(np.linalg.inv(family.information(theta))),
-        solve=lambda theta: projected(theta, ranges),
-        ranges=ranges,
+        solve=lambda theta: theta,
+        through=lambda theta: np.eye(len(theta)),
     )
-    return _estimate(family, answers, found, np.eye(len(ranges)), sha256=sha256, edges=boxes)
+    return _estimates(reading, answers, sha256=sha256)
 
 
 def loss_of_blocks(size: float) -> float:
@@ -201,26 +231,19 @@ def likelihood(family: Family, x: FloatArray, *, label: str) -> Estimate:
     )
 
 
-def _combine(
-    answers: Sequence[_Answer],
-    *,
-    records: int,
-    start: FloatArray,
-    spread: Callable[[FloatArray], FloatArray],
-    solve: Callable[[FloatArray], FloatArray],
-    ranges: Sequence[Interval],
-) -> _Found:
+def _combine(reading: _Reading, answers: Sequence[_Answer]) -> _Found:
     """Weight sites by inverse variance, with the spread of one value at ``start`` and then at what that gives."""
     values = np.array([each.values for each in answers])
-    per_spread = np.array([each.loss / each.records for each in answers])[:, None, None]
+    parts = np.array([each.loss / each.records for each in answers])[:, None, None]
     noise = np.array([np.diag(each.law.variance) for each in answers])
-    one = start
+    people = sum(each.records for each in answers)
+    spread = reading.start
     for _ in range(STEPS):
-        weights = shares(per_spread * one + noise)
-        theta = solve(np.einsum("kij,kj->i", weights, values))
-        place = inside(theta, ranges, records=records)
-        one = spread(place)
-    return _Found(theta=theta, place=place, weights=weights, sampling=per_spread * one, noise=noise)
+        weights = shares(parts * spread + noise)
+        theta = projected(reading.solve(np.einsum("kij,kj->i", weights, values)), reading.ranges)
+        place = inside(theta, reading.ranges, records=people)
+        spread = reading.spread(place)
+    return _Found(theta=theta, through=reading.through(place), weights=weights, sampling=parts * spread, noise=noise)
 
 
 def _uniform(box: Sequence[Interval]) -> FloatArray:
@@ -232,29 +255,49 @@ def _summed(weights: FloatArray, covariances: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("kij,kjl,kml->im", weights, covariances, weights))
 
 
-def _estimate(
-    family: Family,
-    answers: Sequence[_Answer],
-    found: _Found,
-    through: FloatArray,
-    *,
-    sha256: str,
-    edges: Sequence[Sequence[Interval]],
-) -> Estimate:
-    """Return an estimate whose error is that of the sites' sampling and noise, weighted and mapped by ``through``."""
-    weights, rng = through @ found.weights, draws.generator(sha256)
-    sampling = _summed(weights, found.sampling)
-    errors = draws.normal(rng, sampling, DRAWS)
-    for weight, answer in zip(weights, answers, strict=True):
-        errors = errors + draws.perturbation(rng, answer.law, count=DRAWS) @ weight.T
-    lower, upper = np.moveaxis(np.array(edges, dtype=np.float64), -1, 0)
+def _estimates(reading: _Reading, answers: Sequence[_Answer], *, sha256: str) -> Estimates:
+    """Return the estimate of all sites, each site's own, and whether they agree."""
+    found = _combine(reading, answers)
+    errors = _errors(found, answers, draws.generator(sha256))
+    private = _estimate(reading, answers, found, errors)
+    alone = [private] if len(answers) == 1 else [_alone(reading, each) for each in answers]
+    agree = None
+    if len(answers) > 1:
+        values, variances = np.array([each.values for each in answers]), list(found.sampling + found.noise)
+        agree = heterogeneity(values, variances, errors[:, :DRAWS_COMPARED], T=found.through)
+    sites = (
+        SiteEstimate(estimate=estimate, weight=scalar_weight(weight))
+        for estimate, weight in zip(alone, found.weights, strict=True)
+    )
+    return Estimates(public_only=None, private_only=private, pooled=None, sites=tuple(sites), heterogeneity=agree)
+
+
+def _alone(reading: _Reading, answer: _Answer) -> Estimate:
+    """Return the estimate that a fit to one site alone gives."""
+    return _estimates(reading, [answer], sha256=answer.sha256).private_only
+
+
+def _errors(found: _Found, answers: Sequence[_Answer], rng: draws.Generator) -> FloatArray:
+    """Return draws of the errors of released values (k, B, d): sampling, and noise of its exact law."""
+    return np.array(
+        [
+            draws.normal(rng, sampling, DRAWS) + draws.perturbation(rng, answer.law, count=DRAWS)
+            for sampling, answer in zip(found.sampling, answers, strict=True)
+        ]
+    )
+
+
+def _estimate(reading: _Reading, answers: Sequence[_Answer], found: _Found, errors: FloatArray) -> Estimate:
+    """Return the combined estimate, whose error is the sites', weighted and mapped by the derivative."""
+    weights = found.through @ found.weights
+    lower, upper = np.moveaxis(np.array([each.edges for each in answers], dtype=np.float64), -1, 0)
     at_the_edge = bool(((found.theta <= lower) | (found.theta >= upper)).any())
     return Estimate(
         label="private only",
-        terms=family.parameters,
+        terms=reading.family.parameters,
         values=found.theta,
-        sampling=sampling,
+        sampling=_summed(weights, found.sampling),
         privacy=_summed(weights, found.noise),
-        law=ErrorLaw.of_draws(errors),
+        law=ErrorLaw.of_draws(np.einsum("kij,kbj->bi", weights, errors)),
         note=f"{NOTE} {AT_THE_EDGE}" if at_the_edge else NOTE,
     )

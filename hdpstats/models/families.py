@@ -1,11 +1,12 @@
 """A family of distributions on a study: arguments checked, queries asked, answers read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
+from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, FormulaError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
@@ -13,18 +14,16 @@ from hdpstats.data.public import PublicTable
 from hdpstats.design import compile_design
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.exponential_family import from_blocks, from_statistics, inside, likelihood, projected
+from hdpstats.inference.sandwich import Estimates
 from hdpstats.losses.families import FAMILIES, Family, Interval
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.options import FamilyMechanism, SubsampleAggregate, SufficientStatistics
 from hdpstats.mechanisms.statistics import family_of
 from hdpstats.mechanisms.subsample import blocks_of_neighbours, optimal_blocks
+from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.request import FitRequest
-from hdpstats.privacy.accountant import guarantee
 from hdpstats.queries import (
-    Query,
     Release,
-    SitesQuery,
-    SitesRelease,
     StatisticsQuery,
     StatisticsRelease,
     SubsampleQuery,
@@ -32,7 +31,7 @@ from hdpstats.queries import (
 )
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
-from hdpstats.sites.asking import Answered, ask
+from hdpstats.sites.asking import Missing, ask
 
 NAME = "ExponentialFamily"
 METHODS = {
@@ -164,12 +163,26 @@ def fit_family(model: FamilyModel, request: FitRequest) -> Result:
             "a family of distributions takes mechanism 'statistics' or 'subsample', not one for regressions",
             available=("statistics", "subsample"),
         )
+    request.check(sites)
     people = sum(site.records for site in sites.values())
     queries = {
-        name: question(model, mechanism, request, records=site.records, people=people) for name, site in sites.items()
+        name: question(model, mechanism, request.at(name), records=site.records, people=people)
+        for name, site in sites.items()
     }
     answered = ask(model.study, queries)
-    return read(model, queries, answered, method=METHODS[type(mechanism)])
+    answers = {name: answer_to(queries[name], release) for name, release in answered.releases.items()}
+    return read(model, request, answers, method=METHODS[type(mechanism)], missing=answered.missing)
+
+
+Answer = Contribution[StatisticsQuery | SubsampleQuery, StatisticsRelease | SubsampleRelease]
+
+
+def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release) -> Answer:
+    """Return a site's part in a fit, if its release answers the query."""
+    wanted = SubsampleRelease if isinstance(query, SubsampleQuery) else StatisticsRelease
+    if not isinstance(release, wanted):
+        raise MechanismError("the site answered with a release of another kind")
+    return Contribution(query=query, release=release, count=None)
 
 
 def question(
@@ -234,48 +247,40 @@ def question_of_blocks(
 
 
 def read(
-    model: FamilyModel, queries: Mapping[str, StatisticsQuery | SubsampleQuery], answered: Answered, *, method: str
+    model: FamilyModel,
+    request: FitRequest,
+    answers: Mapping[str, Answer],
+    *,
+    method: str,
+    missing: Sequence[Missing] = (),
 ) -> Result:
     """Return the result of the sites' releases: post-processing of released and public numbers."""
-    asked = {name: queries[name] for name in answered.releases}
-    one = len(model.study.sites) == 1
-    release = next(iter(answered.releases.values())) if one else SitesRelease(sites=tuple(answered.releases.items()))
-    estimate = estimate_of(model, asked, answered.releases, sha256=release.sha256)
-    blocks = [each for each in answered.releases.values() if isinstance(each, SubsampleRelease)]
-    promises = [
-        guarantee(each.events, relation=model.study.relation, most_rows=model.study.most_rows)
-        for each in answered.releases.values()
-    ]
-    return Result(
+    blocks = [each.release for each in answers.values() if isinstance(each.release, SubsampleRelease)]
+    found = estimates_of(model, answers)
+    return Result.of(
         facts=facts_of(
             model,
             f"{method}, {_blocks(blocks)}" if blocks else method,
-            records=sum(model.study.sites[name].records for name in asked),
+            records=sum(each.release.records for each in answers.values()),
         ),
         schema=model.study.schema,
-        estimate=estimate,
-        public_only=model.public_estimate,
-        private_only=estimate,
-        pooled=None,
-        query=next(iter(asked.values())) if one else SitesQuery(sites=tuple(asked.items())),
-        release=release,
-        guarantee=max(promises, key=lambda promise: promise.epsilon),
+        estimates=found,
+        purchase=purchase(model.study, request, answers, missing, found=found),
     )
 
 
-def estimate_of(
-    model: FamilyModel, queries: Mapping[str, Query], releases: Mapping[str, Release], *, sha256: str
-) -> Estimate:
-    """Return the estimate from the releases of one or several sites; ``sha256`` seeds what is drawn."""
-    given = list(releases.values())
+def estimates_of(model: FamilyModel, answers: Mapping[str, Answer]) -> Estimates:
+    """Return the estimates from the answers of one or several sites."""
+    given = [each.release for each in answers.values()]
+    sha256 = given[0].sha256 if len(given) == 1 else canonical.sha256([each.sha256 for each in given])
     statistics = [each for each in given if isinstance(each, StatisticsRelease)]
-    if len(statistics) == len(given):
-        return from_statistics(model.family, statistics, ranges=model.ranges, sha256=sha256)
     blocks = [each for each in given if isinstance(each, SubsampleRelease)]
-    boxes = [each.box for each in queries.values() if isinstance(each, SubsampleQuery)]
-    if not len(blocks) == len(boxes) == len(given):
-        raise MechanismError("a site answered with a release of another kind")
-    return from_blocks(model.family, blocks, boxes=boxes, ranges=model.ranges, sha256=sha256)
+    if statistics:
+        found = from_statistics(model.family, statistics, ranges=model.ranges, sha256=sha256)
+    else:
+        boxes = [each.query.box for each in answers.values() if isinstance(each.query, SubsampleQuery)]
+        found = from_blocks(model.family, blocks, boxes=boxes, ranges=model.ranges, sha256=sha256)
+    return replace(found, public_only=model.public_estimate)
 
 
 def _blocks(releases: Sequence[SubsampleRelease]) -> str:
