@@ -1,0 +1,236 @@
+"""Fits by one query at several sites: who pays what, what is asked, how answers are combined, what is said of the absent."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.queries import ObjectiveQuery, SitesQuery, SitesRelease
+from tests.support import FORMULA, SCHEMA, people
+
+PUBLIC = people(300, seed=99)
+SIZES = {"A": 3000, "B": 1500, "C": 300}
+BUDGET = hdp.Budget(epsilon=20, delta=1e-4)
+
+
+def study_of(public=PUBLIC, sizes=SIZES, budget=BUDGET, **options):
+    frames = {name: people(rows, seed) for seed, (name, rows) in enumerate(sizes.items(), start=1)}
+    return hdp.Study(private=frames, public=public, schema=SCHEMA, budget=budget, **options)
+
+
+def logit(study):
+    return hdpf.logit(FORMULA, data=study)
+
+
+class Down(hdp.Site):
+    """A site that stopped working; what it is stays known."""
+
+    def __init__(self, site):
+        self.site, self.down = site, True
+
+    schema = property(lambda self: self.site.schema)
+    records = property(lambda self: self.site.records)
+    terms = property(lambda self: self.site.terms)
+
+    def put_public(self, table):
+        self.site.put_public(table)
+
+    def answer(self, query):
+        if self.down:
+            raise hdp.SiteError("it cannot be reached")
+        return self.site.answer(query)
+
+
+def with_one_down():
+    whole = study_of()
+    down = Down(whole.sites["B"])
+    return hdp.Study(private=dict(whole.sites) | {"B": down}, public=PUBLIC), down
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    study = study_of()
+    return study, logit(study).fit(epsilon=1)
+
+
+def test_every_site_charges_epsilon_once_and_that_is_the_promise(fitted):
+    study, result = fitted
+    assert {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()} == dict.fromkeys("ABC", 1)
+    assert (result.guarantee.epsilon, result.guarantee.delta, result.guarantee.sites) == (1, 0, 3)
+    assert "at one of 3 sites only" in str(result)
+    assert "each person is at one only" in result.guarantee.statement()
+
+
+def test_a_person_pays_the_epsilon_of_his_own_site():
+    study = study_of()
+    result = logit(study).fit(epsilon={"A": 0.5, "B": 1, "C": 2})
+    spent = {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()}
+    assert spent == {"A": Fraction(1, 2), "B": 1, "C": 2}
+    assert result.guarantee.epsilon == 2
+    assert result.sites["epsilon"].tolist() == [0.5, 1.0, 2.0]
+    for wrong in ({"A": 1}, {"A": 1, "B": 1, "C": 1, "D": 1}):
+        with pytest.raises(hdp.ArgumentError, match="epsilon must be a number, or a number for each"):
+            logit(study).fit(epsilon=wrong)
+
+
+def test_the_same_fit_again_is_free_at_every_site(fitted):
+    study, result = fitted
+    again = logit(study).fit(epsilon=1)
+    assert again.params.equals(result.params)
+    assert again.conf_int().equals(result.conf_int())
+    assert all(ledger.spent.epsilon == 1 for ledger in study.ledgers.values())
+
+
+def test_each_site_is_asked_for_its_own_size_and_draws_its_own_noise(fitted):
+    _, result = fitted
+    assert isinstance(result.query, SitesQuery)
+    queries = dict(result.query.sites)
+    assert all(isinstance(query, ObjectiveQuery) for query in queries.values())
+    assert len({query.model.geometry.radius for query in queries.values()}) > 1
+    assert len({query.model.geometry.whitening for query in queries.values()}) == 1
+    assert isinstance(result.release, SitesRelease)
+    equal = study_of(sizes=dict.fromkeys("AB", 500))
+    frame = people(500, 1)
+    private = {name: frame.copy() for name in "AB"}
+    twins = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=equal.ledgers["A"].budget)
+    one, other = (release.theta for _, release in logit(twins).fit(epsilon=1).release.sites)
+    assert one != other
+
+
+def test_questions_and_weights_depend_on_public_facts_alone():
+    """Neighbouring tables at one site, and quite other ones: the same questions, whatever the rows are."""
+    asked = []
+    for frame in (people(300, 3), people(300, 4), people(300, 3).assign(y=np.nan, x=1e300)):
+        study = study_of()
+        private = {name: site for name, site in study.sites.items() if name != "C"} | {"C": frame}
+        mixed = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=BUDGET)
+        asked.append(logit(mixed).fit(epsilon=1).query.to_json())
+    assert len(set(asked)) == 1
+
+
+def test_a_site_counts_by_what_it_tells(fitted):
+    _, result = fitted
+    weight = result.sites.set_index("site")["weight"]
+    assert weight.sum() == pytest.approx(1.0)
+    assert weight["A"] > weight["B"] > weight["C"] > 0
+    own = {site.site: site.estimate for site in result.site_facts}
+    assert result.private_only.bse["x"] < min(estimate.bse["x"] for estimate in own.values())
+    frugal = logit(study_of()).fit(epsilon={"A": 0.01, "B": 1, "C": 1})
+    assert frugal.sites["weight"].iloc[0] < 0.05
+
+
+def test_more_sites_tell_more_and_the_truth_is_within_reach():
+    alone, together = (
+        logit(study_of(sizes=dict.fromkeys(names, 2000))).fit(epsilon=2) for names in (["A"], list("ABCDEFGH"))
+    )
+    ratio = together.private_only.bse["x"] / alone.private_only.bse["x"]
+    assert 0.25 < ratio < 0.5  # 1 / sqrt(8) = 0.35
+    assert abs(together.params["x"] - 1.0) < 6 * together.bse["x"]
+
+
+@pytest.mark.parametrize("mechanism", ["objective", "output", "sampling"])
+def test_every_mechanism_of_one_question_is_for_several_sites(mechanism):
+    study = study_of(sizes={"A": 900, "B": 700})
+    result = hdpf.logit("y ~ x", data=study).fit(epsilon=2, delta=1e-6, mechanism=mechanism)
+    assert result.guarantee.epsilon <= 2
+    assert "at 2 sites, combined by inverse variance" in result.facts.method
+    assert np.isfinite(result.bse).all()
+
+
+def test_without_public_rows_each_site_may_sell_its_curvature():
+    study = study_of(public=None, sizes={"A": 20_000, "B": 10_000})
+    bought = hdpf.logit("y ~ x", data=study).fit(epsilon=4, se_share=0.2)
+    assert np.isfinite(bought.bse).all()
+    silent = hdpf.logit("y ~ x", data=study).fit(epsilon=4)
+    assert np.isnan(silent.bse).all()
+    assert np.isfinite(silent.params).all()
+    assert silent.heterogeneity is None
+    assert silent.sites["weight"].sum() == pytest.approx(1.0)
+
+
+def test_numbers_that_are_protected_are_bought_at_every_site():
+    study = study_of(relation="add_or_remove_one", n_max={"A": 9000, "B": 9000, "C": 9000})
+    result = logit(study).fit(epsilon=2)
+    assert {ledger.spent.epsilon for ledger in study.ledgers.values()} == {2}
+    counts = [release.count for _, release in result.count.sites]
+    assert result.sites["records"].tolist() == counts
+    assert result.facts.records == sum(counts)
+    assert abs(sum(counts) - 4800) < 12 * 35 * np.sqrt(3)
+    assert "(noisy)" in str(result)
+
+
+def test_a_site_that_is_down_is_named_and_the_rest_is_valid():
+    study, down = with_one_down()
+    result = logit(study).fit(epsilon=1)
+    assert result.sites["status"].tolist() == [
+        "answered",
+        "did not answer round 1: it cannot be reached",
+        "answered",
+    ]
+    assert result.sites["weight"].tolist()[1] == 0
+    assert result.facts.records == 3300
+    assert result.guarantee.sites == 2
+    for text in (str(result), result._repr_html_()):
+        assert "did not answer" in text
+    assert "B did not. The estimate is valid without." in " ".join(str(result).split())
+    part = logit(study.at("A", "C")).fit(epsilon=1)
+    assert part.params.equals(result.params)
+    down.down = False
+    whole = logit(study).fit(epsilon=1)
+    assert whole.facts.records == 4800
+    assert (whole.sites["status"] == "answered").all()
+    assert all(ledger.spent.epsilon == 1 for ledger in study.ledgers.values())
+
+
+def test_a_result_survives_json_and_tells_an_output_checker_all(fitted):
+    _, result = fitted
+    again = hdp.Result.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    assert again.sites.equals(result.sites)
+    assert again.heterogeneity == result.heterogeneity
+    assert str(again) == str(result)
+    record = result.disclosure()
+    assert [each["site"] for each in record["sites"]] == ["A", "B", "C"]
+    assert record["ledger"]["B"]["dataset"] == "B"
+    assert record["accounting"]["composition"].startswith("every person is at one site")
+
+
+def test_agreement_of_sites_is_tested():
+    frames = {name: people(4000, seed) for seed, name in enumerate("ABC", start=1)}
+    frames["C"] = frames["C"].assign(y=1 - frames["C"]["y"])
+    study = hdp.Study(private=frames, public=PUBLIC, schema=SCHEMA, budget=BUDGET)
+    assert logit(study).fit(epsilon=2).heterogeneity.overall.pvalue < 0.01
+    assert logit(study.at("A", "B")).fit(epsilon=2).heterogeneity.overall.pvalue > 0.001
+
+
+def test_a_forest_plot_has_a_row_per_site(fitted):
+    from matplotlib import pyplot
+
+    _, result = fitted
+    axes = result.plot_sites("x", exponentiate=True)
+    labels = [label.get_text().strip() for label in axes.get_yticklabels()]
+    assert labels == ["pooled", "private only", "public only", "A", "B", "C"]
+    with pytest.raises(hdp.ArgumentError, match="term must be one of"):
+        result.plot_sites("nobody")
+    with pytest.raises(hdp.ArgumentError, match="several sites"):
+        logit(study_of(sizes={"A": 200})).fit(epsilon=1).plot_sites("x")
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda study: hdp.hybrid_weights(study, ["x", "y"], epsilon=1),
+        lambda study: hdp.importance_weights(study, "y ~ x", epsilon=1),
+        lambda study: logit(study).fit(epsilon=1, mechanism="histogram"),
+        lambda study: logit(study).evaluate(logit(study).fit_public(), epsilon=1),
+    ],
+    ids=["hybrid weights", "importance weights", "histogram", "evaluate"],
+)
+def test_what_is_for_one_site_says_so_before_anything_is_charged(use):
+    study = study_of(sizes={"A": 60, "B": 50})
+    with pytest.raises(hdp.MechanismError, match="at one site"):
+        use(study)
+    assert all(ledger.spent.epsilon == 0 for ledger in study.ledgers.values())
