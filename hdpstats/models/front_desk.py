@@ -1,7 +1,7 @@
 """What every model does at the front desk: plan, fit, and fit public rows alone."""
 
 from abc import ABC
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
 from hdpstats.models.fit import fit_likelihood, fit_private
@@ -37,7 +37,7 @@ class FrontDesk(ABC):
 
     def fit(
         self,
-        epsilon: float,
+        epsilon: float | Mapping[str, float],
         *,
         delta: float = 0,
         mechanism: str | Mechanism = "auto",
@@ -52,7 +52,8 @@ class FrontDesk(ABC):
         Parameters
         ----------
         epsilon
-            What the release may cost each person, from 1e-6 to 50.
+            What the release may cost each person, from 1e-6 to 50; a dictionary by site where sites differ. A person is
+            at one site and pays there, whatever the number of sites.
         delta
             A small probability with which the bound may fail, for mechanisms that use one; objective and output
             perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
@@ -74,7 +75,8 @@ class FrontDesk(ABC):
         ArgumentError, BudgetError, MechanismError
             Before anything is charged.
         SiteError
-            If the site could not complete the release; the budget stays charged.
+            If the site could not complete the release; the budget stays charged. At several sites: if fewer than the
+            study's quorum answered. Those that did not are named in `Result.sites`.
         """
         request = fit_request(
             epsilon=epsilon,
