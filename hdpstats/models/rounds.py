@@ -13,18 +13,16 @@ from hdpstats.models.specification import Specification
 from hdpstats.protocols.gradient import Rounds, SiteRounds, check_enough, clip_at, costs_of
 from hdpstats.protocols.hazard import HazardSide
 from hdpstats.protocols.hazard import with_radius as geometry_at
-from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
+from hdpstats.protocols.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.multinomial import MultinomialSide, side_at
 from hdpstats.protocols.outcomes import (
-    BinaryOutcomes,
     Outcomes,
     SurvivalOutcomes,
     followed_as_public,
     followed_to_horizon,
 )
 from hdpstats.protocols.public import WhitenedPublic, with_radius
-from hdpstats.protocols.residuals import ResidualOutcomes, centred_residuals
 from hdpstats.queries import AnyModel, CountRelease, HazardCap, HazardModel, MultinomialModel, RegressionModel
 
 MOST_COUNTS = 200

@@ -1,31 +1,47 @@
-r"""Outcomes of public people that can be counted: numbers up to a declared largest one, and levels.
+r"""Outcomes of public people with one row each: binary ones, counts, residuals of least squares, and levels.
 
-See `hdpstats.protocols.outcomes`. *Counts* are Poisson with mean :math:`m = e^\eta`, those above the largest being
-counted as it: :math:`P(y) = m^y e^{-m} / y!` below, :math:`P(N \ge Y)` at ``Y``. The score of the
-logarithm is :math:`(y - m) x` below and :math:`m\,P(N = Y - 1) / P(N \ge Y)\, x` at ``Y``.
+See `hdpstats.protocols.outcomes`.
+
+*Counts* are Poisson with mean :math:`m = e^\eta`, those above the largest being counted as it:
+:math:`P(y) = m^y e^{-m} / y!` below, :math:`P(N \ge Y)` at ``Y``. The slope of the logarithm is :math:`y - m` below and
+:math:`m\,P(N = Y - 1) / P(N \ge Y)` at ``Y``.
+
+*Residuals*: under coefficients ``theta`` person ``i`` might have each of :math:`x_i'\theta + r_k`, cut to the declared
+range, all alike likely: residuals are taken to be distributed as the public ones whatever the covariates. They are
+shifted to a mean of 0, as those of private people have at the truth: without clipping the expectation of a score is 0
+there whatever the shape of their law, and with it only the clipped part rests on that. So this is for least squares;
+quantiles need densities, which depend on covariates. The score of a location family needs no density. With ordered
+residuals the sum over ``k`` of :math:`g_k\{1 / (r_k - r_{k-1}) - 1 / (r_{k+1} - r_k)\}` is, by summation by parts, that
+of the slopes of ``g`` between neighbours, which are bounded however close these are.
 """
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 from scipy.special import gammainc, gammaln
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import PoissonLoss
+from hdpstats.losses import MEANS, BoundedSquares, Loss, PoissonLoss
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.protocols.outcomes import Law, Outcomes
 
 LARGEST_MEAN = 1e6
 """Means of counts are cut at it: what is listed is far below."""
 
+NODES = 200
+"""The most residuals that are listed: quantiles, where there are more."""
 
-@final
+APART = 1e-9
+"""Residuals nearer to each other than this are moved apart."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class CountOutcomes(Outcomes):
-    """Rows ``X`` (n, D) with counts 0..Y; ``weights`` (Mallows times case weights) and ``offset`` (n,)."""
+class RowOutcomes(Outcomes, ABC):
+    """Rows ``X`` (n, D) with one predictor; ``weights`` (Mallows times case weights) and ``offset`` (n,)."""
 
-    loss: PoissonLoss
+    loss: Loss
     X: FloatArray
     weights: FloatArray
     offset: FloatArray
@@ -41,31 +57,107 @@ class CountOutcomes(Outcomes):
         return len(self.X)
 
     @property
-    def size(self) -> int:
-        """``Y + 1``."""
-        return int(self.loss.upper) + 1
-
-    @property
     def dimension(self) -> int:
         """D."""
         return int(self.X.shape[1])
 
+    @abstractmethod
+    def values(self, people: slice) -> FloatArray:
+        """Return the outcomes (b, K), or (1, K) where they are the same for everybody."""
+
+    @abstractmethod
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return at predictors (b, 1) the probabilities (b, K) and the slopes of their logarithms (b, K) or (1, K)."""
+
     def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
-        """Return ``w l'(eta; y) x`` for every count."""
-        eta = (self.X[people] @ theta + self.offset[people])[:, None]
-        slopes = self.loss.score(eta, np.arange(self.size, dtype=np.float64)[None, :])
+        """Return ``w l'(eta; y) x`` for every outcome."""
+        slopes = self.loss.score(self._predictor(theta, people), self.values(people))
         return np.asarray((self.weights[people, None] * slopes)[:, :, None] * self.X[people, None, :])
 
     def law(self, theta: FloatArray, people: slice) -> Law:
-        """Return Poisson probabilities with everything above the largest count at it, and their scores."""
-        eta = np.minimum(self.X[people] @ theta + self.offset[people], np.log(LARGEST_MEAN))[:, None]
+        """Return the probabilities of the outcomes and their scores, slopes times rows."""
+        probability, slopes = self.chances(self._predictor(theta, people))
+        return Law(probability=probability, score=np.asarray(slopes[:, :, None] * self.X[people, None, :]))
+
+    def _predictor(self, theta: FloatArray, people: slice) -> FloatArray:
+        return np.asarray((self.X[people] @ theta + self.offset[people])[:, None])
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BinaryOutcomes(RowOutcomes):
+    """Outcomes 0 and 1."""
+
+    @property
+    def size(self) -> int:
+        """2."""
+        return 2
+
+    def values(self, people: slice) -> FloatArray:  # noqa: ARG002
+        """Return 0 and 1."""
+        return np.array([[0.0, 1.0]])
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``1 - p`` and ``p`` with slopes ``-p`` and ``1 - p``."""
+        p = MEANS[self.loss.name](eta)
+        return np.concatenate([1.0 - p, p], axis=1), np.concatenate([-p, 1.0 - p], axis=1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CountOutcomes(RowOutcomes):
+    """Counts 0..Y."""
+
+    loss: PoissonLoss
+
+    @property
+    def size(self) -> int:
+        """``Y + 1``."""
+        return int(self.loss.upper) + 1
+
+    def values(self, people: slice) -> FloatArray:  # noqa: ARG002
+        """Return 0..Y."""
+        return np.arange(self.size, dtype=np.float64)[None, :]
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Poisson probabilities with everything above the largest count at it, and their slopes."""
+        eta = np.minimum(eta, np.log(LARGEST_MEAN))
         y, mean = np.arange(self.size, dtype=np.float64)[None, :], np.exp(eta)
         p = np.exp(y * eta - mean - gammaln(y + 1.0))
         before = p[:, -2]
         p[:, -1] = gammainc(self.size - 1.0, mean[:, 0])  # P(N >= Y), the regularised lower incomplete gamma function
         slopes = y - mean
         slopes[:, -1] = mean[:, 0] * before / np.maximum(p[:, -1], 1e-300)
-        return Law(probability=p, score=np.asarray(slopes[:, :, None] * self.X[people, None, :]))
+        return p, slopes
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ResidualOutcomes(RowOutcomes):
+    """Outcomes ``X theta + offset + residual``."""
+
+    loss: BoundedSquares
+    residuals: FloatArray
+    theta: FloatArray
+
+    @property
+    def size(self) -> int:
+        """The number of residuals."""
+        return len(self.residuals)
+
+    def at(self, theta: FloatArray) -> "ResidualOutcomes":
+        """Return the outcomes under other coefficients."""
+        return replace(self, theta=theta)
+
+    def values(self, people: slice) -> FloatArray:
+        """Return predictions plus residuals, cut to the declared range."""
+        return np.clip(self._predictor(self.theta, people) + self.residuals, self.loss.lower, self.loss.upper)
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return equal probabilities, and the slopes of a location family."""
+        gaps = 1.0 / np.diff(self.residuals)
+        slopes = np.concatenate([[0.0], gaps]) - np.concatenate([gaps, [0.0]])
+        return np.full((len(eta), self.size), 1.0 / self.size), slopes[None, :]
 
 
 @final
@@ -115,3 +207,12 @@ class LevelOutcomes(Outcomes):
         hit = np.eye(self.size)[:, 1:]
         left = p[:, None, :] - hit[None, :, :]
         return np.asarray((left[:, :, :, None] * X[:, None, None, :]).reshape(len(X), self.size, -1))
+
+
+def centred_residuals(residuals: FloatArray) -> FloatArray:
+    """Return at most `NODES` residuals in order, shifted so that their mean is 0."""
+    nodes = np.sort(residuals)
+    if len(nodes) > NODES:
+        nodes = np.quantile(nodes, (np.arange(NODES) + 0.5) / NODES)
+    nodes = np.maximum.accumulate(nodes + APART * np.arange(len(nodes)))
+    return np.asarray(nodes - np.mean(nodes))

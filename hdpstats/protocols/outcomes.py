@@ -5,7 +5,7 @@ be computed from public covariates without public outcomes: for each public pers
 probabilities under the model. Clipped scores have no mean of zero, and need none: the expectation is taken of the same
 clipped scores, so that solving "sum = expectation" for ``theta`` is consistent whatever the clip.
 
-*Binary outcomes*: two each.
+`hdpstats.protocols.listed` has people with one row each.
 
 *Survival*: the event in each interval, or censoring after each: ``2 q`` outcomes. With ``K_c`` the probability that a
 person would be followed for exactly ``c`` intervals, ``G_s = K_s + ... + K_q`` and ``S_s`` survival,
@@ -26,7 +26,6 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses import MEANS, Loss
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.hazard.links import LINKS
 
@@ -94,51 +93,6 @@ class Outcomes(ABC):
         step = max(1, NUMBERS // (self.size * self.dimension))
         for start in range(0, self.people, step):
             yield slice(start, min(start + step, self.people))
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class BinaryOutcomes(Outcomes):
-    """Rows ``X`` (n, D) with outcome 0 or 1; ``weights`` (Mallows times case weights) and ``offset`` (n,)."""
-
-    loss: Loss
-    X: FloatArray
-    weights: FloatArray
-    offset: FloatArray
-
-    @property
-    def people(self) -> int:
-        """The number of rows."""
-        return len(self.X)
-
-    @property
-    def whole(self) -> int:
-        """The number of rows."""
-        return len(self.X)
-
-    @property
-    def size(self) -> int:
-        """2."""
-        return 2
-
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return int(self.X.shape[1])
-
-    def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
-        """Return ``w l'(eta; y) x`` for y = 0 and 1."""
-        eta = self.X[people] @ theta + self.offset[people]
-        slopes = np.column_stack([self.loss.score(eta, np.full(len(eta), y)) for y in (0.0, 1.0)])
-        return np.asarray((self.weights[people, None] * slopes)[:, :, None] * self.X[people, None, :])
-
-    def law(self, theta: FloatArray, people: slice) -> Law:
-        """Return ``1 - p`` and ``p`` with scores ``-p x`` and ``(1 - p) x``."""
-        p = MEANS[self.loss.name](self.X[people] @ theta + self.offset[people])
-        slopes = np.column_stack([-p, 1.0 - p])
-        return Law(
-            probability=np.column_stack([1.0 - p, p]), score=np.asarray(slopes[:, :, None] * self.X[people, None, :])
-        )
 
 
 @final

@@ -13,9 +13,9 @@ from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.protocols.expectations import expected, score_quantile
 from hdpstats.protocols.gradient import PROPORTIONS, Rounds, SiteRounds, advance, check_enough, clip_at, costs_of
+from hdpstats.protocols.listed import BinaryOutcomes
 from hdpstats.protocols.matching import Matched
 from hdpstats.protocols.moments import PublicFit
-from hdpstats.protocols.outcomes import BinaryOutcomes
 from hdpstats.queries import GradientRelease, RegressionModel
 
 TRUTH = np.array([-0.5, 0.8, -0.4])

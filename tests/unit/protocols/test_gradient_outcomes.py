@@ -10,10 +10,9 @@ from hdpstats.mechanisms.hazard import HazardPeople
 from hdpstats.mechanisms.multinomial import MultinomialPeople
 from hdpstats.mechanisms.regression import RegressionPeople
 from hdpstats.protocols import outcomes as listed
-from hdpstats.protocols.listed import CountOutcomes, LevelOutcomes
 from hdpstats.protocols.expectations import expected
-from hdpstats.protocols.outcomes import BinaryOutcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
-from hdpstats.protocols.residuals import ResidualOutcomes, centred_residuals
+from hdpstats.protocols.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
+from hdpstats.protocols.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.solvers import CappedSpells
 
 LINKS = sorted(HAZARDS)

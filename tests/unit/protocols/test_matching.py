@@ -8,9 +8,9 @@ import pytest
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.gradient import clipped
 from hdpstats.protocols.expectations import between_people, expected, score_quantile
+from hdpstats.protocols.listed import BinaryOutcomes
 from hdpstats.protocols.matching import Answer, SiteAnswers, match, site_weights
 from hdpstats.protocols.moments import PublicFit
-from hdpstats.protocols.outcomes import BinaryOutcomes
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 
