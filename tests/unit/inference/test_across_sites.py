@@ -75,7 +75,7 @@ def test_a_combination_of_combinations_is_that_of_all():
 
 
 def test_heterogeneity_of_published_trials_is_what_other_software_finds():
-    """R's metafor on the same table (Viechtbauer, R code for Borenstein et al. 2009): method = "DL"; "PM" for 0.3181."""
+    """R's metafor on the same table (Viechtbauer, R code for Borenstein et al. 2009), with "DL", and with "PM"."""
     values, variances = log_risk_ratios()
     assert scatter(values, variances)[0] == pytest.approx(152.2330, abs=1e-4)
     laird = between_variances([values], [variances], method="dersimonian_laird")[0]
