@@ -8,7 +8,6 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian.reading import known, words
 from hdpstats.queries import Query
 from hdpstats.queries.wire import KINDS
-from hdpstats.sites.quote import Quote
 
 FAMILIES = frozenset({"regression", "multinomial", "hazard", "density ratio"})
 """The families of models that queries name."""
@@ -44,14 +43,14 @@ class Permissions:
         options = {"mechanisms": KINDS, "models": FAMILIES, "columns": declared}
         return cls(**{key: _among(found[key], options[key], name=f"{name}: {key}") for key in found})
 
-    def allow(self, query: Query, quote: Quote) -> bool:
-        """Whether a query may be asked, given what it would read."""
+    def allow(self, query: Query, columns: Collection[str]) -> bool:
+        """Whether a query may be asked, given the columns that it would read."""
         kind = query.kind.partition("/")[0]
         family = getattr(getattr(query, "model", None), "family", None)
         return (
             (self.mechanisms is None or kind in self.mechanisms)
             and (self.models is None or family is None or family in self.models)
-            and (self.columns is None or self.columns.issuperset(quote.columns))
+            and (self.columns is None or self.columns.issuperset(columns))
         )
 
     def __str__(self) -> str:

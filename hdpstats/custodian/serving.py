@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import logging
 import resource
+import signal
 import sys
 import warnings
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from hdpstats.custodian.app import application, sealed
+from hdpstats.custodian.holding import held
 from hdpstats.custodian.journal import LOGGER, Line
 from hdpstats.custodian.opening import open_site
 from hdpstats.custodian.settings import Settings
@@ -50,8 +52,13 @@ def serve(settings: Settings) -> None:
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=30,
     )
-    with asyncio.Runner(loop_factory=partial(Loop, limits.seconds)) as runner:
+    signal.signal(signal.SIGTERM, _end)  # which uvicorn, when it has ended, sends to this process again
+    with held(settings.ledger["place"]), asyncio.Runner(loop_factory=partial(Loop, limits.seconds)) as runner:
         runner.run(uvicorn.Server(config).serve())
+
+
+def _end(*_: Any) -> None:
+    raise SystemExit(0)
 
 
 def keep_to_itself() -> None:

@@ -15,6 +15,7 @@ import os
 import ssl
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, final
@@ -40,6 +41,10 @@ FRESH = 300.0
 
 SOONEST = 30.0
 """Seconds between two readings of an issuer's keys, whatever tokens name."""
+
+
+MOST_REMEMBERED = 256
+"""Tokens whose signatures a door remembers: the latest ones."""
 
 
 class Unauthenticated(Exception):  # noqa: N818  (not an error of the package: it never leaves the custodian's room)
@@ -101,8 +106,38 @@ def thumbprint(der: bytes) -> str:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """A token whose signature was verified.
+
+    Attributes
+    ----------
+    key, signer : object, str or None
+        The public key, and its name at the issuer.
+    since, until : float
+        From when to when it may be believed without being verified anew.
+    certificate : object
+        The SHA-256 of the client certificate that it is bound to, None where to none.
+    name : object
+        What its claim says that names the analyst.
+    """
+
+    key: Any
+    signer: str | None
+    since: float
+    until: float
+    certificate: Any
+    name: Any
+
+
+@final
 class Door:
-    """Reads tokens and says who asks."""
+    """Reads tokens and says who asks.
+
+    A signature is verified once as long as its token does not expire, the clock is not set back, and the issuer's keys
+    are not read again; the certificate that a token is bound to is compared every time. Tokens themselves are not kept,
+    but their SHA-256.
+    """
 
     def __init__(self, identities: Identities) -> None:
         self._identities = identities
@@ -110,6 +145,22 @@ class Door:
         self._keys: dict[str | None, Any] = {}
         self._read_at = -FRESH
         self._lock = threading.Lock()
+        self._believed: dict[bytes, Believed] = {}
+
+    def remembered(self, token: str, fingerprint: str | None) -> str | None:
+        """Return the name of the analyst where nothing has to be read or verified; None where `who` must be asked.
+
+        Raises
+        ------
+        Unauthenticated
+            The token is for another certificate.
+        """
+        known = self._believed.get(_digest(token))
+        if known is None or not known.since <= time.time() < known.until:
+            return None
+        if self._own is None and (self._is_old() or self._keys.get(known.signer) is not known.key):
+            return None
+        return self._named(known, fingerprint)
 
     def who(self, token: str, fingerprint: str | None) -> str:
         """Return the name of the analyst.
@@ -119,11 +170,13 @@ class Door:
         Unauthenticated
             The token is not believed.
         """
-        own = self._own is not None
+        own, now = self._own is not None, time.time()
         try:
+            signer = None if own else jwt.get_unverified_header(token).get("kid")
+            key = self._own or self._key_of(signer)
             claims = jwt.decode(
                 token,
-                key=self._own or self._key_of(token),
+                key=key,
                 algorithms=["ES256"] if own else SIGNATURES,
                 audience=self._identities.audience,
                 issuer=self._identities.issuer,
@@ -133,20 +186,34 @@ class Door:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Unauthenticated(type(error).__name__) from None
         bound = claims.get("cnf")
-        bound = bound.get("x5t#S256") if isinstance(bound, dict) else None
-        if self._identities.bound if bound is None else bound != fingerprint:
-            raise Unauthenticated("for another certificate")
-        name = claims.get(self._identities.claim)
-        if not isinstance(name, str):
-            raise Unauthenticated("without a name")
+        known = Believed(
+            key=key,
+            signer=signer,
+            since=now,
+            until=int(claims["exp"]) + LEEWAY,
+            certificate=None if bound is None else (bound.get("x5t#S256") if isinstance(bound, dict) else None) or "",
+            name=claims.get(self._identities.claim),
+        )
+        name = self._named(known, fingerprint)
+        with self._lock:
+            self._believed = dict([*self._believed.items(), (_digest(token), known)][-MOST_REMEMBERED:])
         return name
 
-    def _key_of(self, token: str) -> Any:
-        """Return the issuer's key that a token names, reading the keys again where it is new."""
-        name = jwt.get_unverified_header(token).get("kid")
+    def _named(self, known: Believed, fingerprint: str | None) -> str:
+        if self._identities.bound if known.certificate is None else known.certificate != fingerprint:
+            raise Unauthenticated("for another certificate")
+        if not isinstance(known.name, str):
+            raise Unauthenticated("without a name")
+        return known.name
+
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._read_at > FRESH
+
+    def _key_of(self, name: str | None) -> Any:
+        """Return the issuer's key of a name, reading the keys again where it is new."""
         with self._lock:
             age = time.monotonic() - self._read_at
-            if age > FRESH or (name not in self._keys and age > SOONEST):
+            if self._is_old() or (name not in self._keys and age > SOONEST):
                 self._read_at = time.monotonic()
                 self._keys = self._read() or self._keys
             if name not in self._keys:
@@ -162,6 +229,10 @@ class Door:
         except (httpx.HTTPError, OSError, ValueError, TypeError, AttributeError, jwt.PyJWTError):
             return {}
         return {key.key_id: key.key for key in found.keys if key.public_key_use in (None, "sig")}
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 def _public_key(path: Path) -> ec.EllipticCurvePublicKey:

@@ -49,6 +49,15 @@ from hdpstats.queries import (
     SubsampleQuery,
 )
 
+WITH_CONTRAST: Final[dict[type[Query], Callable[[Any, Contrast, Custody], Prepared]]] = {
+    ObjectiveQuery: objective.prepare,
+    OutputQuery: output.prepare,
+    SamplingQuery: sampling.prepare,
+    GradientQuery: gradient.prepare,
+    ScoreQuery: score.prepare,
+}
+"""The mechanisms that are told one person's loss under the query's model, by query and site."""
+
 WITHOUT_CONTRAST: Final[dict[type[Query], Callable[[Any, Custody], Prepared]]] = {
     CountQuery: count.prepare,
     EvaluationQuery: evaluation.prepare,
@@ -73,20 +82,34 @@ def prepare(query: Query, custody: Custody) -> Prepared:
     SiteError, MechanismError, FormulaError, SchemaError
         Where the query does not fit the site, or no proof covers it. Nothing was charged.
     """
-    if isinstance(query, ObjectiveQuery):
-        return objective.prepare(query, contrast_of(query.model, custody), custody)
-    if isinstance(query, OutputQuery):
-        return output.prepare(query, contrast_of(query.model, custody), custody)
-    if isinstance(query, SamplingQuery):
-        return sampling.prepare(query, contrast_of(query.model, custody), custody)
-    if isinstance(query, GradientQuery):
-        return gradient.prepare(query, contrast_of(query.model, custody), custody)
-    if isinstance(query, ScoreQuery):
-        return score.prepare(query, contrast_of(query.model, custody), custody)
-    answer = WITHOUT_CONTRAST.get(type(query))
-    if answer is None:
+    check_kind(query)
+    asked: Any = query
+    if type(query) in WITH_CONTRAST:
+        return WITH_CONTRAST[type(query)](asked, contrast_of(asked.model, custody), custody)
+    return WITHOUT_CONTRAST[type(query)](asked, custody)
+
+
+def check_kind(query: Query) -> None:
+    """Refuse a query that no mechanism answers."""
+    if type(query) not in WITH_CONTRAST.keys() | WITHOUT_CONTRAST.keys():
         raise SiteError(f"this site does not answer {type(query).__name__}")
-    return answer(query, custody)
+
+
+def columns_of(query: Query, custody: Custody) -> tuple[str, ...]:
+    """Return the declared columns that an answer is computed from, in alphabetical order.
+
+    They are what `prepare` finds, and told by query and schema alone: no public rows are needed, and no constant.
+    """
+    asked: Any = query
+    if isinstance(query, NeighboursQuery | SelectionQuery | DistanceQuery):
+        names = query.space.names
+    elif isinstance(query, ImportanceQuery):
+        names = importance.ratio_design(query.model, custody.schema).needs
+    elif type(query) in WITH_CONTRAST:
+        names = contrast_of(asked.model, custody).needs
+    else:
+        names = prepare(query, custody).needs
+    return tuple(sorted(names))
 
 
 def contrast_of(model: AnyModel, custody: Custody) -> Contrast:

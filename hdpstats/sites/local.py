@@ -10,7 +10,7 @@ from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
 from hdpstats.ledger import Ledger, Request, StoredRelease
-from hdpstats.mechanisms.answering import prepare
+from hdpstats.mechanisms.answering import check_kind, columns_of, prepare
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
@@ -109,8 +109,11 @@ class LocalSite(Site):
 
         With an analyst, the release is charged to his cap too (`hdpstats.ledger.Ledger.grant`): once, and also where it
         was computed for somebody else before.
+
+        What was answered before is read from the ledger, where it stands under the whole text of the query, the data
+        set and the terms: it needs no public rows again.
         """
-        prepared = self._prepare(query)
+        self._check(query)
         request = Request(
             dataset=self._ledger.dataset,
             version=self._ledger.version,
@@ -122,6 +125,7 @@ class LocalSite(Site):
         )
         stored = self._ledger.stored(request.id, analyst)
         if stored is None:
+            prepared = self._prepare(query)
             charge = self._ledger.charge(request, total(prepared.events), prepared.ahead, analyst)
             stored = None if analyst is None else self._ledger.stored(request.id, analyst)
             if stored is None:
@@ -134,11 +138,18 @@ class LocalSite(Site):
         prepared = self._prepare(query)
         return Quote(columns=tuple(sorted(prepared.needs)), cost=total(prepared.events), ahead=prepared.ahead)
 
-    def _prepare(self, query: Query) -> Prepared:
-        """Check everything that can be checked without a row, and fix every constant."""
+    def columns(self, query: Query) -> tuple[str, ...]:
+        """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
+        self._check(query)
+        return columns_of(query, self._custody())
+
+    def _check(self, query: Query) -> None:
+        check_kind(query)
         if query.schema_sha256 != self.schema.sha256:
             raise SiteError("the query was written for another schema than this site's; ask the custodian for it")
-        custody = Custody(
+
+    def _custody(self) -> Custody:
+        return Custody(
             schema=self.schema,
             relation=self._terms.relation,
             records=self.records,
@@ -146,7 +157,11 @@ class LocalSite(Site):
             most_rows=self._terms.most_rows,
             public=self._public,
         )
-        prepared = prepare(query, custody)
+
+    def _prepare(self, query: Query) -> Prepared:
+        """Check everything that can be checked without a row, and fix every constant."""
+        self._check(query)
+        prepared = prepare(query, self._custody())
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")

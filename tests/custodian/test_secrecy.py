@@ -144,7 +144,7 @@ def test_what_breaks_in_the_service_is_logged_without_its_words(served, monkeypa
     def fail(*_, **__):
         raise Broken(f"cannot convert {PLANTED[0]!r}")
 
-    monkeypatch.setattr(hdp.LocalSite, "quote", fail)
+    monkeypatch.setattr(hdp.LocalSite, "columns", fail)
     response, log, ledger = served(None)
     assert (response.status_code, response.json()) == (500, {"error": "failed"})
     assert "Broken at " in log
