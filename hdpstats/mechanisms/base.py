@@ -54,6 +54,7 @@ class Custody:
         return table
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared(ABC):
     """A query whose every constant is fixed: what is left is to charge the ledger and to compute.
 
@@ -64,28 +65,15 @@ class Prepared(ABC):
     events : tuple of PrivacyEvent
         What will have run.
     ahead : Spend
-        What the later rounds of the same fit will cost; nothing where there are none.
+        What later rounds of the same fit, or later questions of the same purchase, will cost.
+    key : bytes or None
+        The key by which people are marked, where the computation needs to know who is who; None where not.
     """
 
-    @property
-    @abstractmethod
-    def needs(self) -> tuple[str, ...]:
-        """The columns that will be read."""
-
-    @property
-    @abstractmethod
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-
-    @property
-    def ahead(self) -> Spend:
-        """What the later rounds of the same fit will cost."""
-        return NOTHING
-
-    @property
-    def key(self) -> bytes | None:
-        """The key by which people are marked, where the computation needs to know who is who; None where not."""
-        return None
+    needs: tuple[str, ...]
+    events: tuple[PrivacyEvent, ...]
+    ahead: Spend = NOTHING
+    key: bytes | None = None
 
     @abstractmethod
     def compute(self, table: AdmittedTable) -> Release:

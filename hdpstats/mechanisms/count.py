@@ -23,7 +23,6 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.data.table import AdmittedTable
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries.count import CountQuery, CountRelease
@@ -34,24 +33,8 @@ from hdpstats.queries.count import CountQuery, CountRelease
 class PreparedCount(Prepared):
     """A count with its noise fixed; ``most`` is the declared largest number."""
 
-    query: CountQuery
     noise: TwoSidedGeometric
     most: int
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """No column: who is whose is known without any."""
-        return ()
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.COUNT, epsilon=self.query.epsilon),)
-
-    @property
-    def ahead(self) -> Spend:
-        """What the fit that asks will cost besides."""
-        return self.query.ahead
 
     def compute(self, table: AdmittedTable) -> CountRelease:
         """Draw the noise, count, cut and release."""
@@ -70,7 +53,13 @@ def prepare(query: CountQuery, custody: Custody) -> PreparedCount:
         raise MechanismError(
             "the number of people is public under replace_one, or declared: it is not for sale; read site.records"
         )
-    return PreparedCount(query=query, noise=TwoSidedGeometric(rate=query.epsilon), most=custody.records)
+    return PreparedCount(
+        needs=(),  # who is whose is known without any column
+        events=(PrivacyEvent(ran=Ran.COUNT, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        noise=TwoSidedGeometric(rate=query.epsilon),
+        most=custody.records,
+    )
 
 
 def number_of_people(table: AdmittedTable) -> int:

@@ -38,7 +38,6 @@ from hdpstats.losses.logistic import Logistic
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import ROUNDING
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries.curve import CurveQuery, CurveRelease
@@ -63,21 +62,6 @@ class PreparedCurve(Prepared):
     query: CurveQuery
     design: Design
     noise: TwoSidedGeometric
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the design."""
-        return self.design.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.CURVE, epsilon=self.query.epsilon),)
-
-    @property
-    def ahead(self) -> Spend:
-        """What later questions of the same purchase cost."""
-        return self.query.ahead
 
     def compute(self, table: AdmittedTable) -> CurveRelease:
         """Draw the noise, fit, compare, add and release."""
@@ -149,7 +133,14 @@ def prepare(query: CurveQuery, custody: Custody) -> PreparedCurve:
     if len(query.scale) != len(design.columns):
         raise SiteError(f"the formula has {len(design.columns)} columns, the candidates {len(query.scale)}")
     rate = query.epsilon / (len(query.candidates) * sensitivity(query, custody.records))
-    return PreparedCurve(query=query, design=design, noise=TwoSidedGeometric(rate=rate))
+    return PreparedCurve(
+        needs=design.needs,
+        events=(PrivacyEvent(ran=Ran.CURVE, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        query=query,
+        design=design,
+        noise=TwoSidedGeometric(rate=rate),
+    )
 
 
 def sensitivity(query: CurveQuery, records: int) -> int:

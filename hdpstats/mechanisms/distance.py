@@ -38,16 +38,6 @@ class PreparedDistance(Prepared):
     landscape: Landscape
     noise: TwoSidedGeometric
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the space."""
-        return self.query.space.names
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.DISTANCE, epsilon=self.query.epsilon),)
-
     def compute(self, table: AdmittedTable) -> DistanceRelease:
         """Draw the noise, sum, add and release."""
         noise = self.noise.draw()
@@ -58,6 +48,8 @@ class PreparedDistance(Prepared):
 def prepare(query: DistanceQuery, custody: Custody) -> PreparedDistance:
     """Find the public points and fix the noise."""
     return PreparedDistance(
+        needs=query.space.names,
+        events=(PrivacyEvent(ran=Ran.DISTANCE, epsilon=query.epsilon),),
         query=query,
         landscape=landscape_of(query.space, query.support, query.public_sha256, custody),
         noise=TwoSidedGeometric(rate=query.epsilon / UNITS),

@@ -51,16 +51,6 @@ class PreparedEvaluation(Prepared):
     design: Design | SurvivalDesign
     noise: TwoSidedGeometric
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The design's columns and the offset."""
-        return (*self.design.needs, *(() if self.query.offset is None else (self.query.offset,)))
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.HISTOGRAM, epsilon=self.query.epsilon),)
-
     def compute(self, table: AdmittedTable) -> EvaluationRelease:
         """Draw the noise, count, add and release."""
         noise = self.noise.draws(self.query.cells)
@@ -79,7 +69,13 @@ def prepare(query: EvaluationQuery, custody: Custody) -> PreparedEvaluation:
     declared_bound(custody.schema, query.offset, kind="offset", default=0.0)
     design = _binary(query, custody.schema) if query.grid is None else _survival(query, custody.schema)
     rate = query.epsilon / sensitivity_factor(custody.relation)
-    return PreparedEvaluation(query=query, design=design, noise=TwoSidedGeometric(rate=Fraction(rate)))
+    return PreparedEvaluation(
+        needs=(*design.needs, *(() if query.offset is None else (query.offset,))),
+        events=(PrivacyEvent(ran=Ran.HISTOGRAM, epsilon=query.epsilon),),
+        query=query,
+        design=design,
+        noise=TwoSidedGeometric(rate=Fraction(rate)),
+    )
 
 
 def _binary(query: EvaluationQuery, schema: Schema) -> Design:

@@ -97,22 +97,6 @@ class PreparedGradient(Prepared):
     calibration: Calibration
     records: int
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the model."""
-        return self.contrast.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (self.calibration.event,)
-
-    @property
-    def ahead(self) -> Spend:
-        """What the later rounds will cost."""
-        query = self.query
-        return Spend(Fraction(0), mu_squared=query.ahead, asked=Budget(query.epsilon, query.delta))
-
     def compute(self, table: AdmittedTable) -> GradientRelease:
         """Sum, add noise and release."""
         total = noisy_sum(self.query, self.calibration, self.contrast.people(table))
@@ -128,7 +112,15 @@ class PreparedGradient(Prepared):
 def prepare(query: GradientQuery, contrast: Contrast, custody: Custody) -> PreparedGradient:
     """Fix the constants of a round at a site."""
     calibration = calibrate(query, relation=custody.relation)
-    return PreparedGradient(query=query, contrast=contrast, calibration=calibration, records=custody.records)
+    return PreparedGradient(
+        needs=contrast.needs,
+        events=(calibration.event,),
+        ahead=Spend(Fraction(0), mu_squared=query.ahead, asked=Budget(query.epsilon, query.delta)),
+        query=query,
+        contrast=contrast,
+        calibration=calibration,
+        records=custody.records,
+    )
 
 
 def calibrate(query: GradientQuery, *, relation: Relation) -> Calibration:

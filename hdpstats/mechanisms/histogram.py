@@ -40,16 +40,6 @@ class PreparedHistogram(Prepared):
     query: HistogramQuery
     noise: TwoSidedGeometric
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the axes."""
-        return tuple(axis.name for axis in self.query.axes)
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.HISTOGRAM, epsilon=self.query.epsilon),)
-
     def compute(self, table: AdmittedTable) -> HistogramRelease:
         """Draw the noise, count, add and release."""
         noise = self.noise.draws(self.query.cells)
@@ -72,7 +62,12 @@ def prepare(query: HistogramQuery, custody: Custody) -> PreparedHistogram:
         if (len(column.levels) if isinstance(column, Categorical) else None) != axis.levels:
             raise SiteError(f"the axis of {axis.name!r} does not fit what this site's schema declares")
     rate = query.epsilon / sensitivity_factor(custody.relation)
-    return PreparedHistogram(query=query, noise=TwoSidedGeometric(rate=Fraction(rate)))
+    return PreparedHistogram(
+        needs=tuple(axis.name for axis in query.axes),
+        events=(PrivacyEvent(ran=Ran.HISTOGRAM, epsilon=query.epsilon),),
+        query=query,
+        noise=TwoSidedGeometric(rate=Fraction(rate)),
+    )
 
 
 def cells_of(query: HistogramQuery, table: AdmittedTable) -> IntArray:

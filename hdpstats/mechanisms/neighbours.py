@@ -38,7 +38,6 @@ from hdpstats.design.points import check_space, distinct, embed
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.points import PointSpace
@@ -84,21 +83,6 @@ class PreparedNeighbours(Prepared):
     landscape: Landscape
     noise: TwoSidedGeometric
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the space."""
-        return self.query.space.names
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.HISTOGRAM, epsilon=self.query.epsilon),)
-
-    @property
-    def ahead(self) -> Spend:
-        """What later questions of the same purchase cost."""
-        return self.query.ahead
-
     def compute(self, table: AdmittedTable) -> NeighboursRelease:
         """Draw the noise, count, add and release."""
         noise = self.noise.draws(len(self.landscape.points))
@@ -114,7 +98,14 @@ def prepare(query: NeighboursQuery, custody: Custody) -> PreparedNeighbours:
     """Find the public points and fix the noise."""
     landscape = landscape_of(query.space, query.support, query.public_sha256, custody)
     rate = query.epsilon / sensitivity_factor(custody.relation)
-    return PreparedNeighbours(query=query, landscape=landscape, noise=TwoSidedGeometric(rate=rate))
+    return PreparedNeighbours(
+        needs=query.space.names,
+        events=(PrivacyEvent(ran=Ran.HISTOGRAM, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        query=query,
+        landscape=landscape,
+        noise=TwoSidedGeometric(rate=rate),
+    )
 
 
 def landscape_of(

@@ -146,16 +146,6 @@ class PreparedObjective(Prepared):
     contrast: Contrast
     calibration: Calibration
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the model."""
-        return self.contrast.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return self.calibration.events
-
     def compute(self, table: AdmittedTable) -> ObjectiveRelease:
         """Minimise, smooth and release."""
         return run(self.query, self.calibration, self.contrast.people(table))
@@ -164,7 +154,9 @@ class PreparedObjective(Prepared):
 def prepare(query: MinimiserQuery, contrast: Contrast, custody: Custody) -> PreparedObjective:
     """Fix the constants of a run at a site."""
     calibration = calibrate(query, contrast, records=custody.records, relation=custody.relation)
-    return PreparedObjective(query=query, contrast=contrast, calibration=calibration)
+    return PreparedObjective(
+        needs=contrast.needs, events=calibration.events, query=query, contrast=contrast, calibration=calibration
+    )
 
 
 def calibrate(

@@ -96,16 +96,6 @@ class PreparedOutput(Prepared):
     contrast: Contrast
     calibration: Calibration
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the model."""
-        return self.contrast.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return self.calibration.events
-
     def compute(self, table: AdmittedTable) -> OutputRelease:
         """Minimise, add noise and release."""
         return run(self.query, self.calibration, self.contrast.people(table))
@@ -114,7 +104,9 @@ class PreparedOutput(Prepared):
 def prepare(query: MinimiserQuery, contrast: Contrast, custody: Custody) -> PreparedOutput:
     """Fix the constants of a run at a site."""
     calibration = calibrate(query, contrast, records=custody.records, relation=custody.relation)
-    return PreparedOutput(query=query, contrast=contrast, calibration=calibration)
+    return PreparedOutput(
+        needs=contrast.needs, events=calibration.events, query=query, contrast=contrast, calibration=calibration
+    )
 
 
 def calibrate(query: MinimiserQuery, contrast: Contrast, *, records: int, relation: Relation) -> Calibration:

@@ -123,16 +123,6 @@ class PreparedSampling(Prepared):
     contrast: Contrast
     calibration: Calibration
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the model."""
-        return self.contrast.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return self.calibration.events
-
     def compute(self, table: AdmittedTable) -> SamplingRelease:
         """Draw and release."""
         return run(self.query, self.calibration, self.contrast.people(table))
@@ -147,7 +137,9 @@ def prepare(query: SamplingQuery, contrast: Contrast, custody: Custody) -> Prepa
             available=("objective", "output"),
         )
     calibration = calibrate(query, contrast, records=custody.records)
-    return PreparedSampling(query=query, contrast=contrast, calibration=calibration)
+    return PreparedSampling(
+        needs=contrast.needs, events=calibration.events, query=query, contrast=contrast, calibration=calibration
+    )
 
 
 def calibrate(query: SamplingQuery, contrast: Contrast, *, records: int) -> Calibration:

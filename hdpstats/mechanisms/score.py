@@ -67,24 +67,6 @@ class PreparedScore(Prepared):
     calibration: Calibration
     records: int
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the model."""
-        return self.contrast.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (self.calibration.event,)
-
-    @property
-    def ahead(self) -> Spend:
-        """What the later rounds will cost."""
-        query = self.query
-        if query.delta == 0:
-            return Spend(query.ahead)
-        return Spend(Fraction(0), mu_squared=query.ahead, asked=Budget(query.epsilon, query.delta))
-
     def compute(self, table: AdmittedTable) -> ScoreRelease:
         """Sum, add noise and release."""
         people = cut(self.contrast.people(table), self.query)
@@ -102,7 +84,22 @@ def prepare(query: ScoreQuery, contrast: Contrast, custody: Custody) -> Prepared
     if not isinstance(contrast, RegressionContrast):
         raise MechanismError("scores of cut rows are proved for one row per person")
     calibration = calibrate(query, relation=custody.relation)
-    return PreparedScore(query=query, contrast=contrast, calibration=calibration, records=custody.records)
+    return PreparedScore(
+        needs=contrast.needs,
+        events=(calibration.event,),
+        ahead=_ahead(query),
+        query=query,
+        contrast=contrast,
+        calibration=calibration,
+        records=custody.records,
+    )
+
+
+def _ahead(query: ScoreQuery) -> Spend:
+    """Return what the later rounds will cost."""
+    if query.delta == 0:
+        return Spend(query.ahead)
+    return Spend(Fraction(0), mu_squared=query.ahead, asked=Budget(query.epsilon, query.delta))
 
 
 def calibrate(query: ScoreQuery, *, relation: Relation) -> Calibration:

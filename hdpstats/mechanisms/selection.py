@@ -39,7 +39,6 @@ from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.mechanisms.distance import in_units
 from hdpstats.mechanisms.neighbours import Landscape, landscape_of
 from hdpstats.noise.permute_and_flip import permute_and_flip
-from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.queries.distance import UNITS
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
@@ -59,21 +58,6 @@ class PreparedSelection(Prepared):
     penalties: tuple[int, ...]
     rate: Fraction
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the space."""
-        return self.query.space.names
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.SELECTION, epsilon=self.query.epsilon),)
-
-    @property
-    def ahead(self) -> Spend:
-        """What later questions of the same purchase cost."""
-        return self.query.ahead
-
     def compute(self, table: AdmittedTable) -> SelectionRelease:
         """Sum the costs, choose and release."""
         totals = distance_units(self.query, self.landscape, table).tolist()
@@ -92,6 +76,9 @@ def distance_units(query: SelectionQuery, landscape: Landscape, table: AdmittedT
 def prepare(query: SelectionQuery, custody: Custody) -> PreparedSelection:
     """Find the public points and fix the rate."""
     return PreparedSelection(
+        needs=query.space.names,
+        events=(PrivacyEvent(ran=Ran.SELECTION, epsilon=query.epsilon),),
+        ahead=query.ahead,
         query=query,
         landscape=landscape_of(query.space, query.order, query.public_sha256, custody),
         penalties=tuple(round(Fraction(value) / Fraction(query.reach) * UNITS) for value in query.penalties),
@@ -107,21 +94,6 @@ class PreparedLossSelection(Prepared):
     query: LossSelectionQuery
     design: Design
     rate: Fraction
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns of the design."""
-        return self.design.needs
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.SELECTION, epsilon=self.query.epsilon),)
-
-    @property
-    def ahead(self) -> Spend:
-        """What later questions of the same purchase cost."""
-        return self.query.ahead
 
     def compute(self, table: AdmittedTable) -> SelectionRelease:
         """Sum the costs, choose and release."""
@@ -152,5 +124,10 @@ def prepare_loss(query: LossSelectionQuery, custody: Custody) -> PreparedLossSel
     if len(query.candidates[0]) != len(design.columns):
         raise SiteError(f"the formula has {len(design.columns)} columns, the candidates {len(query.candidates[0])}")
     return PreparedLossSelection(
-        query=query, design=design, rate=query.epsilon / (UNITS * sensitivity_factor(custody.relation))
+        needs=design.needs,
+        events=(PrivacyEvent(ran=Ran.SELECTION, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        query=query,
+        design=design,
+        rate=query.epsilon / (UNITS * sensitivity_factor(custody.relation)),
     )

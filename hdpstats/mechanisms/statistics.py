@@ -56,16 +56,6 @@ class PreparedStatistics(Prepared):
     noise: BoxNoise
     records: int
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.query.column,)
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run."""
-        return (PrivacyEvent(ran=Ran.STATISTICS, epsilon=self.query.epsilon),)
-
     def compute(self, table: AdmittedTable) -> StatisticsRelease:
         """Draw the noise, sum, add and release."""
         noise = self.noise.draw()
@@ -82,7 +72,14 @@ def prepare(query: StatisticsQuery, custody: Custody) -> PreparedStatistics:
     """Fix the noise, or refuse what the proof does not cover."""
     family = family_at(query.family, query.column, custody)
     noise = BoxNoise(dimension=len(family.parameters), rate=query.epsilon / UNITS)
-    return PreparedStatistics(query=query, family=family, noise=noise, records=custody.records)
+    return PreparedStatistics(
+        needs=(query.column,),
+        events=(PrivacyEvent(ran=Ran.STATISTICS, epsilon=query.epsilon),),
+        query=query,
+        family=family,
+        noise=noise,
+        records=custody.records,
+    )
 
 
 def family_at(name: str, column: str, custody: Custody, *, named: bool = False) -> Family:

@@ -74,21 +74,6 @@ class PreparedSubsample(Prepared):
     noise: BoxNoise
     records: int
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.query.column,)
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """What will have run: once, whatever the number of blocks."""
-        return (PrivacyEvent(ran=Ran.SUBSAMPLE, epsilon=self.query.epsilon),)
-
-    @property
-    def key(self) -> bytes | None:
-        """The key of the hash that deals people to blocks."""
-        return None if self.query.by == "rows" else bytes.fromhex(self.query.schema_sha256)
-
     def compute(self, table: AdmittedTable) -> SubsampleRelease:
         """Draw the noise, estimate in blocks, project, sum, add and release."""
         noise = self.noise.draw()
@@ -118,7 +103,15 @@ def prepare(query: SubsampleQuery, custody: Custody) -> PreparedSubsample:
     if query.blocks > custody.records:
         raise MechanismError(f"{custody.records} people cannot be divided into {query.blocks} blocks")
     noise = BoxNoise(dimension=d, rate=query.epsilon / (UNITS * blocks_of_neighbours(query.by)))
-    return PreparedSubsample(query=query, family=family, noise=noise, records=custody.records)
+    return PreparedSubsample(
+        needs=(query.column,),
+        events=(PrivacyEvent(ran=Ran.SUBSAMPLE, epsilon=query.epsilon),),  # once, whatever the number of blocks
+        key=bytes.fromhex(query.schema_sha256) if named else None,  # of the hash that deals people to blocks
+        query=query,
+        family=family,
+        noise=noise,
+        records=custody.records,
+    )
 
 
 def units_of_blocks(query: SubsampleQuery, family: Family, x: FloatArray) -> IntArray:

@@ -213,14 +213,10 @@ def test_a_mechanism_that_costs_more_than_the_query_offers_does_not_run(
     events: tuple[PrivacyEvent, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dear(Prepared):
-        needs = ("x",)
-        events = ()
-
         def compute(self, table: AdmittedTable) -> NoReturn:
             raise RuntimeError("it ran")
 
-    Dear.events = events
-    monkeypatch.setattr(local, "prepare", lambda query, custody: Dear())
+    monkeypatch.setattr(local, "prepare", lambda query, custody: Dear(needs=("x",), events=events))
     site = site_of()
     with pytest.raises(MechanismError, match="more than the query offers"):
         site.answer(QUERY)
