@@ -39,7 +39,7 @@ SIGNATURES = ["ES256", "ES384", "RS256", "RS384", "RS512", "PS256", "PS384", "PS
 FRESH = 300.0
 """Seconds between two readings of an issuer's keys, unless a token names a key that is not known."""
 
-SOONEST = 30.0
+SOONEST = 5.0
 """Seconds between two readings of an issuer's keys, whatever tokens name."""
 
 

@@ -5,6 +5,7 @@ import http.server
 import json
 import ssl
 import threading
+import time
 
 import jwt
 import pytest
@@ -124,3 +125,41 @@ def test_a_site_may_insist_on_bound_tokens(institution):
         door.who(institution.token(), None)
     with pytest.raises(Unauthenticated, match="certificate"):
         door.who(institution.token(), "print")
+
+
+def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own_certificate_only(institution):
+    door = Door(Identities(audience="trial", key=institution.public_key))
+    now = datetime.datetime.now(datetime.UTC)
+    shown = tokens.thumbprint(ssl.PEM_cert_to_DER_cert(institution.ann_files[0].read_text()))
+    claims = {"sub": "ann", "aud": "trial", "iat": now - datetime.timedelta(minutes=1), "cnf": {"x5t#S256": shown}}
+    claims["exp"] = now + datetime.timedelta(seconds=2 - tokens.LEEWAY)
+    token = jwt.encode(claims, institution.secret.read_bytes(), algorithm="ES256")
+    assert door.remembered(token, shown) is None
+    assert door.who(token, shown) == door.remembered(token, shown) == "ann"
+    assert door.remembered(token[:-4] + "AAAA", shown) is None
+    for other in (None, shown[::-1]):
+        with pytest.raises(Unauthenticated, match="certificate"):
+            door.remembered(token, other)
+    time.sleep(2.1)
+    assert door.remembered(token, shown) is None
+    with pytest.raises(Unauthenticated, match="Expired"):
+        door.who(token, shown)
+
+
+def test_a_token_bound_to_what_a_site_cannot_check_is_refused(institution):
+    door = Door(Identities(audience="trial", key=institution.public_key))
+    now = datetime.datetime.now(datetime.UTC)
+    claims = {"sub": "ann", "aud": "trial", "iat": now, "exp": now + datetime.timedelta(minutes=1)}
+    for bound in ({"jkt": "0" * 43}, {}, "x5t", {"x5t#S256": None}):
+        token = jwt.encode(claims | {"cnf": bound}, institution.secret.read_bytes(), algorithm="ES256")
+        with pytest.raises(Unauthenticated, match="certificate"):
+            door.who(token, "print")
+
+
+def test_a_door_remembers_so_many_tokens_and_no_more(institution, monkeypatch):
+    monkeypatch.setattr(tokens, "MOST_REMEMBERED", 3)
+    door = Door(Identities(audience="trial", key=institution.public_key))
+    handed_out = [institution.token(hours=1 + number) for number in range(5)]
+    for token in handed_out:
+        door.who(token, None)
+    assert [door.remembered(token, None) for token in handed_out] == [None, None, "ann", "ann", "ann"]

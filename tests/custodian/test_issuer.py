@@ -1,0 +1,78 @@
+"""A site that believes an OpenID Connect issuer: three processes, keys over HTTPS, keys that change."""
+
+import time
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+import hdpstats.api as hdp
+from hdpstats.custodian.tokens import SOONEST
+from tests.custodian.issuer import Issuer
+from tests.custodian.people import PRIVATE, SCHEMA
+from tests.custodian.test_refusals import histogram
+
+
+@pytest.fixture
+def issuer(institution, tmp_path):
+    made = Issuer(tmp_path, institution)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def believing(institution, issuer):
+    """A site that believes the issuer."""
+    running = institution.start(institution.write("believing", PRIVATE, SCHEMA, tokens=issuer.settings))
+    yield running
+    running.stop()
+
+
+def test_a_site_follows_an_issuers_keys(institution, issuer, believing):
+    issuer.publish(one=ec.generate_private_key(ec.SECP256R1()))
+    current = {"token": issuer.token("one")}
+    with institution.connect(believing, token=lambda: current["token"]) as site:
+        assert site.analyst == "ann"
+        for number in range(20):
+            site.answer(histogram(replicate=1 + number % 3))
+        assert issuer.read() == 1
+        read = time.monotonic()
+
+        # A new key: refused while keys were read just now, read again soon after, both keys hold.
+        two = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        issuer.publish(one=issuer.keys["one"], two=two)
+        current["token"] = issuer.token("two")
+        if time.monotonic() - read < SOONEST / 2:
+            with pytest.raises(hdp.SiteError, match="does not accept the token"):
+                site.account()
+        time.sleep(SOONEST + 0.2)
+        site.account()
+        assert issuer.read() == 2
+        current["token"] = issuer.token("one")
+        site.account()
+        remembered = current["token"]
+
+        # The old key is withdrawn: once the site has read that, a token that it believed before is refused.
+        issuer.publish(two=two)
+        time.sleep(SOONEST + 0.2)
+        issuer.keys["three"] = ec.generate_private_key(ec.SECP256R1())
+        current["token"] = issuer.token("three")
+        with pytest.raises(hdp.SiteError, match="does not accept the token"):
+            site.account()
+        assert issuer.read() == 3
+        current["token"] = remembered
+        with pytest.raises(hdp.SiteError, match="does not accept the token"):
+            site.account()
+        current["token"] = issuer.token("two")
+        site.account()
+
+        # Nobody new gets in while the issuer is down; whom it named before does.
+        issuer.stop()
+        site.answer(histogram(replicate=1))
+        for changes in ({"aud": "other"}, {"iss": "https://id.other"}, {"email": "eve"}, {"exp": 1}):
+            current["token"] = issuer.token("two", **changes)
+            with pytest.raises(hdp.SiteError):
+                site.account()
+    account = believing.account()
+    assert account.verify()
+    assert len(account.history()) == 3
+    assert set(account.history()["analyst"]) == {"ann"}
