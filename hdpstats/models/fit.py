@@ -5,11 +5,18 @@ from collections.abc import Mapping, Sequence
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
 from hdpstats.inference.parts import Part
-from hdpstats.mechanisms.options import FamilyMechanism, NoisyNewton, ObjectivePerturbation, PerturbedHistogram
+from hdpstats.mechanisms.options import (
+    FamilyMechanism,
+    NoisyNewton,
+    ObjectivePerturbation,
+    PerturbedHistogram,
+    PublicHessianNewton,
+)
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.counting import reckon
 from hdpstats.models.gradient import fit_gradient, recommended
 from hdpstats.models.histogram import fit_histogram
+from hdpstats.models.newton import fit_newton
 from hdpstats.models.points import PointMechanism, ask_point, method_of, noise_of
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
@@ -33,6 +40,8 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
         )
     if isinstance(mechanism, NoisyNewton):
         return fit_gradient(spec, mechanism, request)
+    if isinstance(mechanism, PublicHessianNewton):
+        return fit_newton(spec, mechanism, request)
     if isinstance(mechanism, PerturbedHistogram):
         return fit_histogram(spec, mechanism, request)
     return fit_points(spec, mechanism, request)
