@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, Self, TypeVar, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
@@ -156,6 +156,14 @@ class Release(ABC):
     def sha256(self) -> str:
         """The SHA-256 of the release: the seed of everything that is later drawn from it."""
         return canonical.sha256({"kind": self.kind} | self.to_dict())
+
+
+_R = TypeVar("_R", bound=Release)
+
+
+def placed(release: _R, entry: dict[str, Any] | None) -> _R:
+    """Return a release with the place that was written beside it."""
+    return release if entry is None else release.at(LedgerEntry.from_dict(entry))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
