@@ -5,7 +5,7 @@ vector of many values could be somebody's data, and is refused before.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +13,20 @@ import pandas as pd
 
 from hdpstats.api import ArgumentError
 
-_TABLES: Final = frozenset({"data", "private", "public", "frame", "newdata", "at"})
+_TABLES: Final = frozenset({"data", "public", "frame", "newdata", "at"})
 """Arguments that may be tables; their receivers never quote them."""
 
-_VECTORS: Final = frozenset({"columns", "levels", "knots", "times", "intervals", "probabilities"})
+_LISTS: Final = frozenset({"private", "results"})
+"""Arguments that may be tables or lists of anything; nor does anybody quote these."""
+
+_VECTORS: Final = frozenset({"columns", "levels", "knots", "times", "intervals", "probabilities", "between", "names"})
 """Arguments that may have several values, all of them declared or public."""
+
+_NAMED_VECTORS: Final = frozenset({"columns", "ranges"})
+"""Arguments that are lists of such."""
+
+_OF_SITES: Final = frozenset({"n_max"})
+"""Arguments that may have one value for each site, by its name."""
 
 
 def accepted(function: Callable[..., Any]) -> list[str]:
@@ -74,12 +83,14 @@ def single(given: Mapping[str, Any], *, vectors: Iterable[str] = ()) -> dict[str
 
 
 def _single(name: str, value: Any, vectors: Iterable[str]) -> Any:
-    if isinstance(value, dict):
-        return single(value, vectors=value if name == "columns" else vectors)
-    if name in _TABLES or name in _VECTORS or name in vectors:
+    if isinstance(value, dict) and name not in _LISTS:
+        return single(value, vectors=value if name in _NAMED_VECTORS else vectors)
+    if name in _TABLES or name in _LISTS:
         return value
     if isinstance(value, pd.DataFrame):
         raise ArgumentError(f"{name} must not be a table; a column is given by its name", argument=name)
+    if name in _VECTORS or name in vectors or (name in _OF_SITES and _has_names(value)):
+        return value
     if isinstance(value, pd.Series | np.ndarray | list):
         if len(value) != 1:
             raise ArgumentError(
@@ -87,6 +98,31 @@ def _single(name: str, value: Any, vectors: Iterable[str]) -> Any:
             )
         return next(iter(value))
     return value
+
+
+def _has_names(value: Any) -> bool:
+    return isinstance(value, pd.Series) and not isinstance(value.index, pd.RangeIndex)
+
+
+def of_sites(value: Any, sites: Collection[str], *, name: str, words: str) -> Any:
+    """Return ``c(Oslo = 1, Bergen = 0.5)`` as the numbers of these sites by name; anything else as it is.
+
+    At one site a vector of length 1 is a number, whatever its name is: ``c(epsilon = 1)`` is what R makes of a total.
+    ``words`` are what the argument must, before the names of the sites.
+
+    Raises
+    ------
+    ArgumentError
+        If the names are other ones; it tells those of the sites, and nothing of what was given.
+    """
+    if not isinstance(value, pd.Series | np.ndarray | list):
+        return value
+    if len(value) == 1 and len(sites) <= 1:
+        return next(iter(value))
+    names = list(value.index) if isinstance(value, pd.Series) and _has_names(value) else []
+    if len(names) != len(sites) or set(names) != set(sites):
+        raise ArgumentError(f"{name} must {words} {', '.join(map(repr, sites))}", argument=name)
+    return dict(zip(names, value, strict=True))
 
 
 def whole(value: Any) -> Any:

@@ -20,7 +20,7 @@ from hdpstats.api import ArgumentError, HdpError
 from r_bridge import handles, interrupts
 from r_bridge.arguments import check, single
 from r_bridge.from_r import from_r
-from r_bridge.functions import FUNCTIONS, PLANS, amount
+from r_bridge.functions import EPSILONS, FUNCTIONS, amount
 from r_bridge.guard import RError, condition_class
 from r_bridge.to_r import to_r
 
@@ -54,7 +54,7 @@ def _run(name: Any, arguments: Any) -> Any:
     if not isinstance(given, dict):
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
-    given = single(given, vectors=("epsilon",) if name[0] in PLANS else ())
+    given = single(given, vectors=("epsilon",) if name[0] in EPSILONS else ())
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
         value = function(**given)

@@ -16,7 +16,7 @@ integer64 (bit64)          int64; Int64 where there is NA
 data.frame, tibble         DataFrame; character row names become the index
 Surv, also in a data.frame columns ``time, status`` or ``start, stop, status``; in a frame ``name.time, ...``
 matrix                     ndarray; DataFrame where rows and columns have names
-list                       dict where it has names, list otherwise
+list                       dict where it has names, list otherwise; a data frame in it twice is the same DataFrame
 formula, call, symbol      its text
 function                   a Python function that runs it
 objects of the R package   the Python objects they stand for
@@ -59,24 +59,27 @@ def from_r(value: Any) -> Any:
         If the object or one of its columns has a type without an equivalent; the message names the column.
     """
     start()
-    return _value(value, "the value")
+    return _value(value, "the value", {})
 
 
-def _value(value: Any, name: str) -> Any:
+def _value(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
+    """Return the Python form; ``seen`` are data frames by their places in R's memory, so that one stays one."""
     kinds = classes(value)
     if value is ri.NULL or isinstance(value, type(ri.NULL)):
         found: Any = None
     elif "formula" in kinds or isinstance(value, LANGUAGE):
         found = " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(quoted(value)))
     elif "data.frame" in kinds:
-        found = _frame(value)
+        if value.rid not in seen:
+            seen[value.rid] = _frame(value)
+        found = seen[value.rid]
     elif handles.stands_for(kinds):
         fields = dict(_named(value, name))
-        found = handles.revived(kinds, lambda key: _value(fields[key], key))
+        found = handles.revived(kinds, lambda key: _value(fields[key], key, seen))
     elif "Surv" in kinds:
         found = _survival(value)
     elif isinstance(value, ri.ListSexpVector):
-        found = _list(value, name)
+        found = _list(value, name, seen)
     elif isinstance(value, _ATOMIC):
         found = _vector(value, name, kinds)
     elif isinstance(value, ri.SexpClosure):
@@ -112,10 +115,10 @@ def _named(value: Any, name: str) -> list[tuple[str, Any]]:
     return [(str(key), each) for key, each in zip(listed, value, strict=True)]
 
 
-def _list(value: Any, name: str) -> dict[str, Any] | list[Any]:
+def _list(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> dict[str, Any] | list[Any]:
     if attribute(value, "names") is None:
-        return [_value(each, name) for each in value]
-    return {key: _value(each, key) for key, each in _named(value, name)}
+        return [_value(each, name, seen) for each in value]
+    return {key: _value(each, key, seen) for key, each in _named(value, name)}
 
 
 def _vector(value: Any, name: str, kinds: list[str]) -> Any:

@@ -7,17 +7,20 @@ here, and single values lists where a list is meant.
 import json
 import platform
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from r_bridge.arguments import accepted, check, checked_call, many, whole
+from r_bridge.arguments import accepted, check, checked_call, many, of_sites, whole
 from r_bridge.handles import Matrix
+from r_bridge.many import MANY
 from r_bridge.samples import SAMPLES, checked
 
-_COUNTS = frozenset({"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins"})
+_COUNTS = frozenset(
+    {"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins", "blocks", "quorum"}
+)
 _LISTS = frozenset({"knots", "times"})
 _KINDS = {
     "continuous": hdp.Continuous,
@@ -33,6 +36,7 @@ _MODELS: dict[str, Callable[..., Any]] = {
     "linear": hdpf.linear,
     "quantile": hdpf.quantile,
     "mestimate": hdpf.mestimate,
+    "family": hdpf.family,
 }
 _LOSSES: dict[str, Callable[..., Any]] = {
     "squares": hdp.losses.Squares,
@@ -44,8 +48,8 @@ _LOSSES: dict[str, Callable[..., Any]] = {
     "exponential": hdp.losses.Exponential,
     "multinomial": hdp.losses.Multinomial,
 }
-PLANS = frozenset(f"{name}_plan" for name in _MODELS)
-"""The functions that take several epsilons."""
+EPSILONS = frozenset({*_MODELS, *(f"{name}_plan" for name in _MODELS)})
+"""The functions that take several epsilons: one for each site, or those to plan for."""
 
 
 def amount(value: Any) -> "pd.Series[float]":
@@ -66,7 +70,18 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
         options["loss"] = _loss(options["loss"])
     if isinstance(options.get("mechanism"), dict):
         options["mechanism"] = _mechanism(options["mechanism"])
+    if options.get("ranges") is not None:
+        options["ranges"] = _ranges(options["ranges"])
     return options
+
+
+def _ranges(given: Any) -> dict[str, tuple[float, float]]:
+    """Return the ranges of ``list(rate = c(0.1, 10))``; what is none is refused and not quoted."""
+    pairs = {name: many(pair) for name, pair in given.items()} if isinstance(given, dict) else {}
+    numbers = [isinstance(each, int | float) for pair in pairs.values() for each in pair]
+    if not pairs or not all(numbers) or {len(pair) for pair in pairs.values()} != {2}:
+        raise hdp.ArgumentError("ranges must name pairs of numbers: list(rate = c(0.1, 10))", argument="ranges")
+    return {name: (low, high) for name, (low, high) in pairs.items()}
 
 
 def _loss(given: Any) -> Any:
@@ -148,8 +163,13 @@ def _account(ledger: hdp.Ledger | hdp.Study) -> hdp.Ledger:
 
 
 def ledger_show(ledger: hdp.Ledger | hdp.Study) -> dict[str, Any]:
-    """Return what an account says: totals and history."""
-    account = _account(ledger)
+    """Return what an account says, totals and history; of several sites what each account in this process says."""
+    if isinstance(ledger, hdp.Study) and len(ledger.sites) > 1 and ledger.ledgers:
+        return {"sites": {name: _said(account) for name, account in ledger.ledgers.items()}}
+    return _said(_account(ledger))
+
+
+def _said(account: hdp.Ledger) -> dict[str, Any]:
     return {
         "text": str(account),
         "dataset": account.dataset,
@@ -178,12 +198,31 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
 
 def study(**parts: Any) -> Any:
     """Return a study."""
-    return checked_call(hdp.Study, _options(parts), name="study")
+    options = _options(parts)
+    if options.get("n_max") is not None:
+        frames = _frames(options.get("private"))
+        numbers = of_sites(options["n_max"], frames, name="n_max", words="have a value for each of")
+        several = isinstance(numbers, dict)
+        options["n_max"] = {site: whole(each) for site, each in numbers.items()} if several else whole(numbers)
+    return checked_call(hdp.Study, options, name="study")
+
+
+def _frames(private: Any) -> list[str]:
+    """Return the names of the sites whose rows were given; the only one, which has no name, is called as in Python."""
+    if isinstance(private, dict):
+        return [name for name, each in private.items() if not isinstance(each, hdp.Site)]
+    return ["private"]
+
+
+_ONE_EACH: Final = "be a number, or a number for each of the study's sites:"
 
 
 def _ask(name: str, method: str, given: Mapping[str, Any]) -> Any:
     """Make the model ``name`` and call its ``method``: each takes the arguments that are its own."""
-    constructor, asked = _MODELS[name], _options(given)
+    constructor, study = _MODELS[name], given.get("data")
+    if method == "fit" and isinstance(study, hdp.Study):
+        given = {**given, "epsilon": of_sites(given.get("epsilon"), study.sites, name="epsilon", words=_ONE_EACH)}
+    asked = _options(given)
     own = {key: asked.pop(key) for key in accepted(constructor) if key in asked}
     check(constructor, own, name=name)
     model = constructor(**own)
@@ -198,7 +237,7 @@ def _asking(name: str, method: str) -> Callable[..., Any]:
     return ask
 
 
-def confint(result: hdp.Result, level: float = 0.95) -> Matrix:
+def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
     """Return confidence limits, a row per coefficient."""
     outside = (1.0 - level) / 2.0
     names = [f"{100.0 * share:.3g} %" for share in (outside, 1.0 - outside)]
@@ -372,6 +411,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "load_flchain": hdp.datasets.load_flchain,
     "load_nwtco": hdp.datasets.load_nwtco,
     "person_period": person_period,
+    **MANY,
     **SAMPLES,
     "sample_fit": sample_fit,
     "versions": versions,

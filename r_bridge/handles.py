@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
+from r_bridge.many import aggregate
 from r_bridge.session import helper
 from r_bridge.strings import from_r_strings, to_r_strings
 
@@ -127,6 +128,17 @@ def _result(result: hdp.Result) -> tuple[list[str], dict[str, object]]:
         "guarantee": None if guarantee is None else str(guarantee),
         "statement": None if guarantee is None else guarantee.statement(),
         "ledger_entry": None if entry is None else entry.to_dict(),
+        "sites": result.sites,
+    }
+
+
+def _aggregate(found: hdp.Aggregate) -> tuple[list[str], dict[str, object]]:
+    return ["dp_aggregate"], {
+        "coefficients": found.params,
+        "vcov": Matrix(table=found.cov_params()),
+        "bse": found.bse,
+        "model": found.facts.model,
+        "text": str(found),
     }
 
 
@@ -158,8 +170,12 @@ _FORMS: dict[type, Callable[[Any], tuple[list[str], dict[str, object]]]] = {
     hdp.Budget: _budget,
     hdp.Plan: _plan,
     hdp.Result: _result,
+    hdp.Aggregate: _aggregate,
     hdp.WeightedSample: _sample,
 }
+
+_MADE_OF = ("results", "between", "interval", "name")
+"""What an aggregate is made of, and made from again."""
 
 _REVIVED: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "dp_study": lambda field: held(field("id")),
@@ -167,5 +183,8 @@ _REVIVED: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "dp_schema": lambda field: hdp.Schema.from_dict(json.loads(field("json"))),
     "dp_budget": lambda field: hdp.Budget(field("epsilon"), field("delta")),
     "dp_result": lambda field: hdp.Result.from_json(field("json")),
+    "dp_aggregate": lambda field: aggregate(
+        **{name: field(name) for name in ("results", "between", "interval", "name")}
+    ),
     "dp_weighted_sample": lambda field: hdp.WeightedSample.from_json(field("json")),
 }

@@ -10,7 +10,11 @@ dp_ledger_open <- function(path = NULL, dataset = NULL, epsilon = NULL, delta = 
   ))
 }
 
-dp_ledger <- function(x) structure(.py("ledger_show", list(ledger = x)), class = "dp_account")
+dp_ledger <- function(x) {
+  found <- .py("ledger_show", list(ledger = x))
+  if (is.null(found$sites)) return(structure(found, class = "dp_account"))
+  structure(lapply(found$sites, structure, class = "dp_account"), class = "dp_accounts")
+}
 
 dp_ledger_verify <- function(x, head = NULL) .py("ledger_verify", list(ledger = x, head = head))
 
@@ -27,6 +31,17 @@ print.dp_ledger <- function(x, ...) {
 print.dp_account <- function(x, ...) {
   cat(x$text, "\n", sep = "")
   invisible(x)
+}
+
+print.dp_accounts <- function(x, ...) {
+  for (site in names(x)) cat(site, "\n", x[[site]]$text, "\n\n", sep = "")
+  invisible(x)
+}
+
+as.data.frame.dp_accounts <- function(x, row.names = NULL, optional = FALSE, ...) {
+  charged <- Filter(function(site) nrow(x[[site]]$history) > 0L, names(x))
+  tables <- lapply(charged, function(site) cbind(site = site, x[[site]]$history))
+  if (length(tables)) do.call(rbind, tables) else cbind(site = character(), x[[1L]]$history)
 }
 
 as.data.frame.dp_account <- function(x, row.names = NULL, optional = FALSE, ...) x$history

@@ -22,6 +22,17 @@ dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c(
   ))
 }
 
+dp_family <- function(formula, data, epsilon, family, ..., ranges = NULL, delta = 0, mechanism = "auto", replicate = 1) {
+  .check_data(data, sys.call())
+  .check_epsilon(epsilon, sys.call())
+  if (missing(family)) {
+    .refuse("family must be given: \"bernoulli\", \"poisson\", \"normal\", \"exponential\" or \"gamma\"", sys.call())
+  }
+  .fit("family", formula, data, match.call(), list(
+    epsilon = epsilon, family = family, ranges = ranges, delta = delta, mechanism = mechanism, replicate = replicate, ...
+  ))
+}
+
 dp_fit_public <- function(formula, data, ..., model = NULL) {
   .check_data(data, sys.call())
   .fit(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), list(...))
@@ -30,7 +41,7 @@ dp_fit_public <- function(formula, data, ..., model = NULL) {
 dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, se_share = 0, model = NULL) {
   .check_data(data, sys.call())
   .py(paste0(.model(formula, model, sys.call()), "_plan"), list(
-    formula = .formula_text(formula), data = data, epsilon = epsilon, n = n, se_share = se_share, ...
+    formula = .formula_text(formula), data = data, epsilon = epsilon, n = n, se_share = if (se_share != 0) se_share, ...
   ))
 }
 
@@ -67,7 +78,7 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
 
 # The model that a formula asks for: a response Surv(...) is one of hazards.
 .model <- function(formula, model, call = NULL) {
-  if (!is.null(model)) return(match.arg(model, c("logit", "hazard", "linear", "quantile", "mestimate")))
+  if (!is.null(model)) return(match.arg(model, c("logit", "hazard", "linear", "quantile", "mestimate", "family")))
   if (grepl("^\\s*(survival::)?Surv\\s*\\(", .formula_text(formula, call))) "hazard" else "logit"
 }
 

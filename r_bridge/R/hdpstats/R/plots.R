@@ -2,17 +2,23 @@
 
 .colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") # Okabe and Ito (2008)
 
-plot.dp_result <- function(x, level = 0.95, exponentiate = FALSE, xlab = NULL, ...) {
+plot.dp_result <- function(x, level = 0.95, exponentiate = FALSE, xlab = NULL, which = c("coefficients", "sites"),
+                           term = NULL, ...) {
+  if (match.arg(which) == "sites") {
+    table <- .broom_names(.py("forest", list(result = x, conf_level = level)))
+    .draw_forest(table, term = term, level = level, exponentiate = exponentiate, xlab = xlab, call = sys.call(), ...)
+    return(invisible(x))
+  }
   table <- dp_estimates(x, conf.level = level)
   table <- table[!table$baseline & (table$term != "Intercept" | all(table$term[!table$baseline] == "Intercept")), ]
   .draw_coefficients(table, exponentiate = exponentiate, level = level, xlab = xlab, ...)
   invisible(x)
 }
 
-plot.dp_hazard <- function(x, newdata = NULL, which = c("survival", "hazard", "coefficients"), level = 0.95,
-                           labels = NULL, xlab = NULL, ylab = NULL, ...) {
+plot.dp_hazard <- function(x, newdata = NULL, which = c("survival", "hazard", "coefficients", "sites"),
+                           level = 0.95, labels = NULL, xlab = NULL, ylab = NULL, ...) {
   which <- if (missing(which) && is.null(newdata)) "coefficients" else match.arg(which)
-  if (which == "coefficients") return(plot.dp_result(x, level = level, xlab = xlab, ...))
+  if (which %in% c("coefficients", "sites")) return(plot.dp_result(x, level = level, xlab = xlab, which = which, ...))
   if (is.null(newdata)) .refuse("newdata must have the covariates of the people to draw, one row each", sys.call())
   table <- predict.dp_hazard(x, newdata, type = which, level = level)
   .draw_curves(table, value = which, labels = labels, xlab = xlab, ylab = ylab, ...)
@@ -58,6 +64,42 @@ plot.dp_plan <- function(x, ...) {
     graphics::legend("top", estimates, col = .colours[seq_along(estimates)], pch = 19, lty = 1, horiz = TRUE, bty = "n",
                      xpd = NA, inset = c(0, -0.12))
   }
+}
+
+# A row per source, the first on top: a square for a source, its area the precision, a diamond for several together.
+.draw_forest <- function(table, term, level, exponentiate, xlab, call, ...) {
+  terms <- unique(table$term)
+  if (is.null(term)) term <- c(table$term[table$covariate], terms)[[1L]]
+  if (!is.character(term) || length(term) != 1L || !term %in% terms) {
+    .refuse(paste0("term must be one of ", paste0("'", terms, "'", collapse = ", ")), call)
+  }
+  table <- table[table$term == term, ]
+  shown <- if (exponentiate) exp else identity
+  value <- shown(table$estimate)
+  low <- shown(table$conf.low)
+  high <- shown(table$conf.high)
+  height <- rev(seq_along(value))
+  labels <- paste0(strrep("   ", table$depth), table$label)
+  words <- sprintf("%.3f [%.3f, %.3f]", value, low, high)
+  margins <- graphics::par("mar")
+  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.55 * max(nchar(words))))
+  on.exit(graphics::par(old))
+  if (is.null(xlab)) xlab <- paste0(if (exponentiate) paste0("exp(", term, ")") else term, " (", 100 * level, "% interval)")
+  limits <- range(value, low, high, finite = TRUE)
+  graphics::plot(NA, xlim = limits, ylim = c(0.4, length(value) + 0.6), yaxt = "n", ylab = "", xlab = xlab,
+                 log = if (exponentiate) "x" else "", bty = "n", ...)
+  graphics::abline(v = value[[1L]], col = "grey50", lty = 3)
+  if (exponentiate) graphics::abline(v = 1, col = "grey50")
+  for (k in which(table$group)) {
+    graphics::polygon(c(low[[k]], value[[k]], high[[k]], value[[k]]), height[[k]] + c(0, -0.3, 0, 0.3), border = NA,
+                      col = .colours[[if (table$depth[[k]]) 2L else 3L]])
+  }
+  alone <- !table$group
+  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = .colours[[1L]], lwd = 1.2)
+  precision <- min(table$std.error, na.rm = TRUE) / table$std.error
+  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = .colours[[1L]])
+  graphics::axis(2, at = height, labels = labels, las = 1, tick = FALSE, hadj = 0, line = max(2, 0.55 * max(nchar(labels))) - 1)
+  graphics::axis(4, at = height, labels = words, las = 1, tick = FALSE, cex.axis = 0.8)
 }
 
 .draw_curves <- function(table, value, labels, xlab, ylab, ...) {

@@ -3,6 +3,10 @@
 print.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   cat(x$model, if (is.null(x$guarantee)) ", fitted to public rows" else paste0(", ", x$guarantee), "\n", sep = "")
   if (is.null(x$call)) cat("\nFormula: ", x$formula, "\n", sep = "") else cat("\nCall:\n", .shown(x$call), "\n", sep = "")
+  if (length(x$sites$site) > 1L) {
+    cat("\nSites: ", paste0(x$sites$site, ifelse(x$sites$status == "answered", "", paste0(" (", x$sites$status, ")")), collapse = ", "),
+        "\n", sep = "")
+  }
   cat("\nCoefficients:\n")
   print(cbind(Estimate = x$coefficients, `Std. Error` = x$bse), digits = digits)
   invisible(x)

@@ -22,9 +22,7 @@ dp_importance_weights <- function(study, formula, epsilon, ..., delta = 0, ridge
 }
 
 .check_purchase <- function(study, epsilon, call) {
-  if (missing(study) || !(is.null(study) || inherits(study, "dp_study"))) {
-    .refuse("study must be a study: dp_study(private = , public = , schema = , budget = )", call)
-  }
+  .check_study(study, call)
   if (missing(epsilon) || is.null(epsilon)) {
     .refuse("epsilon must be given: what the purchase may cost each person", call)
   }

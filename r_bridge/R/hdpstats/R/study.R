@@ -4,16 +4,30 @@ dp_budget <- function(epsilon, delta = 0) .py("budget", list(epsilon = epsilon, 
 
 dp_study <- function(private = NULL, public = NULL, schema = NULL, ledger = NULL, budget = NULL,
                      relation = c("replace_one", "add_or_remove_one"), unit = NULL, max_rows_per_unit = NULL,
-                     n_max = NULL, ...) {
-  if (is.name(substitute(private)) && identical(substitute(private), substitute(public))) {
-    .refuse("public must be other records than private, not the same object", sys.call())
-  }
+                     n_max = NULL, deadline = NULL, quorum = NULL, ...) {
   .py("study", list(
-    private = .path(private),
+    private = .places(private),
     public = public, schema = schema, ledger = ledger, budget = budget,
     relation = .first(relation, c("replace_one", "add_or_remove_one")), unit = unit,
-    max_rows_per_unit = max_rows_per_unit, n_max = n_max, ...
+    max_rows_per_unit = max_rows_per_unit, n_max = n_max, deadline = deadline, quorum = quorum, ...
   ))
+}
+
+# Private records with paths in full; several paths are those of several sites.
+.places <- function(x) {
+  if (is.character(x) && (length(x) > 1L || !is.null(names(x)))) x <- as.list(x)
+  if (is.list(x) && !is.object(x)) lapply(x, .path) else .path(x)
+}
+
+dp_at <- function(study, ...) {
+  .check_study(study, sys.call())
+  .py("study_at", list(study = study, names = as.character(c(...))))
+}
+
+.check_study <- function(study, call) {
+  if (missing(study) || !(is.null(study) || inherits(study, "dp_study"))) {
+    .refuse("study must be a study: dp_study(private = , public = , schema = , budget = )", call)
+  }
 }
 
 # Raise what Python would raise for an argument.

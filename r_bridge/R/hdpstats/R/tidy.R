@@ -1,7 +1,8 @@
 # Tables in broom's words. The functions work without any other package; the generics' methods are registered as well.
 
 dp_tidy <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE) {
-  table <- .broom_names(.py("tidy", list(result = x, conf_level = conf.level, exponentiate = exponentiate)))
+  asked <- list(result = x, conf_level = conf.level, exponentiate = exponentiate)
+  table <- .broom_names(.py(if (inherits(x, "dp_aggregate")) "aggregate_tidy" else "tidy", asked))
   if (conf.int) table else table[setdiff(names(table), c("conf.low", "conf.high"))]
 }
 

@@ -1,0 +1,39 @@
+# Several sites in one study, and results in groups of groups.
+
+dp_sites <- function(x) {
+  if (!inherits(x, "dp_result")) .refuse("x must be a result, as of dp_logit() or dp_hazard()", sys.call())
+  x$sites
+}
+
+dp_aggregate <- function(results, between = NULL, interval = c("model", "across_sites"), name = "all") {
+  made <- list(results = results, between = between, interval = .first(interval, c("model", "across_sites")), name = name)
+  found <- .py("aggregate", made)
+  structure(c(unclass(found), made), class = "dp_aggregate") # what it was made of, so that it outlives the session
+}
+
+print.dp_aggregate <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
+
+coef.dp_aggregate <- coef.dp_result
+
+vcov.dp_aggregate <- vcov.dp_result
+
+confint.dp_aggregate <- confint.dp_result
+
+as.data.frame.dp_aggregate <- function(x, row.names = NULL, optional = FALSE, conf.level = 0.95, ...) {
+  .broom_names(.py("aggregate_table", list(aggregate = x, conf_level = conf.level)))
+}
+
+tidy.dp_aggregate <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
+  dp_tidy(x, conf.int = conf.int, conf.level = conf.level, exponentiate = exponentiate)
+}
+
+plot.dp_aggregate <- function(x, term = NULL, level = 0.95, exponentiate = FALSE, xlab = NULL, ...) {
+  table <- as.data.frame.dp_aggregate(x, conf.level = level)
+  table <- data.frame(label = table$name, depth = table$level, group = table$members > 0L,
+                      covariate = table$term != "Intercept", table[c("term", "estimate", "std.error", "conf.low", "conf.high")])
+  .draw_forest(table, term = term, level = level, exponentiate = exponentiate, xlab = xlab, call = sys.call(), ...)
+  invisible(x)
+}
