@@ -4,6 +4,7 @@ For public or synthetic data only: numpy generators from a seed, exact fits, no 
 """
 
 from hdpstats.simulate import chen_sung as chen_sung
+from hdpstats.simulate import ji2014 as ji2014
 from hdpstats.simulate import ji_elkan as ji_elkan
 from hdpstats.simulate import nguyen_hui as nguyen_hui
 from hdpstats.simulate import wang as wang
@@ -14,6 +15,7 @@ __all__ = [
     "chen_sung",
     "discrete_trial",
     "eight_interval_trial",
+    "ji2014",
     "ji_elkan",
     "nguyen_hui",
     "unit_ball_trial",
