@@ -1,5 +1,6 @@
 """Fits by clipped scores: which mechanism is chosen, what is refused unpaid, what replays, what a result says."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,11 +9,11 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.gradient import PreparedGradient
 from hdpstats.privacy.budget import NOTHING
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.queries import GradientQuery, RoundsQuery, RoundsRelease
 from hdpstats.simulate.trials import eight_interval_trial
+from hdpstats.sites import local
 
 TRIAL = eight_interval_trial(3200, seed=5)
 PUBLIC, PRIVATE = TRIAL.frame.iloc[:200], TRIAL.frame.iloc[200:]
@@ -55,10 +56,18 @@ def test_hazards_with_too_few_public_people_are_not():
     assert kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA)) == "RoundsQuery"  # 12 times 14
 
 
-@pytest.mark.parametrize(("covariates", "chosen"), [(15, "ObjectiveQuery"), (16, "RoundsQuery")])
-def test_a_regression_takes_the_smaller_noise(covariates, chosen):
-    # At (1, 1e-6) normal noise beats pure noise from 17 coefficients on: (epsilon / mu)^2 = 17.8 >= D + 1 below.
-    assert kind(logit_study(covariates).fit(1.0, delta=DELTA)) == chosen
+@pytest.mark.parametrize(("covariates", "chosen"), [(5, "ObjectiveQuery"), (23, "RoundsQuery")])
+def test_a_regression_takes_the_mechanism_of_smaller_errors(covariates, chosen):
+    # Normal noise has the variance 1 / mu^2 in each direction, pure noise (D + 1) / epsilon^2: at (0.1, 1e-6) the first
+    # is the smaller one where there are many coefficients.
+    model = logit_study(covariates)
+    assert kind(model.fit(0.1, delta=DELTA)) == chosen
+    names = {"ObjectiveQuery": "objective", "RoundsQuery": "gradient"}
+    assert set(model.plan(0.1, delta=DELTA).frame["mechanism"]) == {names[chosen]}
+    errors = {name: model.plan(0.1, delta=DELTA, mechanism=name).frame for name in names.values()}
+    gains = {name: np.mean((each["std_error"] / each["public_only"]) ** 2) for name, each in errors.items()}
+    assert min(gains, key=gains.get) == names[chosen]
+    assert kind(model.fit(0.1)) == "ObjectiveQuery"
 
 
 def test_a_result_promises_epsilon_and_delta_and_says_what_ran():
@@ -132,7 +141,8 @@ def test_a_budget_for_the_first_rounds_alone_is_refused_before_anything_is_charg
 
 
 def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
-    monkeypatch.setattr(PreparedGradient, "ahead", NOTHING)
+    right = local.prepare
+    monkeypatch.setattr(local, "prepare", lambda query, custody: replace(right(query, custody), ahead=NOTHING))
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget):
         hazard(study).fit(1.0, delta=DELTA)
