@@ -16,6 +16,8 @@ from hdpstats.simulate.chen_sung.algorithms import (
     dssa,
     events,
     exponential_times,
+    repeat_dsaa,
+    repeat_dssa,
 )
 from hdpstats.simulate.chen_sung.formulas import (
     best_blocks,
@@ -38,4 +40,6 @@ __all__ = [
     "mse_blocks_printed",
     "mse_statistics",
     "mse_statistics_printed",
+    "repeat_dsaa",
+    "repeat_dssa",
 ]

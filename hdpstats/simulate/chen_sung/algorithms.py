@@ -1,6 +1,6 @@
 """Algorithms 1 to 4 of Chen and Sung, with their noise as printed or as needed. NOT private: seeded, float noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -13,6 +13,9 @@ from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses.families import Bernoulli, Exponential, Family, Interval, corrected
 from hdpstats.mechanisms.subsample import starts_of_blocks
 from hdpstats.simulate.trials import LARGEST_SEED
+
+NUMBERS_AT_ONCE = 10**7
+"""Records that are in memory while many repeats are drawn."""
 
 
 @final
@@ -87,10 +90,7 @@ def csaa(trial: Trial, x: FloatArray, epsilon: float, *, blocks: int, seed: int,
     """Return algorithm 1 on the records (N,) of one party. Printed, block estimates are not projected on the box."""
     eps = real(epsilon, name="epsilon", lower=0.0, open_lower=True)
     k = integer(blocks, name="blocks", lower=1, upper=len(x))
-    starts = starts_of_blocks(len(x), k)
-    counts = np.diff(starts, append=len(x)).astype(np.float64)
-    means = np.add.reduceat(trial.family.statistics(x), starts, axis=0) / counts[:, None]
-    z = corrected(trial.family, means, counts)[:, 0]
+    z = _of_blocks(trial, x, k)
     kept = np.clip(z, *trial.box) if projected else z
     return float(kept.mean() + _generator(seed, "noise").laplace(0.0, trial.width / (k * eps)))
 
@@ -119,6 +119,66 @@ def dssa(trial: Trial, x: FloatArray, epsilon: float, *, seed: int, blocks: int 
     """Return algorithm 4 on the records (M, N): maximum likelihood at the mean of `cssa`, projected on the box."""
     tau = np.mean([cssa(trial, own, epsilon, seed=_own(seed, j), blocks=blocks) for j, own in enumerate(x)])
     return float(np.clip(trial.family.solve(np.array([[tau]]))[0, 0], *trial.box))
+
+
+def repeat_dsaa(
+    trial: Trial, *, parties: int, records: int, epsilon: float, blocks: int, repeats: int, seed: int
+) -> FloatArray:
+    """Return estimates (repeats,) of algorithm 2, projected, each from fresh records: `dsaa` many times at once.
+
+    Examples
+    --------
+    >>> found = repeat_dsaa(
+    ...     exponential_times(), parties=5, records=1000, epsilon=3.0, blocks=40, repeats=200, seed=1
+    ... )
+    >>> found.shape, bool(abs(found.mean() - 1) < 0.01)
+    ((200,), True)
+    """
+    eps = real(epsilon, name="epsilon", lower=0.0, open_lower=True)
+    k = integer(blocks, name="blocks", lower=1, upper=records)
+    means = [
+        np.clip(_of_blocks(trial, x, k), *trial.box).mean(axis=2)
+        for x in _records(trial, parties, records, repeats, seed)
+    ]
+    noise = _generator(seed, "noise").laplace(0.0, trial.width / (k * eps), (repeats, parties))
+    return np.asarray((np.concatenate(means) + noise).mean(axis=1))
+
+
+def repeat_dssa(
+    trial: Trial, *, parties: int, records: int, epsilon: float, repeats: int, seed: int, blocks: int | None = None
+) -> FloatArray:
+    """Return estimates (repeats,) of algorithm 4, each from fresh records: `dssa` many times at once."""
+    eps = real(epsilon, name="epsilon", lower=0.0, open_lower=True)
+    count = records if blocks is None else integer(blocks, name="blocks", lower=1, upper=records)
+    low, high = trial.family.box[0]
+    means = [
+        np.clip(_statistic(trial, x), low, high).mean(axis=2) for x in _records(trial, parties, records, repeats, seed)
+    ]
+    noise = _generator(seed, "noise").laplace(0.0, (high - low) / (count * eps), (repeats, parties))
+    tau = (np.concatenate(means) + noise).mean(axis=1)
+    return np.asarray(np.clip(trial.family.solve(tau[:, None])[:, 0], *trial.box))
+
+
+def _records(trial: Trial, parties: int, records: int, repeats: int, seed: int) -> Iterator[FloatArray]:
+    """Draw the records of many repeats, (some, parties, records) at a time."""
+    rng = _generator(seed, "records")
+    at_once = max(1, NUMBERS_AT_ONCE // (parties * records))
+    for begun in range(0, repeats, at_once):
+        yield trial.draw(rng, (min(at_once, repeats - begun), parties, records))
+
+
+def _statistic(trial: Trial, x: FloatArray) -> FloatArray:
+    """Return the statistic of every number, in their shape."""
+    return trial.family.statistics(x.ravel())[:, 0].reshape(x.shape)
+
+
+def _of_blocks(trial: Trial, x: FloatArray, k: int) -> FloatArray:
+    """Return the corrected estimates (..., k) of blocks of records (..., N)."""
+    starts = starts_of_blocks(x.shape[-1], k)
+    counts = np.diff(starts, append=x.shape[-1]).astype(np.float64)
+    means = np.add.reduceat(_statistic(trial, x), starts, axis=-1) / counts
+    found = corrected(trial.family, means.reshape(-1, 1), np.broadcast_to(counts, means.shape).ravel())
+    return found.reshape(means.shape)
 
 
 def _own(seed: int, party: int) -> int:

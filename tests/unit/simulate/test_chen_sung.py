@@ -71,6 +71,29 @@ def test_corrected_and_printed_errors_of_statistics_are_those_of_the_numbers_wor
     assert 2e4 * paper.mse_statistics_printed(**terms) == pytest.approx(4.1667 + 0.8863 + 0.0471, abs=0.01)
 
 
+@pytest.mark.parametrize("records", [100, 1003])
+def test_many_repeats_at_once_are_the_algorithms_one_by_one(records):
+    """Same mean and spread as `dsaa` and `dssa` on fresh records; would fail for shared noise, or noise per block."""
+    terms = {"parties": 3, "records": records, "epsilon": 0.7}
+    fast = paper.repeat_dsaa(RATE, **terms, blocks=4, repeats=4000, seed=1)
+    slow = [paper.dsaa(RATE, RATE.parties(3, records, seed=s), 0.7, blocks=4, seed=s) for s in range(1500)]
+    assert fast.mean() == pytest.approx(np.mean(slow), abs=5 * np.std(slow) / np.sqrt(1500))
+    assert fast.std() == pytest.approx(np.std(slow), rel=0.1)
+    fast = paper.repeat_dssa(COIN, **terms, repeats=4000, seed=1)
+    slow = [paper.dssa(COIN, COIN.parties(3, records, seed=s), 0.7, seed=s) for s in range(1500)]
+    assert fast.mean() == pytest.approx(np.mean(slow), abs=5 * np.std(slow) / np.sqrt(1500))
+    assert fast.std() == pytest.approx(np.std(slow), rel=0.1)
+    printed = paper.repeat_dssa(COIN, **terms, blocks=4, repeats=4000, seed=1)
+    assert printed.std() > 3 * fast.std()
+
+
+def test_repeats_do_not_depend_on_how_many_fit_into_memory(monkeypatch):
+    terms = {"parties": 2, "records": 50, "epsilon": 1.0, "repeats": 7, "seed": 3}
+    whole = paper.repeat_dssa(COIN, **terms)
+    monkeypatch.setattr("hdpstats.simulate.chen_sung.algorithms.NUMBERS_AT_ONCE", 250)
+    assert (paper.repeat_dssa(COIN, **terms) == whole).all()
+
+
 def test_wrong_arguments_are_named():
     with pytest.raises(ArgumentError, match="one parameter"):
         paper.Trial(family=Normal(lower=0.0, upper=1.0), truth=0.5, box=(0.0, 1.0), draw=COIN.draw)
