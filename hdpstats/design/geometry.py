@@ -7,7 +7,7 @@ do (`from_box`): every column is scaled to [-1, 1].
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -109,6 +109,11 @@ def from_public(
         intercept=intercept,
         source=Source.PUBLIC_ROWS,
     )
+
+
+def at_radius(geometry: Geometry, radius: float) -> Geometry:
+    """Return a public geometry with another radius, and its leverage."""
+    return replace(geometry, radius=radius, leverage=leverage_at(radius, intercept=geometry.intercept))
 
 
 def leverage_at(radius: float, *, intercept: bool) -> float:

@@ -19,7 +19,8 @@ from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import HazardContrast
 from hdpstats.models.regression import declared_reach
 from hdpstats.models.specification import Specification
-from hdpstats.protocols.hazard import Baseline, HazardSide, hazard_side, mixed_baseline, public_spells
+from hdpstats.protocols.hazard import HazardSide, hazard_side
+from hdpstats.protocols.hazard_fit import Baseline, mixed_baseline, public_spells
 from hdpstats.protocols.hazard_objective import HazardAsk, HazardChoice, choose_flat, choose_from_public
 from hdpstats.protocols.public import FEWEST_ROWS
 from hdpstats.queries import Geometry, HazardModel, ObjectiveQuery, TimeGrid

@@ -3,6 +3,7 @@
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.design.geometry import at_radius
 from hdpstats.losses import HAZARDS, BoundedSquares, Logistic, Loss, PoissonLoss
 from hdpstats.mechanisms.options import NoisyNewton
 from hdpstats.models.hazard_specification import HazardSpecification
@@ -12,7 +13,6 @@ from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.protocols.gradient import Rounds, SiteRounds, check_enough, clip_at, costs_of
 from hdpstats.protocols.hazard import HazardSide
-from hdpstats.protocols.hazard import with_radius as geometry_at
 from hdpstats.protocols.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.multinomial import MultinomialSide, side_at
@@ -140,7 +140,7 @@ def _hazard(spec: HazardSpecification, public: HazardSide, *, censoring: str) ->
         link=spec.link,
         grid=spec.grid,
         baseline=tuple(tuple(row) for row in public.baseline.mixed.tolist()),
-        geometry=geometry_at(public.geometry, RADIUS),
+        geometry=at_radius(public.geometry, RADIUS),
         cap=HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,)),
         weights=spec.weights,
         offset=spec.offset,

@@ -20,6 +20,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.design.geometry import at_radius
 from hdpstats.losses import HAZARDS
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.mechanisms.knorm import NoiseLaw
@@ -27,7 +28,8 @@ from hdpstats.mechanisms.objective import SMOOTHING_SHARE
 from hdpstats.privacy.hazard import HazardBounds, hazard_bounds, hazard_noise
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.protocols.hazard import Baseline, HazardSide, relative_cap, with_radius
+from hdpstats.protocols.hazard import HazardSide, relative_cap
+from hdpstats.protocols.hazard_fit import Baseline
 from hdpstats.protocols.objective import PULL
 from hdpstats.queries import Geometry, HazardCap, HazardModel, TimeGrid
 
@@ -159,7 +161,7 @@ def best_model(ask: HazardAsk, side: HazardSide, *, records: int, epsilon: float
     radii = [max(middle * reach, 0.05) for reach in REACHES] if side.spells.Z.shape[1] else [1.0]
     totals = TOTALS if ask.total is None else (ask.total,)
     candidates = [
-        ask.model(side.baseline, with_radius(side.geometry, radius), relative_cap(side, total=total, margin=margin))
+        ask.model(side.baseline, at_radius(side.geometry, radius), relative_cap(side, total=total, margin=margin))
         for total in totals
         for margin in MARGINS
         for radius in radii

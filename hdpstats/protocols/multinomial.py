@@ -14,7 +14,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design import Design
-from hdpstats.design.geometry import from_box, from_public, leverage_at, mallows_weights, whiten
+from hdpstats.design.geometry import at_radius, from_box, from_public, mallows_weights, whiten
 from hdpstats.losses.multinomial import probabilities, steepest, trace_bound
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.mechanisms.knorm import NoiseLaw
@@ -122,7 +122,7 @@ def _fit(X: FloatArray, y: IntArray, case: FloatArray, *, others: int, first: in
 def side_at(side: MultinomialSide, radius: float) -> MultinomialSide:
     """Return the public rows with the Mallows weights of another radius."""
     intercept = side.geometry.intercept
-    geometry = replace(side.geometry, radius=radius, leverage=leverage_at(radius, intercept=intercept))
+    geometry = at_radius(side.geometry, radius)
     square = np.sum(side.X[:, int(intercept) :] ** 2, axis=1)
     return replace(side, geometry=geometry, mallows=mallows_weights(square, geometry))
 

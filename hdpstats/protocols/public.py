@@ -18,7 +18,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design import Design
-from hdpstats.design.geometry import from_public, leverage_at, mallows_weights, whiten
+from hdpstats.design.geometry import at_radius, from_public, mallows_weights, whiten
 from hdpstats.design.response import Response
 from hdpstats.losses import Loss
 from hdpstats.protocols.moments import Moments, PublicFit, PublicSide, averaged
@@ -159,7 +159,7 @@ def whitened_public(rows: PublicRows, design: Design, loss: Loss, *, bread: Loss
 def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
     """Return the public rows with the Mallows weights of another radius."""
     intercept = public.geometry.intercept
-    geometry = replace(public.geometry, radius=radius, leverage=leverage_at(radius, intercept=intercept))
+    geometry = at_radius(public.geometry, radius)
     square = np.sum(public.X[:, int(intercept) :] ** 2, axis=1)
     return replace(public, geometry=geometry, mallows=mallows_weights(square, geometry))
 

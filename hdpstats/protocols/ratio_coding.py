@@ -13,7 +13,7 @@ A. Gelman (2008), Scaling regression inputs by dividing by two standard deviatio
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.design.box import boxed, is_indicator
 from hdpstats.design.design import Design, DesignColumn
-from hdpstats.design.geometry import Rows, from_public, leverage_at, whiten
+from hdpstats.design.geometry import Rows, at_radius, from_public, whiten
 from hdpstats.queries import Box, Geometry
 
 REACH = 1.25
@@ -114,7 +114,7 @@ def geometries_of(sample: PublicSample) -> Iterator[Geometry]:
     middle = max(float(np.median(lengths)), 1e-3)
     for factor in (0.5, 0.7, 1.0, 1.4, 2.0):
         radius = middle * factor
-        yield replace(unit, radius=radius, leverage=leverage_at(radius, intercept=True))
+        yield at_radius(unit, radius)
 
 
 def coded_rows(coding: Box | Geometry, X: FloatArray) -> Rows:

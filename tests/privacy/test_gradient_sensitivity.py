@@ -22,7 +22,7 @@ from hdpstats.losses import HAZARDS
 from hdpstats.mechanisms import gradient
 from hdpstats.mechanisms.answering import contrast_of
 from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.hazard import HazardPeople
+from hdpstats.mechanisms.hazard_people import HazardPeople
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Geometry, GradientQuery, HazardCap, HazardModel, RegressionModel, TimeGrid

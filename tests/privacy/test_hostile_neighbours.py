@@ -12,7 +12,8 @@ import hdpstats.api as hdp
 from hdpstats.data.table import PrivateTable
 from hdpstats.design.geometry import from_box
 from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.hazard import HazardPeople, hazard_contrast
+from hdpstats.mechanisms.hazard import hazard_contrast
+from hdpstats.mechanisms.hazard_people import HazardPeople
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import HazardCap, HazardModel, TimeGrid
 from tests.support import CORNERS

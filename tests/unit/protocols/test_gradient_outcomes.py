@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats.losses import HAZARDS, BoundedSquares, Logistic, PoissonLoss
-from hdpstats.mechanisms.hazard import HazardPeople
+from hdpstats.mechanisms.hazard_people import HazardPeople
 from hdpstats.mechanisms.multinomial import MultinomialPeople
 from hdpstats.mechanisms.regression import RegressionPeople
 from hdpstats.protocols import outcomes as listed
