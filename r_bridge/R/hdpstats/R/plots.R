@@ -82,7 +82,7 @@ plot.dp_plan <- function(x, ...) {
   labels <- paste0(strrep("   ", table$depth), table$label)
   words <- sprintf("%.3f [%.3f, %.3f]", value, low, high)
   margins <- graphics::par("mar")
-  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.55 * max(nchar(words))))
+  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(words))))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) paste0("exp(", term, ")") else term, " (", 100 * level, "% interval)")
   limits <- range(value, low, high, finite = TRUE)
@@ -96,7 +96,7 @@ plot.dp_plan <- function(x, ...) {
   }
   alone <- !table$group
   graphics::segments(low[alone], height[alone], high[alone], height[alone], col = .colours[[1L]], lwd = 1.2)
-  precision <- min(table$std.error, na.rm = TRUE) / table$std.error
+  precision <- min(table$std.error[alone], na.rm = TRUE) / table$std.error
   graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = .colours[[1L]])
   graphics::axis(2, at = height, labels = labels, las = 1, tick = FALSE, hadj = 0, line = max(2, 0.55 * max(nchar(labels))) - 1)
   graphics::axis(4, at = height, labels = words, las = 1, tick = FALSE, cex.axis = 0.8)
