@@ -11,14 +11,16 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 import hdpstats.api as hdp
 from benchmarks.logistic import ROOT, machine
+from hdpstats.custodian.holding import held
 from hdpstats.queries import HistogramQuery
 from hdpstats.queries.histogram import Axis
 from tests.custodian.institution import Institution, Running
@@ -35,22 +37,33 @@ def query(replicate: int) -> HistogramQuery:
     return HistogramQuery(axes=axes, epsilon=Fraction(1, 10**5), schema_sha256=SCHEMA.sha256, replicate=replicate)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Spent:
-    """Milliseconds of each call, and of processors per call in the asker's process and those of the sites."""
+    """Milliseconds of each round, and of processors in all processes together."""
 
-    elapsed: list[float]
-    busy: float
+    elapsed: list[float] = field(default_factory=list)
+    busy: float = 0.0
 
+    @contextmanager
+    def watch(self, sites: Iterable[Running] = ()) -> Iterator[None]:
+        """Note what happens meanwhile."""
+        before, start = time.process_time() + sum(map(busy, sites)), time.perf_counter()
+        yield
+        self.elapsed.append(1000 * (time.perf_counter() - start))
+        self.busy += 1000 * (time.process_time() + sum(map(busy, sites)) - before)
 
-def timed(work: Callable[[int], object], numbers: range, sites: Iterable[Running] = ()) -> Spent:
-    """Call with each number."""
-    elapsed, before = [], time.process_time() + sum(map(busy, sites))
-    for number in numbers:
-        start = time.perf_counter()
-        work(number)
-        elapsed.append(1000 * (time.perf_counter() - start))
-    return Spent(elapsed, 1000 * (time.process_time() + sum(map(busy, sites)) - before) / max(len(numbers), 1))
+    def median(self) -> float:
+        """Return the median of a round."""
+        return statistics.median(self.elapsed)
+
+    def processors(self) -> float:
+        """Return the mean time of processors in a round."""
+        return self.busy / len(self.elapsed)
+
+    def row(self, name: str) -> str:
+        """Return a row of the table."""
+        lowest, middle, highest = (statistics.quantiles(self.elapsed, n=20)[place] for place in (0, 9, 18))
+        return f"| {name} | {lowest:.1f} | {middle:.1f} | {highest:.1f} | {self.processors():.1f} |"
 
 
 def busy(running: Running) -> float:
@@ -65,12 +78,6 @@ def resident(running: Running) -> float:
     return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
 
-def row(name: str, spent: Spent) -> str:
-    """Return a row of the table."""
-    lowest, middle, highest = (statistics.quantiles(spent.elapsed, n=20)[place] for place in (0, 9, 18))
-    return f"| {name} | {lowest:.1f} | {middle:.1f} | {highest:.1f} | {spent.busy:.1f} |"
-
-
 def report(folder: Path, rounds: int, replays: int) -> str:
     """Measure, and return the page."""
     frames = {name: people(RECORDS, seed=place) for place, name in enumerate(SITES)}
@@ -80,54 +87,74 @@ def report(folder: Path, rounds: int, replays: int) -> str:
         for running in up.values():
             institution.wait(running)
         remote = [institution.connect(running) for running in up.values()]
+        places = [folder / f"{name}.db" for name in SITES]
+        accounts = [hdp.Ledger(place, dataset="trial", epsilon=1000, delta=1e-3) for place in places]
         local = [
-            hdp.LocalSite(
-                frames[name],
-                schema=SCHEMA,
-                ledger=hdp.Ledger(folder / f"{name}.db", dataset="trial", epsilon=1000, delta=1e-3),
-            )
-            for name in SITES
+            hdp.LocalSite(frames[name], schema=SCHEMA, ledger=account)
+            for name, account in zip(SITES, accounts, strict=True)
         ]
-        with ThreadPoolExecutor(len(SITES)) as pool:
+        with ExitStack() as stack:
+            for place in places:  # as a service does
+                stack.enter_context(held(str(place)))
+            pool = stack.enter_context(ThreadPoolExecutor(len(SITES)))
+            sites = list(up.values())
 
             def far(number: int) -> object:
                 return list(pool.map(lambda site: site.answer(query(number)), remote))
 
             def near(number: int) -> object:
-                return [site.answer(query(number)) for site in local]
+                return [site.answer(query(number), analyst="ann") for site in local]
 
-            sites = list(up.values())
-            timed(far, range(10**6, 10**6 + 20))
-            timed(near, range(10**6, 10**6 + 20))
-            numbers = range(1, rounds + 1)
-            spent = {
-                "three sites over HTTPS, at once": timed(far, numbers, sites),
-                "three sites in this process, one after the other": timed(near, numbers),
-                "over HTTPS, answered before": timed(far, numbers, sites),
-                "in this process, answered before": timed(near, numbers),
-            }
+            for number in range(10**6, 10**6 + 20):
+                far(number)
+                near(number)
+            spent = {name: Spent() for name in ("far", "near", "far again", "near again")}
+            for again in ("", " again"):
+                for number in range(1, rounds + 1):  # in turn, so that neither has the machine's caches to itself
+                    with spent[f"far{again}"].watch(sites):
+                        far(number)
+                    with spent[f"near{again}"].watch():
+                        near(number)
             before = [resident(running) for running in sites]
-            timed(lambda number: far(number % rounds + 1), range(replays))
+            for number in range(replays):
+                far(number % rounds + 1)
             growth = max(now - then for now, then in zip(map(resident, sites), before, strict=True))
         for site in remote:
             site.close()
     finally:
         institution.close()
-    beyond = spent["over HTTPS, answered before"].busy - spent["in this process, answered before"].busy
+    return page(spent, rounds, replays, growth)
+
+
+def page(spent: dict[str, Spent], rounds: int, replays: int, growth: float) -> str:
+    """Return the page."""
+    names = {
+        "far": "three sites over HTTPS, at once",
+        "near": "three sites in this process, one after the other",
+        "far again": "over HTTPS, answered before",
+        "near again": "in this process, answered before",
+    }
+    beyond = {again: (spent[f"far{again}"], spent[f"near{again}"]) for again in ("", " again")}
+    elapsed = {again: far.median() - near.median() for again, (far, near) in beyond.items()}
+    processors = {again: far.processors() - near.processors() for again, (far, near) in beyond.items()}
     return "\n".join(
         [
             "# A round of three sites over HTTPS",
             "",
             f"{RECORDS} rows a site, a histogram of 6 cells each, TLS 1.3 with client certificates, tokens, ledgers in",
-            f"SQLite; {rounds} rounds; milliseconds. `processors`: time of all processors in all processes per round,",
-            "which other work on the machine does not lengthen.",
+            f"SQLite; {rounds} rounds, over HTTPS and in one process in turn; milliseconds. `processors`: mean time of",
+            "all processors in all processes per round, which other work on the machine lengthens less.",
             "",
             "| round | 5% | median | 95% | processors |",
             "|---|---|---|---|---|",
-            *(row(name, each) for name, each in spent.items()),
+            *(spent[key].row(name) for key, name in names.items()),
             "",
-            "A round that was answered before reads the ledger and computes nothing: what it takes over HTTPS beyond",
-            f"the same in one process is the service, {beyond:.1f} ms of processors for three sites together.",
+            "What a round takes over HTTPS beyond the same in one process:",
+            "",
+            f"- a round of new answers: {elapsed['']:.1f} ms at the median, {processors['']:.1f} ms of processors;",
+            "- a round that was answered before, which reads the ledgers and computes nothing:",
+            f"  {elapsed[' again']:.1f} ms at the median, {processors[' again']:.1f} ms of processors.",
+            "",
             f"{replays} further rounds: memory of a site's process grows by at most {growth:.1f} MB.",
             "",
             f"{machine()}; load {os.getloadavg()[0]:.0f} while measuring.",
@@ -143,9 +170,9 @@ def main() -> None:
     arguments.add_argument("--replays", type=int, default=10_000)
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        page = report(Path(folder), chosen.rounds, chosen.replays)
-    sys.stdout.write(page)
-    RESULTS.write_text(page)
+        written = report(Path(folder), chosen.rounds, chosen.replays)
+    sys.stdout.write(written)
+    RESULTS.write_text(written)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ which locks first and reads afterwards, so that what they compare with the total
 
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from hdpstats import __version__
 from hdpstats._base import canonical
@@ -18,6 +18,10 @@ from hdpstats.ledger.refusals import check_terms, insufficient, without_cap
 from hdpstats.ledger.store import ENTRY, lock_ledger, read_accounts, read_entries, write_account, write_entry
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+
+_RELEASED = select(ENTRY.c.body, ENTRY.c.hash).where(
+    ENTRY.c.kind == "release", ENTRY.c.request_id == bindparam("request_id")
+)
 
 
 def _now() -> str:
@@ -33,7 +37,10 @@ def read_chain(connection: Connection) -> Chain:
 
 
 def continue_chain(connection: Connection, known: Chain) -> Chain:
-    """Read the entries after those already known, check them, and check that the known ones still stand."""
+    """Read the entries after those already known, check them, and check that the known ones still stand.
+
+    Where there are none, the known chain itself is returned.
+    """
     entries = read_entries(connection, first=max(len(known.hashes), 1))
     if known.hashes:
         last = next(entries, None)
@@ -43,13 +50,14 @@ def continue_chain(connection: Connection, known: Chain) -> Chain:
                 "replaced or cut off while in use; restore it from a copy that verifies, and open it again",
                 entry=len(known.hashes),
             )
-    return known.copy().follow(entries)
+    later = list(entries)
+    return known.copy().follow(later) if later else known
 
 
 def held_chain(connection: Connection, known: Chain) -> Chain:
-    """Lock the ledger until the transaction ends, and continue the chain up to its last entry."""
+    """Lock the ledger until the transaction ends, and continue a copy of the chain up to its last entry."""
     lock_ledger(connection)
-    return continue_chain(connection, known)
+    return continue_chain(connection, known.copy())
 
 
 def _append(
@@ -241,6 +249,5 @@ def find_release(connection: Connection, chain: Chain, request_id: str, analyst:
     """Return the recorded release of a request, if there is one and the analyst, if any, has paid for it."""
     if request_id not in chain.released or (analyst and (request_id, analyst) not in chain.held):
         return None
-    query = select(ENTRY.c.body, ENTRY.c.hash).where(ENTRY.c.kind == "release", ENTRY.c.request_id == request_id)
-    body, head = connection.execute(query).one()
+    body, head = connection.execute(_RELEASED, {"request_id": request_id}).one()
     return StoredRelease(request_id=request_id, release_json=body, entry=chain.charges[request_id].entry, head=head)

@@ -36,6 +36,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    bindparam,
     create_engine,
     event,
     false,
@@ -92,6 +93,9 @@ ENTRY = Table(
     CheckConstraint("kind IN ('open', 'grant', 'divide', 'charge', 'share', 'release')"),
 )
 
+_LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c.seq)
+_APPEND = insert(ENTRY)
+_HOLD = select(LEDGER.c.format).with_for_update()
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
 _CREATION = 0x6864707374617473
@@ -113,8 +117,7 @@ _REMEDIES = {
 
 def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     """Yield the stored entries in order, beginning with number ``first``."""
-    query = select(ENTRY).where(ENTRY.c.seq >= first).order_by(ENTRY.c.seq)
-    return (Entry(**row) for row in connection.execute(query).mappings())
+    return (Entry(**row) for row in connection.execute(_LATER, {"first": first}).mappings())
 
 
 def read_accounts(connection: Connection) -> dict[str, Terms]:
@@ -129,7 +132,7 @@ def lock_ledger(connection: Connection) -> None:
 
     Where the database has no row locks (SQLite), the transaction holds the file already.
     """
-    connection.execute(select(LEDGER.c.format).with_for_update()).all()
+    connection.execute(_HOLD).all()
 
 
 def write_account(connection: Connection, account: Account, *, same_people_as: str | None, opened_at: str) -> None:
@@ -148,7 +151,7 @@ def write_account(connection: Connection, account: Account, *, same_people_as: s
 
 def write_entry(connection: Connection, entry: Entry) -> None:
     """Append an entry."""
-    connection.execute(insert(ENTRY).values(asdict(entry)))
+    connection.execute(_APPEND, asdict(entry))
 
 
 @final
@@ -239,7 +242,10 @@ class Store:
         if self._memory:
             self._lock.acquire()
         try:
-            with self._engine.execution_options(**self._options(writes=writes)).begin() as connection:
+            with (
+                self._engine.connect().execution_options(**self._options(writes=writes)) as connection,
+                connection.begin(),
+            ):
                 yield connection
         except IntegrityError:
             raise
