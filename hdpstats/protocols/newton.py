@@ -42,6 +42,10 @@ STEP = 2.0**-20
 LARGEST = 1000.0
 """The largest size of a standardised coefficient."""
 
+LEAST_RIDGE = 1.0
+"""Of the public fit where the steps start: with less, few public people who happen to be separated by a column give
+coefficients at which the public Hessian is next to none."""
+
 RADIUS, LEVERAGE = 1e6, 1e13
 """Of a geometry whose rows are cut: no row is weighted down."""
 
@@ -143,9 +147,9 @@ class Newton:
 
     @property
     def public_ridge(self) -> float:
-        """``lambda n0 / N``: the public people's part of the ridge."""
+        """``lambda n0 / N``, the public people's part of the ridge, but `LEAST_RIDGE` at least."""
         everybody = self.public.number + sum(site.records for site in self.sites.values())
-        return self.ridge * self.public.number / everybody
+        return max(self.ridge * self.public.number / everybody, LEAST_RIDGE)
 
 
 Queries = Mapping[str, ScoreQuery]

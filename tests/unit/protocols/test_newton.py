@@ -142,10 +142,11 @@ def test_all_sites_are_asked_at_the_same_public_coefficients():
 
 
 def test_the_start_is_the_public_fit_with_its_part_of_the_ridge_or_zero():
-    state = make_state()
-    assert state.public_ridge == pytest.approx(1.5 / 5)
-    stationary = PUBLIC.gradient(state.start) + 0.3 * state.start
-    assert stationary == pytest.approx(np.zeros(3), abs=1e-3)
+    for ridge, part in ((40.0, 8.0), (1.5, 1.0)):  # with less than 1 few public people may be separated
+        state = make_state(ridge=ridge)
+        assert state.public_ridge == pytest.approx(part)
+        stationary = PUBLIC.gradient(state.start) + part * state.start
+        assert stationary == pytest.approx(np.zeros(3), abs=1e-3)
     assert make_state(from_public=False).start.tolist() == [0.0] * 3
 
 
