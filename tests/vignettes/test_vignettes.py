@@ -110,7 +110,7 @@ PROMISED = {
         ),
     ),
     "paper-001": (
-        1,
+        3,
         (
             "only the projected mean is private: True",
             "blocks that change when rows are sorted: 10 of 10",
@@ -127,6 +127,16 @@ PROMISED = {
             "statistics have the smaller noise in the mean: True",
             "spent: 2.0 of 2",
             "Declare it: mechanism=hdp.mechanisms.SubsampleAggregate(order='arbitrary')",
+            "one person, at one of 4 sites only",
+            "last, or last but one, in weight: True",
+            "one person's guarantee: 2.0 ",
+            "each account is charged its own: True",
+            "equal hospitals, equal weights: True",
+            "level by level or all at once, the same: True",
+            "and the same covariance: True",
+            "a country of regions is less certain: True",
+            "members differ, variance by Paule and Mandel",
+            "across sites more often: True",
         ),
     ),
     "paper-004": (
