@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
-from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.answering import prepare
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import CountQuery, CountRelease, Query
+from hdpstats.queries.base import of_kind
 from hdpstats.sites.asking import Missing
 from hdpstats.sites.asking import ask as ask_sites
 
@@ -86,7 +86,6 @@ def reckon(spec: Specification, request: FitRequest, *, ask: Callable[[FitReques
     answered = ask_sites(study, queries, round=0)
     bought = {}
     for name, release in answered.releases.items():
-        if not isinstance(release, CountRelease):
-            raise MechanismError("the site answered with a release of another kind")
-        bought[name] = Reckoning(records=release.count, count=release, request=left[name])
+        count = of_kind(release, CountRelease)
+        bought[name] = Reckoning(records=count.count, count=count, request=left[name])
     return Reckoned(sites=bought, missing=answered.missing)

@@ -20,6 +20,7 @@ from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.queries import EvaluationQuery, EvaluationRelease, TimeGrid
+from hdpstats.queries.base import of_kind
 from hdpstats.queries.evaluation import MOST_BINS, MOST_GROUPS
 from hdpstats.results import Result
 from hdpstats.results.checking import spread_out
@@ -83,9 +84,7 @@ def evaluate(spec: Specification, result: object, request: EvaluationRequest) ->
     checked = _belonging(spec, result)
     opened = _opened(spec, checked, request.cause)
     query = _ask(spec, site, checked, opened, request)
-    release = site.answer(query)
-    if not isinstance(release, EvaluationRelease):
-        raise MechanismError("the site answered with a release of another kind")
+    release = of_kind(site.answer(query), EvaluationRelease)
     return read_table(
         query,
         release,

@@ -39,6 +39,7 @@ from hdpstats.models.weighted import fit_weighted
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
+from hdpstats.queries.base import of_kind
 from hdpstats.queries.histogram import MOST_CELLS, Axis, HistogramQuery, HistogramRelease
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
@@ -79,9 +80,7 @@ def perturbed_histogram(
     rate = epsilon / sensitivity_factor(study.relation)
     axes = axes_of(schema, columns, people=site.records, rate=rate, bins=bins)
     query = HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=schema.sha256, replicate=replicate)
-    release = site.answer(query)
-    if not isinstance(release, HistogramRelease):
-        raise MechanismError("the site answered with a release of another kind")
+    release = of_kind(site.answer(query), HistogramRelease)
     exact = study.relation is Relation.REPLACE_ONE
     records = site.records if exact else max(sum(release.counts), 0)
     law = HistogramLaw(

@@ -1,24 +1,20 @@
 """What a purchase of weights asks the site, in which order, and what comes of the answers."""
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import MechanismError
-from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.public import PublicTable
-from hdpstats.design import compile_design
 from hdpstats.design.points import reach_of
 from hdpstats.inference.histogram_law import HistogramLaw
-from hdpstats.inference.likelihood import maximum_likelihood
-from hdpstats.losses.logistic import Logistic
 from hdpstats.mechanisms.answering import prepare
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.contrast import sensitivity_factor
+from hdpstats.models.public_fits import LEAST, MOST, PublicFits
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.relation import Relation
@@ -36,21 +32,11 @@ from hdpstats.queries import (
     SelectionQuery,
     SelectionRelease,
 )
+from hdpstats.queries.base import of_kind
 from hdpstats.queries.selection import LARGEST
 from hdpstats.sites import Site
 from hdpstats.solvers.covering import halving_order
 from hdpstats.solvers.nearest import nearest
-
-SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
-"""How much more loss than under the best candidate counts at most."""
-
-LARGEST_COEFFICIENT, STEP = 1e6, 2.0**-20
-"""Coefficients are rounded, so that the last bits of a linear algebra library do not make another question of one."""
-
-LEAST, MOST = Fraction(1, 10**6), Fraction(10**6)
-
-LENGTH = 0.95
-"""Part of the public rows that a performance curve leaves as long as they are."""
 
 
 @final
@@ -153,9 +139,7 @@ def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: 
         ahead=Spend(later),
         replicate=desk.replicate,
     )
-    release = desk.site.answer(query)
-    if not isinstance(release, NeighboursRelease):
-        raise MechanismError("the site answered with a release of another kind")
+    release = of_kind(desk.site.answer(query), NeighboursRelease)
     rows = desk.public.first if support is None else support
     anchors = desk.public.points[rows]
     law = HistogramLaw(
@@ -186,16 +170,10 @@ def _by_distance(desk: Desk, candidates: Candidates) -> Bought:
         ahead=Spend(prices.counting + prices.measuring),
         replicate=desk.replicate,
     )
-    release = _chosen(desk.site.answer(query))
+    release = of_kind(desk.site.answer(query), SelectionRelease)
     support = candidates.order[: candidates.sizes[release.choice]]
     counted = _counted(desk, support, prices.counting, later=prices.measuring)
     return replace(counted, queries=(query, *counted.queries), releases=(release, *counted.releases))
-
-
-def _chosen(release: Release) -> SelectionRelease:
-    if not isinstance(release, SelectionRelease):
-        raise MechanismError("the site answered with a release of another kind")
-    return release
 
 
 def _by_model(desk: Desk, candidates: Candidates) -> Bought:
@@ -203,7 +181,7 @@ def _by_model(desk: Desk, candidates: Candidates) -> Bought:
 
     Whether the site would answer the second question is tried before the first is charged.
     """
-    prices, fits = desk.prices, PublicFits.of(desk)
+    prices, fits = desk.prices, PublicFits.of(desk.table, str(desk.model), columns=desk.columns)
     question = _loss_query if desk.select == "loss" else _curve_query
     prepare(question(desk, fits, np.zeros((len(candidates.sizes), len(fits.terms)))), desk.custody)
     counted = _counted(desk, candidates.order, prices.counting, later=prices.choosing + prices.measuring)
@@ -214,11 +192,11 @@ def _by_model(desk: Desk, candidates: Candidates) -> Bought:
     if isinstance(release, CurveRelease):
         chosen = merged[int(np.argmin(release.errors))]
     else:
-        chosen = merged[_chosen(release).choice]
+        chosen = merged[of_kind(release, SelectionRelease).choice]
     return replace(chosen, queries=(*counted.queries, query), releases=(*counted.releases, release))
 
 
-def _loss_query(desk: Desk, fits: "PublicFits", coefficients: FloatArray) -> LossSelectionQuery:
+def _loss_query(desk: Desk, fits: PublicFits, coefficients: FloatArray) -> LossSelectionQuery:
     return LossSelectionQuery(
         formula=fits.formula,
         candidates=_rows(coefficients),
@@ -231,7 +209,7 @@ def _loss_query(desk: Desk, fits: "PublicFits", coefficients: FloatArray) -> Los
     )
 
 
-def _curve_query(desk: Desk, fits: "PublicFits", coefficients: FloatArray) -> CurveQuery:
+def _curve_query(desk: Desk, fits: PublicFits, coefficients: FloatArray) -> CurveQuery:
     """Return the question for the curve, with a ridge that makes a person's own part of it the larger one."""
     scale, radius = fits.scale()
     ridge = radius**2 / Fraction(max(math.isqrt(desk.site.records), 1))
@@ -282,74 +260,5 @@ def _measured(desk: Desk, bought: Bought) -> Bought:
         public_sha256=desk.table.sha256,
         replicate=desk.replicate,
     )
-    release = desk.site.answer(query)
-    if not isinstance(release, DistanceRelease):
-        raise MechanismError("the site answered with a release of another kind")
+    release = of_kind(desk.site.answer(query), DistanceRelease)
     return replace(bought, distance=release, queries=(*bought.queries, query), releases=(*bought.releases, release))
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PublicFits:
-    """A logistic model on the public rows, to be fitted with many weights.
-
-    Attributes
-    ----------
-    formula : str
-        Its canonical spelling.
-    X, y : (c, D), (c,) float64
-        The rows that are complete in its columns too.
-    complete : (n,) bool
-        Which of the rows that are complete in the weighted columns these are.
-    terms : tuple of str
-        The columns of ``X``.
-    """
-
-    formula: str
-    X: FloatArray
-    y: FloatArray
-    complete: BoolArray
-    terms: tuple[str, ...]
-
-    @classmethod
-    def of(cls, desk: Desk) -> "PublicFits":
-        """Read the desk's model."""
-        design = compile_design(str(desk.model), desk.table.schema)
-        both = desk.table.complete((*desk.columns, *design.needs))
-        rows = desk.table.admitted((*desk.columns, *design.needs))
-        return cls(
-            formula=design.canonical,
-            X=design.matrix(rows),
-            y=rows.numeric[design.response],
-            complete=both[desk.table.complete(desk.columns)],
-            terms=design.names,
-        )
-
-    def coefficients(self, weights: FloatArray) -> FloatArray:
-        """Return the fit (D,) with weights (n,); 0 for columns that the weighted rows do not identify."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            estimate = maximum_likelihood(
-                self.X,
-                self.y,
-                weights=np.maximum(weights[self.complete], 0.0),
-                offset=np.zeros(len(self.y)),
-                loss=Logistic(),
-                terms=self.terms,
-            )
-        values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)
-        return np.asarray(np.rint(np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) / STEP) * STEP)
-
-    def scale(self) -> tuple[FloatArray, Fraction]:
-        """Return the root mean square of each column (D,), 1 where it is 0, and the length of nearly all rows."""
-        squares = np.mean(self.X**2, axis=0)
-        scale = np.array([float(f"{value:.6g}") for value in np.sqrt(np.where(squares > 1e-12, squares, 1.0))])
-        length = float(np.quantile(np.linalg.norm(self.X / scale, axis=1), LENGTH))
-        return scale, min(max(Fraction(f"{length:.6g}"), LEAST), MOST)
-
-    def excess(self, coefficients: FloatArray) -> float:
-        """Return the largest excess of a loss over the best candidate's (K, D) in a public row: what may count."""
-        eta = self.X @ coefficients.T
-        losses = np.logaddexp(0.0, eta) - self.y[:, None] * eta
-        most = float(np.max(losses - losses.min(axis=1, keepdims=True), initial=0.0))
-        return float(f"{min(max(most, SMALLEST_EXCESS), LARGEST_EXCESS):.6g}")

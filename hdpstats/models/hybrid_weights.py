@@ -27,16 +27,16 @@ from hdpstats.data.public import PublicTable
 from hdpstats.data.table import check_names
 from hdpstats.design import compile_design
 from hdpstats.inference.histogram_law import PROJECTIONS
+from hdpstats.models.both_sides import both_sides
 from hdpstats.models.hybrid_purchase import Bought, Desk, Prices, buy
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.privacy.relation import Relation
 from hdpstats.protocols.hybrid import part_of, public_points, spread_of
 from hdpstats.queries import CurveRelease, DistanceQuery
 from hdpstats.queries.distance import UNITS
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
-from hdpstats.sites import Site, Study
+from hdpstats.sites import Study
 
 SELECT = ("none", "distance", "loss", "curve")
 
@@ -115,7 +115,7 @@ def hybrid_weights(
     >>> round(sample.frame["weight"].sum()), len(sample.frame)
     (2982, 686)
     """
-    site, table = _sides(study)
+    site, table = both_sides(study)
     names = _names(columns, table)
     kind = _kind(select, model, table, names)
     desk = Desk(
@@ -135,19 +135,6 @@ def hybrid_weights(
     )
     site.put_public(table)
     return _sample(study, desk, buy(desk))
-
-
-def _sides(study: object) -> tuple[Site, PublicTable]:
-    if not isinstance(study, Study):
-        raise ArgumentError(f"study must be an hdp.Study, not {type(study).__name__}", argument="study")
-    if study.site is None or study.public is None:
-        message = "study must have private records and public ones: hdp.Study(private=..., public=...)"
-        raise ArgumentError(message, argument="study")
-    if study.unit is not None:
-        raise ArgumentError("study must have one row per person; this one has unit=", argument="study")
-    if study.relation is Relation.REPLACE_ONE and not study.site.records:
-        raise ArgumentError("study must have private records to stand for; it has none", argument="study")
-    return study.site, study.public
 
 
 def _names(columns: object, table: PublicTable) -> tuple[str, ...]:

@@ -18,16 +18,18 @@ from hdpstats.design import Design, compile_one_sided
 from hdpstats.inference.density_ratio_law import DensityRatioLaw
 from hdpstats.mechanisms.importance import DensityRatioContrast
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.models.both_sides import both_sides
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.protocols.importance import RIDGES, Asked, Choice, choose_importance
 from hdpstats.protocols.ratio_coding import PublicSample, coded_rows, public_sample
-from hdpstats.queries import Box, ObjectiveRelease, OutputRelease
+from hdpstats.queries import Box, OutputRelease, PointRelease
+from hdpstats.queries.base import of_kind
 from hdpstats.results import WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
-from hdpstats.sites import Site, Study
+from hdpstats.sites import Study
 
 MECHANISMS = ("auto", "objective", "output")
 
@@ -111,7 +113,13 @@ def importance_weights(
     >>> round(sample.frame["weight"].sum())
     2982
     """
-    site, table = _sides(study)
+    site, table = both_sides(study)
+    if study.relation is not Relation.REPLACE_ONE:
+        raise MechanismError(
+            "importance weights are proved under replace_one only, as the number of private records weighs the public "
+            "rows against them; use hdp.hybrid_weights",
+            available=("hybrid_weights",),
+        )
     design = compile_one_sided(formula, study.schema)
     sample = _public(table, design)
     chosen = choose_importance(
@@ -128,9 +136,7 @@ def importance_weights(
         ),
     )
     site.put_public(table)
-    release = site.answer(chosen.query)
-    if not isinstance(release, ObjectiveRelease | OutputRelease):
-        raise MechanismError("the site answered with a release of another kind")
+    release = of_kind(site.answer(chosen.query), PointRelease)
     complete = table.complete(design.needs)
     return WeightedSample(
         rows=table.frame()[complete].reset_index(drop=True),
@@ -150,9 +156,7 @@ def importance_weights(
     )
 
 
-def density_ratio_law(
-    chosen: Choice, release: ObjectiveRelease | OutputRelease, sample: PublicSample, *, records: int
-) -> DensityRatioLaw:
+def density_ratio_law(chosen: Choice, release: PointRelease, sample: PublicSample, *, records: int) -> DensityRatioLaw:
     """Return the law of the weights that a release gives public rows."""
     model = chosen.query.model
     rows = coded_rows(model.coding, sample.X)
@@ -174,24 +178,6 @@ def density_ratio_law(
         records=records,
         seed=release.sha256,
     )
-
-
-def _sides(study: Study) -> tuple[Site, PublicTable]:
-    if not isinstance(study, Study):
-        raise ArgumentError(f"study must be an hdp.Study, not {type(study).__name__}", argument="study")
-    if study.site is None or study.public is None:
-        raise ArgumentError("study must have private records and public ones: hdp.Study(private=..., public=...)")
-    if study.unit is not None:
-        raise ArgumentError("study must have one row per person; this one has unit=", argument="study")
-    if study.relation is not Relation.REPLACE_ONE:
-        raise MechanismError(
-            "importance weights are proved under replace_one only, as the number of private records weighs the public "
-            "rows against them; use hdp.hybrid_weights",
-            available=("hybrid_weights",),
-        )
-    if not study.site.records:
-        raise ArgumentError("study must have private records to stand for; it has none", argument="study")
-    return study.site, study.public
 
 
 def _public(table: PublicTable, design: Design) -> PublicSample:

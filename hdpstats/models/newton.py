@@ -27,7 +27,8 @@ from hdpstats.protocols.newton import (
     standardised,
 )
 from hdpstats.protocols.public import WhitenedPublic, public_rows
-from hdpstats.queries import RegressionModel, Release
+from hdpstats.queries import RegressionModel
+from hdpstats.queries.base import of_kind
 from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
@@ -59,7 +60,7 @@ def fit_newton(spec: Specification, options: PublicHessianNewton, request: FitRe
     while isinstance(following := advance(state, asked, answered), Mapping):
         given = ask_sites(spec.study, following, round=len(asked) + 1)
         asked.append(following)
-        answered.append({name: _checked(release) for name, release in given.releases.items()})
+        answered.append({name: of_kind(release, ScoreRelease) for name, release in given.releases.items()})
         missing += given.missing
     parts = {
         name: Contribution(
@@ -148,12 +149,6 @@ def _site(options: PublicHessianNewton, given: Reckoning) -> NewtonSite:
         delta=delta,
         costs=costs_of(epsilon, delta, rounds=options.rounds),
     )
-
-
-def _checked(release: Release) -> ScoreRelease:
-    if not isinstance(release, ScoreRelease):
-        raise MechanismError("the site answered with a release of another kind")
-    return release
 
 
 def _refusal(reason: str) -> MechanismError:

@@ -166,6 +166,13 @@ def placed(release: _R, entry: dict[str, Any] | None) -> _R:
     return release if entry is None else release.at(LedgerEntry.from_dict(entry))
 
 
+def of_kind(release: Release, kind: type[_R]) -> _R:
+    """Return a release of the kind that answers a query, or raise MechanismError where it is another one."""
+    if not isinstance(release, kind):
+        raise MechanismError("the site answered with a release of another kind")
+    return release
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChargedRelease(Release, ABC):
     """The answer to a `ChargedQuery`.
