@@ -41,6 +41,7 @@ def _rows(model: FamilyModel, *, epsilon: Fraction, sites: Sequence[int]) -> pd.
     return pd.DataFrame(
         {
             "epsilon": float(epsilon),
+            "mechanism": "statistics",
             "term": model.family.parameters,
             "std_error": both,
             "sampling": sampling,

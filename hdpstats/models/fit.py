@@ -8,13 +8,13 @@ from hdpstats.inference.parts import Part
 from hdpstats.mechanisms.options import (
     FamilyMechanism,
     NoisyNewton,
-    ObjectivePerturbation,
     PerturbedHistogram,
     PublicHessianNewton,
 )
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.counting import reckon
-from hdpstats.models.gradient import fit_gradient, recommended
+from hdpstats.models.forecast import recommended
+from hdpstats.models.gradient import fit_gradient
 from hdpstats.models.histogram import fit_histogram
 from hdpstats.models.newton import fit_newton
 from hdpstats.models.points import PointMechanism, ask_point, method_of, noise_of
@@ -32,7 +32,7 @@ def fit_private(spec: Specification, request: FitRequest) -> Result:
     if not study.sites:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
     request.check(study.sites)
-    mechanism = request.mechanism or recommended(spec, request) or ObjectivePerturbation()
+    mechanism = request.mechanism or recommended(spec, request)
     if isinstance(mechanism, FamilyMechanism):
         raise MechanismError(
             "this mechanism is for distributions, hdpf.family('x ~ 1', ...), not for regressions",

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Iterable, Mapping
 
-from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation
+from hdpstats.mechanisms.options import Mechanism
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.request import epsilons_of, fit_request
@@ -18,7 +18,13 @@ class FrontDesk(ABC):
     _spec: Specification
 
     def plan(
-        self, epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0), *, n: int | None = None, se_share: float = 0.0
+        self,
+        epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0),
+        *,
+        n: int | None = None,
+        delta: float = 0,
+        mechanism: str | Mechanism = "auto",
+        se_share: float = 0.0,
     ) -> Plan:
         """Return predicted standard errors per coefficient and epsilon: from public rows and declarations, for free.
 
@@ -27,13 +33,29 @@ class FrontDesk(ABC):
         epsilon
             One or several values.
         n
-            The number of private records, where the study has none at hand or does not tell: under
+            The number of private records, all at one site, where the study has none at hand or does not tell: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
-        se_share
-            The share of epsilon that `fit` would be given for a noisy Hessian.
+        delta, mechanism, se_share
+            What `fit` would be given; ``mechanism`` is ``"auto"``, ``"objective"`` or ``"gradient"``. The column
+            ``mechanism`` of the plan's frame says which one it would be.
+
+        Raises
+        ------
+        ArgumentError, MechanismError
+            What `fit` would raise, and for mechanisms whose errors are not known beforehand.
         """
-        share = ObjectivePerturbation(se_share=se_share).share
-        return plan(self._spec, epsilons=epsilons_of(epsilon), n=n, share=share)
+        requests = [
+            fit_request(
+                epsilon=value,
+                delta=delta,
+                mechanism=mechanism,
+                se_share=se_share,
+                replicate=1,
+                allow_large_epsilon=True,
+            )
+            for value in dict.fromkeys(epsilons_of(epsilon))
+        ]
+        return plan(self._spec, requests=requests, n=n)
 
     def fit(
         self,
@@ -59,9 +81,8 @@ class FrontDesk(ABC):
             perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
         mechanism
             ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
-            `hdp.mechanisms`. ``"auto"`` is objective perturbation; with a delta it is the gradient mechanism for
-            hazards where there are 12 public people per coefficient, and for logistic regressions with many
-            coefficients (13 or more at epsilon 0.1, 17 or more at 1).
+            `hdp.mechanisms`. ``"auto"`` is objective perturbation, or the gradient mechanism where `plan` predicts
+            smaller standard errors of it: with a delta or at several sites, and 12 public people per coefficient.
         se_share
             Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
             errors that do not take the private covariates to be distributed as the public ones.

@@ -2,16 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-
-import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, ASSUMED, FOLLOWED_TO_HORIZON, estimates
 from hdpstats.losses import BoundedSquares, PoissonLoss
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.contrast import sensitivity_factor
-from hdpstats.mechanisms.knorm import NoiseLaw
 from hdpstats.mechanisms.options import NoisyNewton
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.counting import reckon
@@ -20,8 +14,7 @@ from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
 from hdpstats.models.rounds import open_rounds, site_rounds
 from hdpstats.models.specification import Specification
-from hdpstats.privacy.gaussian import mu_of
-from hdpstats.protocols.gradient import Rounds, SiteRounds, advance, first_queries
+from hdpstats.protocols.gradient import Rounds, advance, first_queries
 from hdpstats.protocols.matching import Matched
 from hdpstats.queries import Release
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
@@ -76,39 +69,6 @@ def _checked(release: Release) -> GradientRelease:
     if not isinstance(release, GradientRelease):
         raise MechanismError("the site answered with a release of another kind")
     return release
-
-
-def recommended(spec: Specification, request: FitRequest) -> NoisyNewton | None:
-    r"""Return the gradient mechanism where it is the best one that its proof covers, else None.
-
-    For hazards whenever there is a delta. For logistic regressions where normal noise beats the pure noise of objective
-    perturbation: with ``D`` coefficients its variance is ``1 / mu^2`` against ``(D + 1) / epsilon^2``. For others where
-    the noise is smaller, as it is where scores are usually much shorter than they might be.
-    """
-    options, epsilon = NoisyNewton(), request.epsilon
-    if request.delta == 0:
-        return None
-    few = len(spec.terms) + 1 <= (epsilon / mu_of(epsilon, request.delta)) ** 2
-    logistic = isinstance(spec, Regression) and spec.loss.coupled
-    if few and logistic:
-        return None
-    try:
-        state = open_rounds(spec, options, replicate=1)
-        site = site_rounds(options, request, records=spec.study.records or 1)
-    except MechanismError:
-        return None
-    return options if logistic or isinstance(spec, HazardSpecification) or _quieter(spec, state, site) else None
-
-
-def _quieter(spec: Specification, state: Rounds, site: SiteRounds) -> bool:
-    """Return whether clipped scores need less noise than objective perturbation, whose people weigh what they might."""
-    relation = spec.study.relation
-    query = spec.ask(epsilon=site.epsilon, records=site.records, share=Fraction(0), replicate=1)
-    contrast = spec.contrast(query.model)
-    rate = objective.calibrate(query, contrast, records=site.records, relation=relation).noise_rate
-    pure = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(rate)).variance
-    clipped = float((sensitivity_factor(relation) * state.clip) ** 2 / sum(site.costs))
-    return clipped < float(np.mean(pure))
 
 
 def _read(

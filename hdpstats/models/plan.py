@@ -1,21 +1,16 @@
 """A plan: what standard errors each epsilon would buy, before anything is spent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats.display import element, grid, notes, number, page
-from hdpstats.inference.information import is_clear
-from hdpstats.inference.planning import predicted_errors
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.knorm import NoiseLaw
-from hdpstats.models.counting import left_for_fit
+from hdpstats.models.forecast import forecast
 from hdpstats.models.plotting import plot_plan
-from hdpstats.models.request import people_of
+from hdpstats.models.request import FitRequest, people_of
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.relation import Relation
 
@@ -26,6 +21,9 @@ FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to b
 FROM_SCHEMA = (
     "Without public rows the prediction assumes covariates spread evenly over the schema's bounds and no effects."
 )
+ANY = "any"
+"""What the site of a plan without private records is called."""
+
 LITTLE = 0.1
 """Gains in standard error below this share are called next to nothing."""
 
@@ -38,9 +36,9 @@ class Plan:
     Attributes
     ----------
     frame : DataFrame
-        Columns ``epsilon, term, std_error`` (of what a fit would report), ``sampling, privacy`` (the private
-        rows' two parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only`` (NaN
-        without public outcomes), ``reported`` (whether a fit would report standard errors).
+        Columns ``epsilon, mechanism, term, std_error`` (of what a fit would report), ``sampling, privacy`` (the
+        private rows' two parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only``
+        (NaN without public outcomes), ``reported`` (whether a fit would report standard errors).
     records : int
         The number of private records planned for.
     declared : bool
@@ -102,13 +100,15 @@ class Plan:
         return page("Predicted standard errors", grid(headers, rows, aligns="lr"), *words, badges=badges)
 
 
-def plan(spec: Specification, *, epsilons: Sequence[Fraction], n: object, share: Fraction) -> Plan:
-    """Return the plan of fits that would give ``share`` of each epsilon for a noisy Hessian.
+def plan(spec: Specification, *, requests: Sequence[FitRequest], n: object) -> Plan:
+    """Return the plan of fits that would be asked for.
 
-    ``n`` is the number of private records; the study's by default, which is the declared one where it is protected.
+    ``n`` is the number of private records, all at one site; by default they are those of the study's sites, or the
+    declared ones where they are protected.
     """
     records = people_of(spec.study, n)
-    frames = [_rows(spec, epsilon=epsilon, records=records, share=share) for epsilon in dict.fromkeys(epsilons)]
+    people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
+    frames = [_rows(spec, request, people or {ANY: records}) for request in requests]
     return Plan(
         frame=pd.concat(frames, ignore_index=True),
         records=records,
@@ -117,36 +117,28 @@ def plan(spec: Specification, *, epsilons: Sequence[Fraction], n: object, share:
     )
 
 
-def _rows(spec: Specification, *, epsilon: Fraction, records: int, share: Fraction) -> pd.DataFrame:
-    """Return the rows of a plan for one epsilon: the very query and constants that a fit would use."""
-    left = left_for_fit(epsilon, spec.study.relation)
-    query = spec.ask(epsilon=left, records=records, share=share, replicate=1)
-    contrast = spec.contrast(query.model)
-    constants = objective.calibrate(query, contrast, records=records, relation=spec.study.relation)
-    public = spec.side(query.model) or spec.reference(query.model)
-    law = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(constants.noise_rate))
-    errors = predicted_errors(public, law=law, T=spec.to_terms(query.model), records=records)
-    reported = spec.public is not None
-    if constants.hessian is not None and not reported:
-        H = public.moments(public.centre, records=records).H
-        reported = is_clear(H, noise_sd=constants.hessian.noise_sd)
+def _rows(spec: Specification, request: FitRequest, people: Mapping[str, int]) -> pd.DataFrame:
+    """Return the rows of a plan for one fit."""
+    found = forecast(spec, request, people)
+    errors = found.errors
     return pd.DataFrame(
         {
-            "epsilon": float(epsilon),
+            "epsilon": float(request.epsilon),
+            "mechanism": found.name,
             "term": spec.terms,
             "std_error": errors.reported,
             "sampling": errors.sampling,
             "privacy": errors.privacy,
             "private_only": np.hypot(errors.sampling, errors.privacy),
             "public_only": np.nan if errors.public is None else errors.public,
-            "reported": reported,
+            "reported": found.reported,
         }
     )
 
 
 def _verdict(part: pd.DataFrame) -> str:
     noise = float(np.median(part["privacy"] ** 2 / part["private_only"] ** 2))
-    words = f"privacy noise is {noise:.0%} of the private estimate's variance"
+    words = f"privacy noise is {noise:.0%} of the private estimate's variance (mechanism {part['mechanism'].iloc[0]})"
     if not part["reported"].all():
         return f"{words}; a fit would report no standard errors: their price, a noisy Hessian, is not paid or drowns"
     if part["public_only"].isna().all():

@@ -28,16 +28,25 @@ NAMES: dict[type[PointQuery], str] = {
 
 def ask_point(spec: Specification, mechanism: PointMechanism, request: FitRequest, *, records: int) -> PointQuery:
     """Return the query of a fit, with normal noise where the request's delta makes that the smaller one."""
+    if isinstance(mechanism, ObjectivePerturbation):
+        return ask_objective(spec, mechanism, request, records=records)
     share = Fraction(0) if isinstance(mechanism, ExponentialSampling) else mechanism.share
     query = spec.ask(epsilon=request.epsilon, records=records, share=share, replicate=request.replicate)
     contrast, relation = spec.contrast(query.model), spec.study.relation
     if isinstance(mechanism, ExponentialSampling):
         return choose_sampling(query, contrast, spec.side(query.model), records=records, delta=request.delta)
-    if isinstance(mechanism, OutputPerturbation):
-        side = spec.side(query.model)
-        return choose_output(query, contrast, side, records=records, delta=request.delta, relation=relation)
+    side = spec.side(query.model)
+    return choose_output(query, contrast, side, records=records, delta=request.delta, relation=relation)
+
+
+def ask_objective(
+    spec: Specification, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int
+) -> ObjectiveQuery:
+    """Return the query of a fit by objective perturbation, with normal noise where delta makes that the smaller one."""
+    query = spec.ask(epsilon=request.epsilon, records=records, share=mechanism.share, replicate=request.replicate)
     if request.delta == Fraction(0):
         return query
+    contrast, relation = spec.contrast(query.model), spec.study.relation
     rate = objective.calibrate(query, contrast, records=records, relation=relation).noise_rate
     pure = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(rate)).variance
     return with_normal_noise(query, contrast, variance=float(np.mean(pure)), delta=request.delta, relation=relation)

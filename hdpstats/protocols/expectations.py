@@ -8,7 +8,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.gradient import clipped
-from hdpstats.protocols.outcomes import Outcomes
+from hdpstats.protocols.outcomes import NUMBERS, Outcomes
 
 
 @final
@@ -60,6 +60,29 @@ def between_people(given: FloatArray, *, whole: int) -> FloatArray:
     """Return the covariance of numbers (people, D) over ``whole`` people, those not listed having zeros."""
     mean = given.sum(axis=0) / whole
     return np.asarray((given.T @ given - whole * np.outer(mean, mean)) / max(whole - 1, 1))
+
+
+def spread_of_slopes(outcomes: Outcomes, theta: FloatArray, *, root: FloatArray, clip: float) -> FloatArray:
+    r"""Return by how much ``m(x)`` differs between people where scores are asked for beside the truth (D, D).
+
+    With :math:`A_x = -E\{g\, \nabla\log p_\theta(Y \mid x)' \mid x\}` a score at :math:`\theta + d` has the mean
+    :math:`A_x d` where ``theta`` is the truth: the covariance over people of that, averaged over ``d`` of covariance
+    ``root root'``.
+    """
+    D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
+    mean, square = np.zeros((D, D)), np.zeros((D, D))
+    for people in outcomes.blocks():
+        law = outcomes.law(theta, people)
+        g = clipped(outcomes.gradients(theta, people).reshape(-1, D), clip).reshape(law.score.shape)
+        likely = np.swapaxes(law.probability[:, :, None] * g, 1, 2)
+        step = max(1, NUMBERS // (D * D))
+        for start in range(0, len(likely), step):
+            moved = likely[start : start + step] @ (law.score[start : start + step] @ root)
+            mean += moved.sum(axis=0)
+            side_by_side = np.swapaxes(moved, 0, 1).reshape(D, -1)
+            square += side_by_side @ side_by_side.T
+    mean /= n
+    return np.asarray(square / n - mean @ mean.T)
 
 
 def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> float:

@@ -284,7 +284,7 @@ def _linearised(theta: FloatArray, parts: Sequence[_Part], *, whole: int) -> Pri
         counting += (w * site.records_sd) ** 2 * np.outer(at.mean, at.mean)
         given += w * site.people * at.given
         noise += w * w * site.noise
-    response = np.linalg.inv(A + WEAK * (np.trace(A) / D) * np.eye(D))
+    response = response_of(A)
     return PrivateEstimate(
         theta=theta - response @ away,
         response=response,
@@ -293,3 +293,8 @@ def _linearised(theta: FloatArray, parts: Sequence[_Part], *, whole: int) -> Pri
         noise=noise,
         counting=counting,
     )
+
+
+def response_of(A: FloatArray) -> FloatArray:
+    """Return ``A^-1`` (D, D), with little information added in every direction."""
+    return np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * np.eye(len(A)))

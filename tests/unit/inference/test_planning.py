@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference.planning import predicted_errors
+from hdpstats.inference.planning import averaged, of_point, predicted_errors
 from hdpstats.protocols.objective import noise_law
 from tests.unit.inference.sides import BETA, public_side
 
@@ -24,8 +24,8 @@ def frame(n=400):
 
 
 def predicted(public, *, rate, records):
-    law = noise_law(public.geometry, rate=rate)
-    return predicted_errors(public, law=law, T=public.geometry.to_raw(), records=records)
+    point = of_point(public, law=noise_law(public.geometry, rate=rate), records=records)
+    return predicted_errors(point, public.fit, T=public.geometry.to_raw())
 
 
 def plan(public, *, n=5000, epsilon=EPSILONS):
@@ -45,6 +45,20 @@ def test_predictions_are_the_sandwich_in_closed_form():
     assert found.reported == pytest.approx(np.sqrt(np.diag(T @ pooled @ T.T)))
     assert found.public == pytest.approx(np.sqrt(np.diag(T @ public.fit.covariance @ T.T)))
     assert len(BETA) == len(found.reported)
+
+
+def test_sites_are_averaged_by_inverse_variance():
+    # Halves with the noise of a whole each: sampling as of the whole, noise sqrt(2) times as large. Fails where the
+    # noise of k sites is taken for that of one, or small sites count as large ones do.
+    public = public_side()
+    T, law = public.geometry.to_raw(), noise_law(public.geometry, rate=0.3)
+    half, whole = (of_point(public, law=law, records=records) for records in (1000, 2000))
+    two, one = (predicted_errors(part, public.fit, T=T) for part in (averaged([half, half]), whole))
+    assert two.sampling == pytest.approx(one.sampling)
+    assert two.privacy == pytest.approx(2.0**0.5 * one.privacy)
+    small = of_point(public, law=law, records=20)
+    with_small = predicted_errors(averaged([whole, small]), public.fit, T=T)
+    assert np.all((with_small.reported <= one.reported) & (with_small.reported > 0.99 * one.reported))
 
 
 def test_predictions_scale_as_they_should():

@@ -52,7 +52,7 @@ def with_one_down():
 @pytest.fixture(scope="module")
 def fitted():
     study = study_of()
-    return study, logit(study).fit(epsilon=1)
+    return study, logit(study).fit(epsilon=1, mechanism="objective")
 
 
 def test_every_site_charges_epsilon_once_and_that_is_the_promise(fitted):
@@ -65,19 +65,19 @@ def test_every_site_charges_epsilon_once_and_that_is_the_promise(fitted):
 
 def test_a_person_pays_the_epsilon_of_his_own_site():
     study = study_of()
-    result = logit(study).fit(epsilon={"A": 0.5, "B": 1, "C": 2})
+    result = logit(study).fit(epsilon={"A": 0.5, "B": 1, "C": 2}, mechanism="objective")
     spent = {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()}
     assert spent == {"A": Fraction(1, 2), "B": 1, "C": 2}
     assert result.guarantee.epsilon == 2
     assert result.sites["epsilon"].tolist() == [0.5, 1.0, 2.0]
     for wrong in ({"A": 1}, {"A": 1, "B": 1, "C": 1, "D": 1}):
         with pytest.raises(hdp.ArgumentError, match="epsilon must be a number, or a number for each"):
-            logit(study).fit(epsilon=wrong)
+            logit(study).fit(epsilon=wrong, mechanism="objective")
 
 
 def test_the_same_fit_again_is_free_at_every_site(fitted):
     study, result = fitted
-    again = logit(study).fit(epsilon=1)
+    again = logit(study).fit(epsilon=1, mechanism="objective")
     assert again.params.equals(result.params)
     assert again.conf_int().equals(result.conf_int())
     assert all(ledger.spent.epsilon == 1 for ledger in study.ledgers.values())
@@ -95,7 +95,7 @@ def test_each_site_is_asked_for_its_own_size_and_draws_its_own_noise(fitted):
     frame = people(500, 1)
     private = {name: frame.copy() for name in "AB"}
     twins = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=equal.ledgers["A"].budget)
-    one, other = (release.theta for _, release in logit(twins).fit(epsilon=1).release.sites)
+    one, other = (release.theta for _, release in logit(twins).fit(epsilon=1, mechanism="objective").release.sites)
     assert one != other
 
 
@@ -106,7 +106,7 @@ def test_questions_and_weights_depend_on_public_facts_alone():
         study = study_of()
         private = {name: site for name, site in study.sites.items() if name != "C"} | {"C": frame}
         mixed = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=BUDGET)
-        asked.append(logit(mixed).fit(epsilon=1).query.to_json())
+        asked.append(logit(mixed).fit(epsilon=1, mechanism="objective").query.to_json())
     assert len(set(asked)) == 1
 
 
@@ -117,13 +117,14 @@ def test_a_site_counts_by_what_it_tells(fitted):
     assert weight["A"] > weight["B"] > weight["C"] > 0
     own = {site.site: site.estimate for site in result.site_facts}
     assert result.private_only.bse["x"] < min(estimate.bse["x"] for estimate in own.values())
-    frugal = logit(study_of()).fit(epsilon={"A": 0.01, "B": 1, "C": 1})
+    frugal = logit(study_of()).fit(epsilon={"A": 0.01, "B": 1, "C": 1}, mechanism="objective")
     assert frugal.sites["weight"].iloc[0] < 0.05
 
 
 def test_more_sites_tell_more_and_the_truth_is_within_reach():
     alone, together = (
-        logit(study_of(sizes=dict.fromkeys(names, 2000))).fit(epsilon=2) for names in (["A"], list("ABCDEFGH"))
+        logit(study_of(sizes=dict.fromkeys(names, 2000))).fit(epsilon=2, mechanism="objective")
+        for names in (["A"], list("ABCDEFGH"))
     )
     ratio = together.private_only.bse["x"] / alone.private_only.bse["x"]
     assert 0.25 < ratio < 0.5  # 1 / sqrt(8) = 0.35
@@ -143,7 +144,7 @@ def test_without_public_rows_each_site_may_sell_its_curvature():
     study = study_of(public=None, sizes={"A": 20_000, "B": 10_000})
     bought = hdpf.logit("y ~ x", data=study).fit(epsilon=4, se_share=0.2)
     assert np.isfinite(bought.bse).all()
-    silent = hdpf.logit("y ~ x", data=study).fit(epsilon=4)
+    silent = hdpf.logit("y ~ x", data=study).fit(epsilon=4, mechanism="objective")
     assert np.isnan(silent.bse).all()
     assert np.isfinite(silent.params).all()
     assert silent.heterogeneity is None
@@ -152,7 +153,7 @@ def test_without_public_rows_each_site_may_sell_its_curvature():
 
 def test_numbers_that_are_protected_are_bought_at_every_site():
     study = study_of(relation="add_or_remove_one", n_max={"A": 9000, "B": 9000, "C": 9000})
-    result = logit(study).fit(epsilon=2)
+    result = logit(study).fit(epsilon=2, mechanism="objective")
     assert {ledger.spent.epsilon for ledger in study.ledgers.values()} == {2}
     counts = [release.count for _, release in result.count.sites]
     assert result.sites["records"].tolist() == counts
@@ -163,7 +164,7 @@ def test_numbers_that_are_protected_are_bought_at_every_site():
 
 def test_a_site_that_is_down_is_named_and_the_rest_is_valid():
     study, down = with_one_down()
-    result = logit(study).fit(epsilon=1)
+    result = logit(study).fit(epsilon=1, mechanism="objective")
     assert result.sites["status"].tolist() == [
         "answered",
         "did not answer round 1: it cannot be reached",
@@ -175,10 +176,10 @@ def test_a_site_that_is_down_is_named_and_the_rest_is_valid():
     for text in (str(result), result._repr_html_()):
         assert "did not answer" in text
     assert "B did not. The estimate is valid without." in " ".join(str(result).split())
-    part = logit(study.at("A", "C")).fit(epsilon=1)
+    part = logit(study.at("A", "C")).fit(epsilon=1, mechanism="objective")
     assert part.params.equals(result.params)
     down.down = False
-    whole = logit(study).fit(epsilon=1)
+    whole = logit(study).fit(epsilon=1, mechanism="objective")
     assert whole.facts.records == 4800
     assert (whole.sites["status"] == "answered").all()
     assert all(ledger.spent.epsilon == 1 for ledger in study.ledgers.values())
@@ -201,8 +202,8 @@ def test_agreement_of_sites_is_tested():
     frames = {name: people(4000, seed) for seed, name in enumerate("ABC", start=1)}
     frames["C"] = frames["C"].assign(y=1 - frames["C"]["y"])
     study = hdp.Study(private=frames, public=PUBLIC, schema=SCHEMA, budget=BUDGET)
-    assert logit(study).fit(epsilon=2).heterogeneity.overall.pvalue < 0.01
-    assert logit(study.at("A", "B")).fit(epsilon=2).heterogeneity.overall.pvalue > 0.001
+    assert logit(study).fit(epsilon=2, mechanism="objective").heterogeneity.overall.pvalue < 0.01
+    assert logit(study.at("A", "B")).fit(epsilon=2, mechanism="objective").heterogeneity.overall.pvalue > 0.001
 
 
 def test_a_forest_plot_has_a_row_per_site(fitted):
@@ -215,7 +216,7 @@ def test_a_forest_plot_has_a_row_per_site(fitted):
     with pytest.raises(hdp.ArgumentError, match="term must be one of"):
         result.plot_sites("nobody")
     with pytest.raises(hdp.ArgumentError, match="several sites"):
-        logit(study_of(sizes={"A": 200})).fit(epsilon=1).plot_sites("x")
+        logit(study_of(sizes={"A": 200})).fit(epsilon=1, mechanism="objective").plot_sites("x")
     pyplot.close("all")
 
 

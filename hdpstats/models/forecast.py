@@ -1,0 +1,147 @@
+"""Which mechanism would give the smaller standard errors: what `plan` shows, and what ``mechanism="auto"`` goes by.
+
+Everything is computed from public rows and declarations, so that the choice tells nothing and costs nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.inference.information import is_clear
+from hdpstats.inference.planning import PredictedErrors, averaged, of_point, of_sums, predicted_errors
+from hdpstats.mechanisms import gradient, objective
+from hdpstats.mechanisms.contrast import Contrast
+from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
+from hdpstats.models.counting import left_for_fit
+from hdpstats.models.points import ask_objective
+from hdpstats.models.request import FitRequest
+from hdpstats.models.rounds import open_rounds, site_rounds
+from hdpstats.models.specification import Specification
+from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.privacy.relation import Relation
+from hdpstats.protocols.foresight import SiteSums, foreseen
+from hdpstats.protocols.gradient import PROPORTIONS, first_queries
+from hdpstats.queries import GradientQuery
+
+Foretold = ObjectivePerturbation | NoisyNewton
+"""The mechanisms whose errors are known beforehand."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Forecast:
+    """What a fit by a mechanism would report, and whether it would report standard errors at all."""
+
+    mechanism: Foretold
+    errors: PredictedErrors
+    reported: bool
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name, as `fit` takes it."""
+        return "gradient" if isinstance(self.mechanism, NoisyNewton) else "objective"
+
+
+def forecast(spec: Specification, request: FitRequest, people: Mapping[str, int]) -> Forecast:
+    """Return what a fit would report; ``people`` are the numbers of private people by site.
+
+    Without a mechanism in the request the one of smaller errors is chosen: objective perturbation, or noisy Newton
+    steps where they have a proof, there are public people enough, and there is a delta or more than one site (in one
+    round with pure noise where there is no delta).
+
+    Raises
+    ------
+    MechanismError
+        If the request names a mechanism whose errors are not known beforehand, or that has no proof for the model.
+    """
+    if isinstance(request.mechanism, NoisyNewton):
+        return _by_gradient(spec, request.mechanism, request, people)
+    if isinstance(request.mechanism, ObjectivePerturbation):
+        return _by_objective(spec, request.mechanism, request, people)
+    if request.mechanism is not None:
+        raise MechanismError(
+            "standard errors are predicted for mechanism='objective' and 'gradient' only",
+            available=("objective", "gradient"),
+        )
+    plain = _by_objective(spec, ObjectivePerturbation(), request, people)
+    if request.delta == 0 and len(people) == 1:
+        return plain
+    try:
+        rounds = _by_gradient(spec, NoisyNewton(rounds=3 if request.delta else 1), request, people)
+    except MechanismError:
+        return plain
+    return rounds if rounds.errors.against_public < plain.errors.against_public else plain
+
+
+def recommended(spec: Specification, request: FitRequest) -> Foretold:
+    """Return the mechanism of a request that names none: the one of smaller predicted errors."""
+    people = {name: site.records for name, site in spec.study.sites.items()}
+    return forecast(spec, request, people).mechanism
+
+
+def _by_objective(
+    spec: Specification, mechanism: ObjectivePerturbation, request: FitRequest, people: Mapping[str, int]
+) -> Forecast:
+    """Return what objective perturbation would report, from the very queries and constants of a fit."""
+    relation, points, clear = spec.study.relation, [], True
+    for name, records in people.items():
+        query = ask_objective(spec, mechanism, _left(spec, request, name), records=records)
+        contrast = spec.contrast(query.model)
+        constants = objective.calibrate(query, contrast, records=records, relation=relation)
+        side = spec.side(query.model) or spec.reference(query.model)
+        points.append(of_point(side, law=_law(constants, contrast), records=records))
+        if constants.hessian is not None:
+            H = side.moments(side.centre, records=records).H
+            clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)
+    errors = predicted_errors(averaged(points), side.fit, T=spec.to_terms(query.model))
+    bought = mechanism.share > 0 and clear
+    return Forecast(mechanism=mechanism, errors=errors, reported=spec.public is not None or bought)
+
+
+def _law(constants: objective.Calibration, contrast: Contrast) -> NoiseLaw | NormalLaw:
+    perturbation = constants.perturbation
+    if perturbation.sd > 0:
+        return NormalLaw(dimension=contrast.dimension, sd=float(perturbation.sd))
+    return NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(perturbation.rate))
+
+
+def _by_gradient(spec: Specification, options: NoisyNewton, request: FitRequest, people: Mapping[str, int]) -> Forecast:
+    """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
+    state = open_rounds(spec, options, replicate=1)
+    left = {name: _left(spec, request, name) for name in people}
+    sites = {name: site_rounds(options, left[name], records=records) for name, records in people.items()}
+    queries = first_queries(replace(state, sites=sites))
+    sums = [
+        SiteSums(
+            records=records,
+            records_sd=_count_sd(spec, request, name),
+            noise_sd=_averaged_sd(queries[name], spec.study.relation),
+        )
+        for name, records in people.items()
+    ]
+    proportions = PROPORTIONS[options.rounds]
+    shares = [part / sum(proportions) for part in proportions]
+    private = foreseen(state.outcomes, state.fit, sums, shares=shares, clip=float(state.clip))
+    errors = predicted_errors(of_sums(private), state.fit, T=spec.to_terms(state.model))
+    return Forecast(mechanism=options, errors=errors, reported=True)
+
+
+def _averaged_sd(query: GradientQuery, relation: Relation) -> float:
+    """Return the standard deviation of the noise in the average of all rounds, which weighs as one round for all."""
+    whole = replace(query, mu_squared=query.mu_squared + query.ahead, ahead=Fraction(0))
+    return gradient.calibrate(whole, relation=relation).noise_sd
+
+
+def _left(spec: Specification, request: FitRequest, name: str) -> FitRequest:
+    """Return what a site's people still give once their number is bought, where it must be."""
+    own = request.at(name)
+    return replace(own, epsilon=left_for_fit(own.epsilon, spec.study.relation))
+
+
+def _count_sd(spec: Specification, request: FitRequest, name: str) -> float:
+    """Return the standard deviation of the noise in a site's number of people."""
+    paid = request.at(name).epsilon - _left(spec, request, name).epsilon
+    return TwoSidedGeometric(rate=paid).variance ** 0.5 if paid else 0.0
