@@ -317,6 +317,20 @@ def test_instants_beyond_what_pandas_counts_are_missing_and_the_last_ones_are_no
     assert frame["t"].isna().tolist() == [False, True, True]
 
 
+def test_a_list_of_frames_is_a_dictionary_and_one_frame_is_one_object(evaluate):
+    code = "(function(d, e) list(Oslo = d, 'Troms\u00f8' = e, groups = list(d, list(e, d)), copy = e))"
+    made = evaluate(f"{code}(data.frame(x = c(1.5, NA, NaN)), data.frame(x = c(1.5, NA, NaN)))")
+    found = from_r(made)
+    assert list(found) == ["Oslo", "Tromsø", "groups", "copy"]
+    oslo, other = found["Oslo"], found["Tromsø"]
+    assert oslo is not other  # equal cells make no two sites one
+    pd.testing.assert_frame_equal(oslo, other)
+    assert found["copy"] is other
+    assert found["groups"][0] is oslo
+    assert [each is oslo for each in found["groups"][1]] == [False, True]
+    assert bool(evaluate("function(a, b) identical(a, b)")(made, to_r(found))[0])
+
+
 def test_na_raises_no_alarm_in_arithmetic(evaluate):
     cells = from_r(evaluate("data.frame(x = c(1, NA, NaN))"))["x"].to_numpy()
     assert np.isnan(cells + 1.0).tolist() == [False, True, True]

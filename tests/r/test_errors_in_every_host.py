@@ -19,6 +19,8 @@ listed$nodes <- as.list(listed$nodes)
 table <- dp_load_rotterdam()
 table$nodes <- cbind(table$nodes, 1)
 lacking <- dp_load_rotterdam()[c("age", "nodes")]
+halves <- split(dp_load_rotterdam(), rep(c("Bergen", "Oslo"), c(1000, 1982)))
+both <- opened(halves, public = dp_load_gbsg(), budget = dp_budget(1))
 """
 """What a user has when the mistakes below happen."""
 
@@ -32,6 +34,24 @@ def study() -> hdp.Study:
         schema=hdp.Schema(columns),
         ledger=hdp.Ledger("ledger.db", dataset="r", epsilon=1),
     )
+
+
+def both(**changes: object) -> hdp.Study:
+    """Return Python's own study of two sites."""
+    rows = hdp.datasets.load_rotterdam()
+    parts = {
+        "private": {"Bergen": rows.iloc[:1000], "Oslo": rows.iloc[1000:]},
+        "public": hdp.datasets.load_gbsg(),
+        "schema": study().schema,
+        "budget": hdp.Budget(epsilon=1),
+    }
+    return hdp.Study(**(parts | changes))
+
+
+def twice() -> hdp.Study:
+    """Return what Python makes of the same rows at two sites."""
+    rows = hdp.datasets.load_rotterdam()
+    return both(private={"A": rows, "B": rows})
 
 
 ARGUMENT, FORMULA, SCHEMA = "dp_argument_error dp_error", "dp_formula_error dp_error", "dp_schema_error dp_error"
@@ -119,7 +139,67 @@ MISTAKES = {
         "opened(lacking, budget = dp_budget(1), rows = 3)",
         ARGUMENT,
         "study has no argument 'rows'; it takes private, public, schema, ledger, budget, relation, unit, "
-        "max_rows_per_unit, n_max",
+        "max_rows_per_unit, n_max, deadline, quorum",
+    ),
+    "overspent ledgers of sites": (
+        "dp_logit(event3 ~ age, both, c(Oslo = 3, Bergen = 2))",
+        "dp_insufficient_budget dp_budget_error dp_error",
+        lambda: hdpf.logit("event3 ~ age", data=both()).fit(epsilon={"Oslo": 3, "Bergen": 2}),
+    ),
+    "epsilon of other sites": (
+        "dp_logit(event3 ~ age, both, c(Oslo = 0.5, Berlin = 0.5))",
+        ARGUMENT,
+        lambda: hdpf.logit("event3 ~ age", data=both()).fit(epsilon={"Oslo": 0.5, "Berlin": 0.5}),
+    ),
+    "epsilon of some sites": (
+        "dp_logit(event3 ~ age, both, list(Oslo = 0.5))",
+        ARGUMENT,
+        lambda: hdpf.logit("event3 ~ age", data=both()).fit(epsilon={"Oslo": 0.5}),
+    ),
+    "the same rows at two sites": (
+        "opened(list(A = listed <- halves$Oslo, B = listed), budget = dp_budget(1))",
+        ARGUMENT,
+        twice,
+    ),
+    "budgets of other sites": (
+        "opened(halves, budget = list(Oslo = dp_budget(1)))",
+        ARGUMENT,
+        lambda: both(budget={"Oslo": hdp.Budget(epsilon=1)}),
+    ),
+    "numbers of people at other sites": (
+        "opened(halves, budget = dp_budget(1), relation = 'add_or_remove_one', n_max = c(Oslo = 5000, Berlin = 9000))",
+        ARGUMENT,
+        lambda: both(relation="add_or_remove_one", n_max={"Oslo": 5000, "Berlin": 9000}),
+    ),
+    "more answers than sites": (
+        "opened(halves, budget = dp_budget(1), quorum = 3)",
+        ARGUMENT,
+        lambda: both(quorum=3),
+    ),
+    "a site that is none": ("dp_at(both, 'Berlin')", ARGUMENT, lambda: both().at("Berlin")),
+    "what is for one site": (
+        "dp_hybrid_weights(both, 'age', 1)",
+        "dp_mechanism_error dp_error",
+        lambda: hdp.hybrid_weights(both(), ["age"], epsilon=1),
+    ),
+    "a law of numbers above 0": (
+        "dp_family(nodes ~ 1, both, 1, family = 'gamma')",
+        ARGUMENT,
+        lambda: hdpf.family("nodes ~ 1", data=both(), family="gamma"),
+    ),
+    "ranges that no law tells": (
+        "dp_family(nodes ~ 1, both, 1, family = 'exponential')",
+        ARGUMENT,
+        lambda: hdpf.family("nodes ~ 1", data=both(), family="exponential"),
+    ),
+    "groups that are none": (
+        "dp_aggregate(list(North = list()))",
+        ARGUMENT,
+        lambda: hdp.aggregate({"North": []}),
+    ),
+        "dp_tidy(structure(list(), class = 'dp_aggregate'))",
+        ARGUMENT,
+        "x must be a dp_aggregate",
     ),
 }
 """Mistake: R code, the classes of the condition, and Python's own error or, where only R can err so, its words."""
@@ -138,6 +218,7 @@ def told(mistakes: dict[str, str]) -> str:
         "}",
         *[f"told({name!r}, {code})" for name, code in mistakes.items()],
         "cat('spent', dp_ledger(study)$spent[['epsilon']], nrow(as.data.frame(dp_ledger(study))), '\\n')",
+        "cat('charges at sites', nrow(as.data.frame(dp_ledger(both))), '\\n')",
     ]
     return "\n".join(lines)
 
@@ -165,6 +246,7 @@ def test_a_mistake_is_a_classed_condition_with_the_words_of_python(host, library
         assert message.replace("\\n", "\n") == words(expected, tmp_path, monkeypatch), name
         assert call.startswith(("dp_", "opened(", "predict")), name
     assert "spent 0 0 \n" in printed
+    assert "charges at sites 0 \n" in printed
 
 
 CALLBACK = """

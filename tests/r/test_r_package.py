@@ -128,6 +128,26 @@ schema <- dp_schema(
 study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(2))
 logit <- dp_logit(event3 ~ age + size + log1p(nodes), study, 1)
 hazard <- dp_hazard(Surv(time, event) ~ age + size, study, 1, intervals = 12, link = "cloglog")
+parts <- split(dp_load_rotterdam(), rep(c("Oslo", "Bergen"), c(1982, 1000)))
+sites <- dp_study(private = parts, public = dp_load_gbsg(), schema = schema, budget = dp_budget(9))
+several <- dp_logit(event3 ~ age + nodes, sites, c(Oslo = 1, Bergen = 2))
+of_sites <- function(fit) exact(c(dp_sites(fit)[c("records", "epsilon", "rounds", "weight", "entry")],
+                                  coef(fit), vcov(fit), confint(fit), dp_tidy(fit)$p.value))
+law <- dp_family(nodes ~ 1, sites, c(Oslo = 1, Bergen = 2), family = "poisson")
+one_by_one <- lapply(c(Bergen = "Bergen", Oslo = "Oslo"), function(site) {
+  fit <- dp_logit(event3 ~ age + nodes, dp_at(sites, site), 1, replicate = 2)
+  dp_write_result(fit, paste(site, "of R.json"))
+  fit
+})
+groups <- dp_aggregate(list(North = one_by_one["Bergen"], South = list(one_by_one$Oslo)), between = c(NA, NA))
+of_groups <- as.data.frame(groups)[c("estimate", "std.error", "conf.low", "conf.high", "p.value")]
+dp_write_result(several, "several of R.json")
+dp_write_result(law, "law of R.json")
+cat("several of R:", of_sites(several), "\\n")
+cat("several of Python:", of_sites(dp_read_result("several of Python.json")), "\\n")
+cat("law of R:", of_sites(law), "\\n")
+cat("law of Python:", of_sites(dp_read_result("law of Python.json")), "\\n")
+cat("groups of R:", exact(of_groups), "\\n")
 dp_write_result(logit, "logit of R.json")
 dp_write_result(hazard, "hazard of R.json")
 cat("logit of R:", of_logit(logit), "\\n")
@@ -155,13 +175,32 @@ def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> No
     )
     hazard = hdpf.hazard("Surv(time, event) ~ age + size", data=study, intervals=12, link="cloglog")
     hazard.fit(epsilon=1).to_json(tmp_path / "hazard of Python.json")
+    sites = {"Bergen": private.iloc[1982:], "Oslo": private.iloc[:1982]}
+    hospitals = hdp.Study(private=sites, public=gbsg, schema=schema, budget=hdp.Budget(epsilon=9, delta=0))
+    epsilon = {"Oslo": 1, "Bergen": 2}
+    hdpf.logit("event3 ~ age + nodes", data=hospitals).fit(epsilon=epsilon).to_json(tmp_path / "several of Python.json")
+    law = hdpf.family("nodes ~ 1", data=hospitals, family="poisson")
+    law.fit(epsilon=epsilon).to_json(tmp_path / "law of Python.json")
     lines = dict(line.split(":", 1) for line in script(tmp_path, NUMBERS, library).splitlines() if ":" in line)
     for name in ("logit of Python", "hazard of Python", "logit of R", "hazard of R"):
         result = hdp.Result.from_json(tmp_path / f"{name}.json")
-        said, predicted = [float.fromhex(text) for text in lines[name].split()], _predicted(result, gbsg.iloc[:5])
+        said, predicted = _read(lines[name]), _predicted(result, gbsg.iloc[:5])
         assert said[: -len(predicted)] == _released(result), name
         assert said[-len(predicted) :] == pytest.approx(predicted, rel=1e-14), name  # sums of floats, in two processes
+    for name in ("several of Python", "law of Python", "several of R", "law of R"):
+        result = hdp.Result.from_json(tmp_path / f"{name}.json")
+        facts = result.sites[["records", "epsilon", "rounds", "weight", "entry"]].to_numpy(dtype=float).ravel(order="F")
+        assert _read(lines[name]) == [*facts, *_released(result)], name
+        assert result.sites["epsilon"].tolist() == [2.0, 1.0]
+    one, other = (hdp.Result.from_json(tmp_path / f"{site} of R.json") for site in ("Bergen", "Oslo"))
+    frame = hdp.aggregate({"North": {"Bergen": one}, "South": [other]}).frame
+    numbers = frame[["estimate", "std_error", "conf_low", "conf_high", "p_value"]].to_numpy().ravel(order="F")
+    assert _read(lines["groups of R"]) == list(numbers)
     assert hdp.Schema.from_dict(json.loads(lines["schema"])).sha256 == schema.sha256
+
+
+def _read(line: str) -> list[float]:
+    return [float.fromhex(text) for text in line.split()]
 
 
 def _released(result: hdp.Result) -> list[float]:
