@@ -197,10 +197,6 @@ MISTAKES = {
         ARGUMENT,
         lambda: hdp.aggregate({"North": []}),
     ),
-        "dp_tidy(structure(list(), class = 'dp_aggregate'))",
-        ARGUMENT,
-        "x must be a dp_aggregate",
-    ),
 }
 """Mistake: R code, the classes of the condition, and Python's own error or, where only R can err so, its words."""
 
