@@ -23,7 +23,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 @final
 class ExponentialFamily:
-    r"""The distribution of one column, by maximum likelihood from noisy statistics (Chen and Sung).
+    r"""The distribution of one column, by maximum likelihood from noisy statistics of all sites (Chen and Sung).
 
     ======================  ===================  ===============================================
     family                  parameters           sufficient statistics
@@ -105,15 +105,15 @@ class ExponentialFamily:
         Parameters
         ----------
         epsilon
-            One or several values.
+            One or several values, each the same at all sites.
         n
-            The number of private people, where the study has none at hand.
+            The number of private people, at one site; by default each site of the study has its own.
         """
         return plan_family(self._model, epsilons=epsilons_of(epsilon), n=n)
 
     def fit(
         self,
-        epsilon: float,
+        epsilon: float | Mapping[str, float],
         *,
         delta: float = 0,
         mechanism: str | Mechanism = "auto",
@@ -122,12 +122,14 @@ class ExponentialFamily:
     ) -> Result:
         """Fit under differential privacy: the only verb that spends.
 
-        The same call again returns the stored release for free; ``replicate=2`` buys an independent one.
+        Every site of the study releases its own noisy statistics, or blocks, which are combined by inverse variance
+        and turned into parameters once (`hdpstats.inference.exponential_family`). The same call again returns the
+        stored releases for free; ``replicate=2`` buys independent ones.
 
         Parameters
         ----------
         epsilon
-            What the release may cost each person, from 1e-6 to 50.
+            What the fit may cost each person, from 1e-6 to 50; a dictionary by the names of sites where they differ.
         delta
             Accepted as for other models; the release is pure, which is stronger.
         mechanism
@@ -143,7 +145,8 @@ class ExponentialFamily:
         ArgumentError, BudgetError, MechanismError
             Before anything is charged.
         SiteError
-            If the site could not complete the release; the budget stays charged.
+            If the site could not complete the release; the budget stays charged. At several sites: if fewer than the
+            study's quorum answered. Those that did not are named in `Result.sites`.
         """
         request = fit_request(
             epsilon=epsilon,
