@@ -17,7 +17,7 @@ from hdpstats.inference import Estimate
 from hdpstats.inference.hazard_likelihood import hazard_likelihood
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.hazard import HazardContrast
-from hdpstats.models.regression import declared_reach
+from hdpstats.mechanisms.regression import declared_bound
 from hdpstats.models.specification import Specification
 from hdpstats.protocols.hazard import HazardSide, hazard_side
 from hdpstats.protocols.hazard_fit import Baseline, mixed_baseline, public_spells
@@ -91,12 +91,12 @@ class HazardSpecification(Specification):
     @property
     def largest_weight(self) -> float:
         """The declared bound on a case weight; 1 without weights."""
-        return 1.0 if self.weights is None else declared_reach(self.study.schema, self.weights)
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
 
     @property
     def largest_offset(self) -> float:
         """The declared bound on the size of an offset; 0 without one."""
-        return 0.0 if self.offset is None else declared_reach(self.study.schema, self.offset)
+        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
 
     @property
     def needs(self) -> tuple[str, ...]:

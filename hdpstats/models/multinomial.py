@@ -19,7 +19,8 @@ from hdpstats.inference.likelihood import identified
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.multinomial import MultinomialContrast
-from hdpstats.models.regression import checked_row_norm, declared_column, declared_reach
+from hdpstats.mechanisms.regression import declared_bound
+from hdpstats.models.regression import checked_row_norm, declared_column
 from hdpstats.models.specification import Specification, checked_study
 from hdpstats.protocols.multinomial import Asked, MultinomialSide, choose_multinomial, multinomial_side, side_at
 from hdpstats.queries import MultinomialModel, ObjectiveQuery
@@ -77,7 +78,7 @@ class Multinomial(Specification):
     @property
     def largest_weight(self) -> float:
         """The declared bound on a case weight; 1 without weights."""
-        return 1.0 if self.weights is None else declared_reach(self.study.schema, self.weights)
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
 
     @property
     def meat(self) -> float:

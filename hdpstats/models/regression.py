@@ -9,7 +9,6 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.data.columns import NumericColumn
 from hdpstats.data.schema import Schema
 from hdpstats.design import Design
 from hdpstats.design.geometry import whiten
@@ -20,7 +19,7 @@ from hdpstats.inference.classical import classical_fit
 from hdpstats.losses import Loss
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.contrast import Contrast
-from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.mechanisms.regression import RegressionContrast, declared_bound
 from hdpstats.models.chosen import ChosenLoss, chosen_loss, loss_name
 from hdpstats.models.specification import Specification, checked_study
 from hdpstats.protocols import WhitenedPublic, choose_query, public_rows, whitened_public
@@ -109,12 +108,12 @@ class Regression(Specification):
     @property
     def largest_weight(self) -> float:
         """The declared bound on a case weight; 1 without weights."""
-        return 1.0 if self.weights is None else declared_reach(self.study.schema, self.weights)
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
 
     @property
     def largest_offset(self) -> float:
         """The declared bound on the size of an offset; 0 without one."""
-        return 0.0 if self.offset is None else declared_reach(self.study.schema, self.offset)
+        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
@@ -281,12 +280,6 @@ def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
     if has_public:
         raise ArgumentError("row_norm must be left out with public rows: they give the geometry", argument="row_norm")
     return real(row_norm, name="row_norm", lower=1e-3, upper=1e3)
-
-
-def declared_reach(schema: Schema, name: str) -> float:
-    """Return the largest size that the schema lets a number have."""
-    column = schema[name]
-    return max(abs(column.lower), abs(column.upper)) if isinstance(column, NumericColumn) else 0.0
 
 
 def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:

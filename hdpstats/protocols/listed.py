@@ -39,12 +39,10 @@ APART = 1e-9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RowOutcomes(Outcomes, ABC):
-    """Rows ``X`` (n, D) with one predictor; ``weights`` (Mallows times case weights) and ``offset`` (n,)."""
+    """Rows ``X`` (n, D); ``weights`` (Mallows times case weights) (n,)."""
 
-    loss: Loss
     X: FloatArray
     weights: FloatArray
-    offset: FloatArray
 
     @property
     def people(self) -> int:
@@ -55,6 +53,14 @@ class RowOutcomes(Outcomes, ABC):
     def whole(self) -> int:
         """The number of rows."""
         return len(self.X)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PredictorOutcomes(RowOutcomes, ABC):
+    """Rows with one linear predictor, to which ``offset`` (n,) is added."""
+
+    loss: Loss
+    offset: FloatArray
 
     @property
     def dimension(self) -> int:
@@ -85,7 +91,7 @@ class RowOutcomes(Outcomes, ABC):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class BinaryOutcomes(RowOutcomes):
+class BinaryOutcomes(PredictorOutcomes):
     """Outcomes 0 and 1."""
 
     @property
@@ -105,7 +111,7 @@ class BinaryOutcomes(RowOutcomes):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class CountOutcomes(RowOutcomes):
+class CountOutcomes(PredictorOutcomes):
     """Counts 0..Y."""
 
     loss: PoissonLoss
@@ -133,7 +139,7 @@ class CountOutcomes(RowOutcomes):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ResidualOutcomes(RowOutcomes):
+class ResidualOutcomes(PredictorOutcomes):
     """Outcomes ``X theta + offset + residual``."""
 
     loss: BoundedSquares
@@ -162,22 +168,10 @@ class ResidualOutcomes(RowOutcomes):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class LevelOutcomes(Outcomes):
-    """Rows ``X`` (n, D) with one of ``others + 1`` levels; ``weights`` (Mallows times case weights) (n,)."""
+class LevelOutcomes(RowOutcomes):
+    """Rows with one of ``others + 1`` levels."""
 
     others: int
-    X: FloatArray
-    weights: FloatArray
-
-    @property
-    def people(self) -> int:
-        """The number of rows."""
-        return len(self.X)
-
-    @property
-    def whole(self) -> int:
-        """The number of rows."""
-        return len(self.X)
 
     @property
     def size(self) -> int:
