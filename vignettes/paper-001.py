@@ -406,5 +406,12 @@ print("intervals that hold the true mean, of 40:", found.sum().to_dict())
 print("across sites more often:", bool(found["across_sites"].sum() > found["model"].sum()))
 
 # %% [markdown]
+# The sites of one fit are members as well. Of the four hospitals of section 6:
+
+# %%
+own = {"from the model": fit, "across sites": hdp.aggregate(fit, interval="across_sites")}
+pd.concat({kind: found.conf_int() for kind, found in own.items()}).rename(columns={0: "from", 1: "to"}).round(2)
+
+# %% [markdown]
 # Coverage over more data sets, with sites that differ too, is in `vignettes/validation/distributed.md`. With three or
 # four sites Student's law is wide: nothing is for free.

@@ -40,11 +40,16 @@ FEWEST: Final = 2
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Group:
-    """A place in the tree: a result, or names with what stands under them."""
+    """A place in the tree: an estimate of a result, or names with what stands under them.
+
+    ``release`` is the SHA-256 of the release that the estimate rests on; None for a public fit or one of several sites.
+    """
 
     path: tuple[str, ...]
-    result: Result | None
-    groups: tuple["_Group", ...]
+    result: Result | None = None
+    estimate: Estimate | None = None
+    release: str | None = None
+    groups: tuple["_Group", ...] = ()
 
     @property
     def level(self) -> int:
@@ -68,7 +73,7 @@ class _Known:
 
 
 def aggregate(
-    results: Mapping[str, Any] | Sequence[Any],
+    results: Mapping[str, Any] | Sequence[Any] | Result,
     *,
     between: str | Sequence[str | None] | None = None,
     interval: str = "model",
@@ -88,7 +93,8 @@ def aggregate(
     results
         Results by name, or groups of them by name, to any depth: ``{"North": {"Oslo": result, "Bergen": result},
         "South": [result, result]}``. Members of a list are called 1, 2, .... All have the same terms and come from the
-        same model, and nobody's records are in two of them.
+        same model, and nobody's records are in two of them. Or one result of several sites, whose members are the
+        sites' own estimates; what these have in common, such as public rows, is then in no variance.
     between
         How the variance between the members of a group is estimated: ``"paule_mandel"``, ``"dersimonian_laird"``, or
         None where they are taken to have the same parameters. One for all levels, or one per level from the top: with
@@ -129,7 +135,7 @@ def aggregate(
     >>> bool(abs(found.params["probability"] - 0.3025) < 0.05)
     True
     """
-    top = _tree(results, path=(name,))
+    top = _sites_of(results, name) if isinstance(results, Result) else _tree(results, path=(name,))
     leaves = [each for each in top.everybody if each.result is not None]
     _check_alike(leaves)
     depth = max(each.level for each in leaves)
@@ -146,10 +152,28 @@ def aggregate(
     )
 
 
+def _sites_of(result: Result, name: str) -> _Group:
+    """Return the sites of a result as members."""
+    sites = tuple(
+        _Group(path=(name, site.site), result=result, estimate=site.estimate)
+        for site in result.site_facts
+        if site.estimate is not None
+    )
+    if not sites:
+        raise ArgumentError(
+            "results must be a dictionary or a list of results, or one result of several sites that have estimates of "
+            "their own",
+            argument="results",
+        )
+    return _Group(path=(name,), groups=sites)
+
+
 def _tree(given: object, *, path: tuple[str, ...]) -> _Group:
     """Read a tree, or refuse what is none."""
-    if isinstance(given, Result) and len(path) > 1:
-        return _Group(path=path, result=given, groups=())
+    if isinstance(given, Result):
+        own = given.estimate if given.private_only is None else given.private_only
+        release = None if given.release is None else given.release.sha256
+        return _Group(path=path, result=given, estimate=own, release=release)
     listed: Mapping[Any, Any] | None = given if isinstance(given, Mapping) else None
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         listed = {str(place): each for place, each in enumerate(given, start=1)}
@@ -161,7 +185,7 @@ def _tree(given: object, *, path: tuple[str, ...]) -> _Group:
             argument="results",
         )
     groups = tuple(_tree(each, path=(*path, name)) for name, each in listed.items())
-    return _Group(path=path, result=None, groups=groups)
+    return _Group(path=path, groups=groups)
 
 
 def _methods(between: object, *, depth: int) -> tuple[str | None, ...]:
@@ -182,22 +206,23 @@ def _result(leaf: _Group) -> Result:
     return leaf.result
 
 
-def _own(result: Result) -> Estimate:
-    """Return what a result adds to others: without the public rows, which others may share."""
-    return result.estimate if result.private_only is None else result.private_only
+def _own(leaf: _Group) -> Estimate:
+    """Return what a member adds to others: without the public rows, which others may share."""
+    if leaf.estimate is None:
+        raise TypeError("a leaf has an estimate")
+    return leaf.estimate
 
 
 def _check_alike(leaves: Sequence[_Group]) -> None:
     """Refuse results of different models, twice the same one, and those without standard errors."""
     first = _result(leaves[0])
-    releases = [_result(leaf).release for leaf in leaves]
-    given = [release.sha256 for release in releases if release is not None]
+    given = [leaf.release for leaf in leaves if leaf.release is not None]
     if len(set(given)) < len(given):
         raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
     for leaf in leaves:
         result, where = _result(leaf), " / ".join(leaf.path[1:])
-        own = _own(result)
-        if _meaning(result) != _meaning(first) or own.terms != _own(first).terms:
+        own = _own(leaf)
+        if _meaning(result) != _meaning(first) or own.terms != _own(leaves[0]).terms:
             raise ArgumentError(
                 f"results must come from one model with the same terms; {where!r} is another than "
                 f"{' / '.join(leaves[0].path[1:])!r}",
@@ -223,8 +248,8 @@ def _estimated(
 ) -> dict[tuple[str, ...], _Known]:
     """Return what is known about every place, from the deepest level to the top."""
     rng = draws.generator(_seed(leaves))
-    terms = _own(_result(leaves[0])).terms
-    parts = all_drawn([part_of(_own(_result(leaf)), rng) for leaf in leaves], rng)
+    terms = _own(leaves[0]).terms
+    parts = all_drawn([part_of(_own(leaf), rng) for leaf in leaves], rng)
     known = {leaf.path: _leaf(leaf, part) for leaf, part in zip(leaves, parts, strict=True)}
     for level in reversed(range(len(methods))):
         groups = [each for each in top.everybody if each.level == level and each.groups]
@@ -236,15 +261,13 @@ def _estimated(
 
 
 def _seed(leaves: Sequence[_Group]) -> str:
-    numbers = [[*_own(_result(leaf)).values, *_own(_result(leaf)).bse] for leaf in leaves]
+    numbers = [[*_own(leaf).values, *_own(leaf).bse] for leaf in leaves]
     return canonical.sha256([[float(each) for each in row] for row in numbers])
 
 
 def _leaf(leaf: _Group, part: Part) -> _Known:
     nothing = np.full(len(part.values), np.nan)
-    node = Node(
-        path=leaf.path, estimate=_own(_result(leaf)), members=0, weights=(), tau=nothing, scatter=nothing, degrees=0
-    )
+    node = Node(path=leaf.path, estimate=_own(leaf), members=0, weights=(), tau=nothing, scatter=nothing, degrees=0)
     return _Known(node=node, part=part, units=((part.values, part.variances),))
 
 

@@ -4,7 +4,6 @@
 grid through `hdpstats.simulate.chen_sung`, whose law is the same.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -181,8 +180,7 @@ def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
         means = np.array([site.estimate.values[0] for site in fit.site_facts])
         n = np.array(list(SIZES.values()))
         found["ours"].append(fit.params.iloc[0] - 3.0)
-        alone = [_as_result(fit, site.estimate) for site in fit.site_facts]
-        found["aggregate"].append(hdp.aggregate(alone).params.iloc[0] - 3.0)
+        found["aggregate"].append(hdp.aggregate(fit).params.iloc[0] - 3.0)
         found["by people"].append((n * means).sum() / n.sum() - 3.0)
         found["unweighted"].append(means.mean() - 3.0)
         found["said"].append(fit.bse.iloc[0])
@@ -245,10 +243,9 @@ def test_intervals_across_sites_need_no_model_of_a_site(page):
             }
             study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10))
             fit = hdpf.family("visits ~ 1", data=study, family="poisson").fit(4.0)
-            sites = {site.site: _as_result(fit, site.estimate) for site in fit.site_facts}
             intervals = {"fit": fit.conf_int()}
             for kind in ("model", "across_sites"):
-                intervals[kind] = hdp.aggregate(sites, interval=kind).conf_int()
+                intervals[kind] = hdp.aggregate(fit, interval=kind).conf_int()
             for kind, limits in intervals.items():
                 covered[count, kind].append(bool(limits.iloc[0, 0] <= 3.0 <= limits.iloc[0, 1]))
     page += ["## Counts of three times the variance of their family: 95 % intervals, epsilon 4, 150 data sets", ""]
@@ -258,12 +255,6 @@ def test_intervals_across_sites_need_no_model_of_a_site(page):
     page.append("")
     assert all(share < 0.85 for (_, kind), share in shares.items() if kind != "across_sites")
     assert all(0.90 <= share <= 0.995 for (_, kind), share in shares.items() if kind == "across_sites")
-
-
-def _as_result(fit, estimate):
-    """Return a site's own estimate as a result."""
-    alone = {"estimate": estimate, "private_only": estimate, "public_only": None, "pooled": None}
-    return replace(fit, **alone, query=None, release=None, guarantee=None, site_facts=(), heterogeneity=None)
 
 
 def test_intervals_across_sites_that_differ_cover_their_mean(page):

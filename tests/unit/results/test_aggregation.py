@@ -151,7 +151,8 @@ def test_what_cannot_be_combined_is_refused():
     for results, words in (
         ([], "without members"),
         ({}, "without members"),
-        (one, "dictionary"),
+        (one, "several sites"),
+        (3, "dictionary"),
         ({"a": one, "b": 3}, r"results\['b'\]"),
         ({"a": {}, "b": one}, r"results\['a'\]"),
         ({1: one}, "names"),
@@ -180,8 +181,25 @@ def test_one_release_does_not_count_twice():
     study = hdp.Study(private=people(100), schema=SCHEMA, budget=hdp.Budget(epsilon=4))
     fit = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
     again = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
-    with pytest.raises(hdp.ArgumentError, match="twice"):
-        hdp.aggregate([fit, again])
+    for twice in ([fit, again], [fit, fit]):
+        with pytest.raises(hdp.ArgumentError, match="twice"):
+            hdp.aggregate(twice)
+
+
+def test_sites_of_one_result_are_members():
+    private = {name: people(300, seed=place) for place, name in enumerate("ABC")}
+    study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=4))
+    fit = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
+    found = hdp.aggregate(fit, interval="across_sites", name="together")
+    assert [node.path for node in found.nodes] == [("together",), *(("together", name) for name in "ABC")]
+    means = np.array([site.estimate.values[0] for site in fit.site_facts])
+    weights = 1 / np.array([site.estimate.bse.iloc[0] ** 2 for site in fit.site_facts])
+    assert found.params.iloc[0] == pytest.approx((weights * means).sum() / weights.sum())
+    square = (weights * (means - found.params.iloc[0]) ** 2).sum() / weights.sum() / 2
+    assert found.bse.iloc[0] == pytest.approx(np.sqrt(square))
+    alone = hdpf.family("y ~ 1", data=study.at("A"), family="bernoulli").fit(1.0)
+    with pytest.raises(hdp.ArgumentError, match="several sites"):
+        hdp.aggregate(alone)
 
 
 def test_the_frame_has_a_row_per_group_and_term_with_weights_that_add_up():
