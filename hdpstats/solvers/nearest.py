@@ -4,14 +4,10 @@ r"""Exact nearest neighbours among points of the unit cube, for all of a nest of
 differences in doubles (`squared_distances`). The neighbour of a row is the point with the least such number, the first
 one of those that share it. It depends on that row alone, to the last bit, whatever is searched along with it.
 
-Searches only propose: a proposal is final where its lead exceeds anything that rounding can explain, and is compared by
-the definition otherwise. What decides is never an approximate distance.
+Approximate distances only propose: what lies within anything that rounding can explain of the best is compared by the
+definition, which alone decides.
 
-*Few dimensions*: scipy's k-d tree, nearest few at once. It bounds the squared distance of a box by adding and
-subtracting numbers of at most p along its path, at most :math:`\log_2 m + 2 p + 1` deep (half of a box's points are cut
-off at each step, except where they share a coordinate, twice for each), so every point that it does not return is at
-least as far as the last returned one, less :math:`2^{-40} (p + 1)` (`MARGIN`), which also covers the roundings of both
-squared distances. Rows whose first and last proposals are closer than that are asked again with more proposals.
+*Few dimensions*: a compiled k-d tree that computes all distances by the definition (`hdpstats.solvers.tree`).
 
 *Many dimensions*: products of matrices in single precision. With rows and points centred, :math:`|q| \le B_q`,
 :math:`|e| \le B`, the computed :math:`\tfrac12 |e|^2 - q \cdot e` is off by at most
@@ -26,9 +22,7 @@ inequality half the computed squared distance of the box exceeds :math:`\tfrac12
 the least product by more than the sum of twice the error of products and twice that of boxes: each of its points is
 then farther than one that has been seen, also by the definition.
 
-*Nests*: for sets :math:`E_1 \subset E_2 \subset \ldots`, all of which begin one list of points, the neighbour in the
-smaller set is the first of the nearest few that belongs to it. Only rows none of whose proposals belongs to it are
-asked again, in a smaller tree; products run over the list once.
+*Nests*: sets :math:`E_1 \subset E_2 \subset \ldots` all begin one list of points, which is gone through once.
 
 References
 ----------
@@ -40,25 +34,16 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.solvers import tiles
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.solvers import tiles, tree
 
 BLOCK = 65_536
 """Rows that are answered at a time."""
 
-MARGIN = 2.0**-40
-"""Of squared distances, times p + 1: larger than all roundings of a k-d tree."""
-
-TREE_DIMENSION = 7
-"""Up to here trees are faster than products for all but a few points."""
-
-FEWEST_IN_TREE = 64
-PROPOSALS = 8
-MOST_PROPOSALS = 128
-LEVEL = 0.6
-"""Trees are made for sets whose sizes differ by at least this factor."""
+TREE_DIMENSION, TREE_PAIRS = 7, 5 * 10**7
+"""Up to that dimension and from that many pairs of rows and points on, a tree is made: before compiled code is loaded,
+products are done with fewer."""
 
 ROWS_OF_PRODUCT, POINTS_OF_PRODUCT = 512, 2048
 PAIRS = 2**20
@@ -101,10 +86,11 @@ def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -
     sizes
         Increasing from 1 or more; the last one is m.
     """
-    search: _Trees | _Products | _Tiles
-    if rows.shape[1] <= TREE_DIMENSION and len(points) >= FEWEST_IN_TREE:
-        search = _Trees(points, sizes)
-    elif rows.shape[1] <= COMPILED_DIMENSION and len(rows) * len(points) >= COMPILED_PAIRS:
+    search: _Tree | _Products | _Tiles
+    pairs = len(rows) * len(points)
+    if rows.shape[1] <= TREE_DIMENSION and pairs >= TREE_PAIRS:
+        search = _Tree(points, sizes)
+    elif rows.shape[1] <= COMPILED_DIMENSION and pairs >= COMPILED_PAIRS:
         search = _Tiles(points, sizes)
     else:
         search = _Products(points, sizes)
@@ -112,106 +98,22 @@ def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -
         yield search.answer(rows[start : start + BLOCK])
 
 
-def _first(rows: FloatArray, points: FloatArray, places: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return proposals (b, k) in the order of the definition, and their squared distances."""
-    places = np.sort(places, axis=1)
-    squared = squared_distances(rows[:, None, :], points[places])
-    order = np.argsort(squared, axis=1, kind="stable")
-    return np.take_along_axis(places, order, 1), np.take_along_axis(squared, order, 1)
-
-
 @final
-class _Chain:
-    """Answers (K, b) in a row's order: each holds from the set where it begins until an earlier answer of the row."""
+class _Tree:
+    """A tree over all points, each of whose nodes knows the first set that has one of its points."""
 
-    def __init__(self, sets: int, rows: int) -> None:
-        self._begins = np.full((sets, rows), np.iinfo(np.int64).max)
-        self._place: list[IntArray] = []
-        self._squared: list[FloatArray] = []
-        self._length = 0
-
-    def add(self, number: IntArray, row: IntArray, place: IntArray, squared: FloatArray) -> None:
-        """Add answers, of each row from larger sets down to smaller ones."""
-        self._begins[number, row] = np.arange(self._length, self._length + len(row))
-        self._place.append(place)
-        self._squared.append(squared)
-        self._length += len(row)
-
-    def whole(self) -> Nearest:
-        """Return the answers of all rows in all sets."""
-        answer = np.minimum.accumulate(self._begins, axis=0, out=self._begins)
-        place, squared = np.concatenate(self._place), np.concatenate(self._squared)
-        return Nearest(place=place.take(answer), squared=squared.take(answer))
-
-
-@final
-class _Trees:
     def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
-        self._points, self._sizes = points, np.array(sizes, dtype=np.int64)
-        self._margin = MARGIN * (points.shape[1] + 1)
-        self._trees: dict[int, cKDTree] = {}
-        self._level = _levels(self._sizes)
-        self._first_set = np.repeat(np.arange(len(sizes)), np.diff(self._sizes, prepend=0))
+        self._tree, self._sets = tree.tree_of(points, sizes), len(sizes)
 
     def answer(self, rows: FloatArray) -> Nearest:
-        """Return the neighbours of some rows, from the largest set down to the smallest."""
-        chain = _Chain(len(self._sizes), len(rows))
-        unanswered = np.full(len(rows), len(self._sizes))
-        while np.any(unanswered):
-            level = int(np.max(self._level[unanswered - 1], where=unanswered > 0, initial=0))
-            asked = np.flatnonzero((unanswered > 0) & (self._level[unanswered - 1] == level))
-            self._ask(rows, asked, level, unanswered, chain)
-        return chain.whole()
-
-    def _ask(self, rows: FloatArray, asked: IntArray, level: int, unanswered: IntArray, chain: _Chain) -> None:
-        """Answer the largest unanswered size of the asked rows, and smaller ones as far as the same proposals tell."""
-        size = int(self._sizes[level])
-        proposals = PROPOSALS if len(self._sizes) > 1 else 2
-        while asked.size and proposals < min(size, MOST_PROPOSALS):
-            places, distances, certain = self._propose(rows[asked], size, proposals)
-            begins = np.where(certain, self._first_set[places], len(self._sizes))
-            earlier = np.minimum.accumulate(np.column_stack([unanswered[asked], begins]), axis=1)
-            row, answer = np.nonzero(begins < earlier[:, :-1])
-            chain.add(begins[row, answer], asked[row], places[row, answer], distances[row, answer])
-            asked_again = asked[earlier[:, -1] == unanswered[asked]]
-            unanswered[asked] = earlier[:, -1]
-            asked, proposals = asked_again, proposals * 4
-        if asked.size:
-            self._compare_all(rows, asked, unanswered, chain)
-
-    def _propose(self, rows: FloatArray, size: int, proposals: int) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return proposals (b, k) in order, their squared distances, and which precede all that were not proposed."""
-        if size not in self._trees:
-            self._trees[size] = cKDTree(self._points[:size])
-        distances, found = self._trees[size].query(rows, k=proposals)
-        frontier = distances[:, -1:] ** 2 - self._margin
-        places = found.astype(np.int64, copy=False)
-        squared = squared_distances(rows[:, None, :], self._points[places])
-        unsorted = np.flatnonzero(np.any(squared[:, 1:] <= squared[:, :-1], axis=1))
-        places[unsorted], squared[unsorted] = _first(rows[unsorted], self._points, places[unsorted])
-        return places, squared, squared < frontier
-
-    def _compare_all(self, rows: FloatArray, asked: IntArray, unanswered: IntArray, chain: _Chain) -> None:
-        """Answer all sizes by the definition alone: for few points, and for crowds at one distance."""
-        width = max(1, PAIRS // len(self._points))
-        top = int(unanswered[asked].max())
-        for start in range(0, len(asked), width):
-            some = asked[start : start + width]
-            distances = squared_distances(rows[some][:, None, :], self._points[None, : self._sizes[top - 1]])
-            for number in range(top - 1, -1, -1):
-                told = np.flatnonzero(unanswered[some] > number)
-                place = distances[told, : self._sizes[number]].argmin(axis=1)
-                chain.add(np.full(len(told), number), some[told], place, distances[told, place])
-        unanswered[asked] = 0
-
-
-def _levels(sizes: IntArray) -> IntArray:
-    """Return for each size the size whose tree it is searched in: itself, or a larger one that is not much larger."""
-    level, top = np.empty(len(sizes), dtype=np.int64), len(sizes) - 1
-    for number in range(len(sizes) - 1, -1, -1):
-        top = number if sizes[number] < LEVEL * sizes[top] else top
-        level[number] = top
-    return level
+        """Return the neighbours of some rows."""
+        found, shape = self._tree, (self._sets, len(rows))
+        answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
+        nodes = (found.low, found.high, found.first, found.depth)
+        tree.search(
+            np.ascontiguousarray(rows), found.points, found.place, found.sets, *nodes, answer.place, answer.squared
+        )
+        return answer
 
 
 @final

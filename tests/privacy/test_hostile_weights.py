@@ -172,7 +172,11 @@ def crowds(p: int, seed: int) -> tuple[FloatArray, FloatArray]:
 
 
 @pytest.mark.parametrize("p", [1, 2, 4, 7, 8, 30])
-def test_every_search_follows_the_definition_to_the_last_bit(p: int) -> None:
+@pytest.mark.parametrize("pairs", [0, search.TREE_PAIRS])
+def test_every_search_follows_the_definition_to_the_last_bit(
+    p: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "TREE_PAIRS", pairs)
     for seed in range(3):
         rows, points = crowds(p, seed)
         np.testing.assert_array_equal(search.nearest(rows, points), brute(rows, points))
@@ -184,7 +188,11 @@ def test_every_search_follows_the_definition_to_the_last_bit(p: int) -> None:
 
 
 @pytest.mark.parametrize("p", [2, 30])
-def test_a_rows_neighbour_does_not_depend_on_the_rows_beside_it(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pairs", [0, search.TREE_PAIRS])
+def test_a_rows_neighbour_does_not_depend_on_the_rows_beside_it(
+    p: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "TREE_PAIRS", pairs)
     rows, points = crowds(p, 9)
     together = search.nearest(rows, points)
     alone = np.array([search.nearest(row[None], points)[0] for row in rows[:200]])

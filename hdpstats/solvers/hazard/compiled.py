@@ -7,12 +7,12 @@ works on several intervals at once.
 
 import math
 from collections.abc import Callable
-from typing import Any, cast, final
+from typing import Any, final
 
-import numba
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.solvers import compiling
 from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
 from hdpstats.solvers.hazard.links import LARGEST_EXPONENT
 
@@ -21,12 +21,8 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop, once per machine where there is a place to keep compiled code, else once per process."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
-    try:
-        return cast("Callable[..., Any]", numba.njit(cache=True, **options)(loop))
-    except RuntimeError:
-        return cast("Callable[..., Any]", numba.njit(**options)(loop))
+    """Compile a loop that may reorder its sums."""
+    return compiling.compiled(loop, fastmath=REORDER)
 
 
 @final

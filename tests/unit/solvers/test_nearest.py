@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdpstats.solvers import nearest as module
-from hdpstats.solvers import tiles
+from hdpstats.solvers import tiles, tree
 from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
 
-TREES, PRODUCTS = 99, 0
+TREES, PRODUCTS = 0, 10**18
+"""`TREE_PAIRS` for one search and for the other."""
 
 
 @pytest.mark.parametrize("kind", ["continuous", "lattice", "binary", "crowded"])
@@ -51,14 +52,14 @@ def scene(kind, p, rng, *, m=300, n=400):
     return rows, points
 
 
-@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
+@pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
 @pytest.mark.parametrize("kind", ["continuous", "lattice", "binary", "crowded"])
 @pytest.mark.parametrize("p", [1, 2, 3, 12])
-def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch, dimension, kind, p):
-    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
-    monkeypatch.setattr(module, "FEWEST_IN_TREE", 2)
+def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch, pairs, kind, p):
+    monkeypatch.setattr(module, "TREE_DIMENSION", 99)
+    monkeypatch.setattr(module, "TREE_PAIRS", pairs)
     monkeypatch.setattr(module, "POINTS_OF_PRODUCT", 64)
-    rows, points = scene(kind, p, np.random.default_rng([p, dimension]))
+    rows, points = scene(kind, p, np.random.default_rng([p, pairs]))
     m = len(points)
     for sizes in ([m], sorted({1, 2, max(1, m // 7), max(1, m // 2), m}), [*range(1, m, max(1, m // 40)), m]):
         place, squared = searched(rows, points, sizes)
@@ -67,18 +68,20 @@ def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch,
             np.testing.assert_array_equal(squared[number], squared_distances(rows, points[place[number]]))
 
 
-@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
-def test_a_thousand_points_at_one_distance_go_to_the_first(monkeypatch, dimension):
-    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+@pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
+def test_a_thousand_points_at_one_distance_go_to_the_first(monkeypatch, pairs):
+    monkeypatch.setattr(module, "TREE_DIMENSION", 99)
+    monkeypatch.setattr(module, "TREE_PAIRS", pairs)
     angle = np.linspace(0, 2 * np.pi, 1000, endpoint=False)
     points = 0.5 + 0.25 * np.column_stack([np.cos(angle), np.sin(angle)])
     rows = np.full((3, 2), 0.5)
     assert nearest(rows, points).tolist() == [int(squared_distances(rows[0], points).argmin())] * 3
 
 
-@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
-def test_a_tie_goes_to_the_point_named_first_whatever_the_order(monkeypatch, dimension):
-    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+@pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
+def test_a_tie_goes_to_the_point_named_first_whatever_the_order(monkeypatch, pairs):
+    monkeypatch.setattr(module, "TREE_DIMENSION", 99)
+    monkeypatch.setattr(module, "TREE_PAIRS", pairs)
     points = np.stack(np.meshgrid(*[np.linspace(0, 1, 9)] * 2), axis=-1).reshape(-1, 2)
     middle = np.full((1, 2), 0.5 + 1 / 16)  # equally far from four points, exactly
     for seed in range(5):
@@ -88,9 +91,10 @@ def test_a_tie_goes_to_the_point_named_first_whatever_the_order(monkeypatch, dim
         assert nearest(middle, points[order])[0] == four.min()
 
 
-@pytest.mark.parametrize("dimension", [TREES, PRODUCTS])
-def test_what_single_precision_cannot_tell_is_told(monkeypatch, dimension):
-    monkeypatch.setattr(module, "TREE_DIMENSION", dimension)
+@pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
+def test_what_single_precision_cannot_tell_is_told(monkeypatch, pairs):
+    monkeypatch.setattr(module, "TREE_DIMENSION", 99)
+    monkeypatch.setattr(module, "TREE_PAIRS", pairs)
     rng = np.random.default_rng(4)
     rows = rng.random((50, 8))
     points = np.concatenate(
@@ -101,7 +105,9 @@ def test_what_single_precision_cannot_tell_is_told(monkeypatch, dimension):
 
 
 @pytest.mark.parametrize("p", [2, 9])
-def test_the_answer_to_a_row_does_not_depend_on_the_rows_beside_it(monkeypatch, p):
+@pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
+def test_the_answer_to_a_row_does_not_depend_on_the_rows_beside_it(monkeypatch, pairs, p):
+    monkeypatch.setattr(module, "TREE_PAIRS", pairs)
     rng = np.random.default_rng(p)
     rows, points = scene("lattice", p, rng, m=2000, n=700)
     whole = nearest(rows, points)
@@ -119,6 +125,45 @@ def test_few_points_and_no_dimension(points):
     assert nearest(rows, points).tolist() == [0] * 5
 
 
+def scales(rng, *shape):
+    """Return numbers in the unit cube of all sizes a double can have, many of them equal or neighbours."""
+    some = rng.choice([0.0, 5e-324, 1e-300, 1e-160, 2.0**-30, 0.1, 0.5, 1.0 - 2.0**-53, 1.0], shape)
+    return np.clip(np.where(rng.random(shape) < 0.5, np.nextafter(some, rng.random(shape)), some), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("p", [1, 3, 7])
+def test_no_computed_distance_is_below_that_of_a_box_and_boxes_hold_their_points(p):
+    """Without a margin: a bound that rounds otherwise than the definition would leave out a nearest point."""
+    rng = np.random.default_rng(p)
+    points, rows = scales(rng, 700, p), np.concatenate([scales(rng, 60, p), rng.random((60, p))])
+    sizes = [1, 5, 300, len(points)]
+    found = tree.tree_of(points, sizes)
+    assert sorted(found.place.tolist()) == list(range(len(points)))
+    np.testing.assert_array_equal(found.points, points[found.place])
+    attained = 0
+    for level in range(found.depth + 1):
+        for part in range(2**level):
+            node, own = 2**level - 1 + part, slice(part * 700 >> level, (part + 1) * 700 >> level)
+            assert own.stop - own.start <= 16 or level < found.depth
+            assert found.first[node] == np.searchsorted(sizes, found.place[own].min(), side="right")
+            inside = (found.low[node] <= found.points[own]) & (found.points[own] <= found.high[node])
+            assert np.all(inside)
+            for i in range(len(rows)):
+                bound = tree._gap(rows, i, found.low, found.high, node)
+                least = squared_distances(rows[i], found.points[own]).min()
+                assert bound <= least
+                attained += 0 < bound == least
+    assert attained > 0
+
+
+def test_a_tree_of_points_that_are_all_the_same():
+    found = tree.tree_of(np.full((1000, 2), 0.25), [1000])
+    assert sorted(found.place.tolist()) == list(range(1000))
+    assert (
+        module._Tree(np.full((1000, 2), 0.25), [10, 1000]).answer(np.full((2, 2), 0.5)).place.tolist() == [[0, 0]] * 2
+    )
+
+
 def test_no_rows():
     assert nearest(np.zeros((0, 2)), np.zeros((1, 2))).tolist() == []
 
@@ -130,9 +175,8 @@ def test_small_scenes_on_grids(p, m, seed, steps):
     points = np.unique(rng.integers(0, steps, (m, p)) / steps, axis=0)
     rng.shuffle(points)
     rows = rng.integers(0, 2 * steps, (30, p)) / (2 * steps)
-    for dimension in (TREES, PRODUCTS):
-        found = module._Trees(points, [len(points)]) if dimension else module._Products(points, [len(points)])
-        np.testing.assert_array_equal(found.answer(rows).place[0], brute(rows, points))
+    for search in (module._Tree, module._Products):
+        np.testing.assert_array_equal(search(points, [len(points)]).answer(rows).place[0], brute(rows, points))
 
 
 def test_the_error_of_products_is_within_the_claimed_bound():
