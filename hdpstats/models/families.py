@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import final
 
 import numpy as np
@@ -164,6 +165,7 @@ def fit_family(model: FamilyModel, request: FitRequest) -> Result:
             available=("statistics", "subsample"),
         )
     request.check(sites)
+    request = replace(request, delta=Fraction(0))  # whatever was offered: both mechanisms are pure
     people = sum(site.records for site in sites.values())
     queries = {
         name: question(model, mechanism, request.at(name), records=site.records, people=people)

@@ -10,14 +10,13 @@ from scipy.special import chdtrc
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import choice
-from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, summary, table
+from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
 from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.results import forest, tables
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.page import plain
-from hdpstats.results.summary import coefficient_cells, coefficient_headers
+from hdpstats.results.summary import coefficient_cells, coefficient_headers, shown_places, side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,7 +153,7 @@ class Aggregate:
         Parameters
         ----------
         term
-            The first one that is no intercept, by default.
+            The first one that is no intercept and of no baseline, by default.
         exponentiate
             Whether to draw exponentials, on a logarithmic axis.
         ax
@@ -167,31 +166,35 @@ class Aggregate:
         HdpError
             If matplotlib is not installed.
         """
-        terms = self.estimate.terms
-        chosen = next((each for each in terms if each != "Intercept"), terms[0])
-        shown = chosen if term is None else choice(term, name="term", options=terms)
-        place = terms.index(shown)
+        terms, places = self.estimate.terms, self._places()
+        first = next((terms[place] for place in places if terms[place] != "Intercept"), terms[0])
+        place = tables.place_of(self.estimate, first if term is None else term)
         rows = [
             forest.Row(label=node.path[-1], depth=node.level, estimate=node.estimate, is_group=bool(node.members))
             for node in self.nodes
         ]
-        label = f"{shown}, {self.facts.exponentiated}" if exponentiate else shown
+        label = f"{self.facts.exponentiated} of {terms[place]}" if exponentiate else terms[place]
         return forest.plot(rows, place, label=label, exponentiate=exponentiate, ax=ax)
 
     def summary(self, alpha: float = 0.05) -> EscapedSummary:
         """Return the estimate from all results and those of groups in statsmodels' shape."""
-        terms = self.estimate.terms
-        cells = coefficient_cells(self.estimate, range(len(terms)), alpha)
+        places = self._places()
+        terms = [self.estimate.terms[place] for place in places]
+        cells = coefficient_cells(self.estimate, places, alpha)
         coefficients = table(cells, headers=coefficient_headers(alpha), stubs=terms)
         names, rows = self._cells()
         below = table(rows, headers=terms[:_TERMS_SHOWN], stubs=[name.replace(_INDENT, "  ") for name in names])
         return summary(_TITLE, [pairs(self._head()), coefficients, below], self._remarks())
 
+    def _places(self) -> list[int]:
+        """Return the terms to show, covariates first."""
+        return shown_places(self.facts, self.estimate)
+
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the names of groups and results, indented, and their estimates with standard errors."""
         names = [_INDENT * node.level + node.path[-1] for node in self.nodes]
-        numbers = [zip(node.estimate.values, node.estimate.bse, strict=True) for node in self.nodes]
-        return names, [[f"{number(b)} ({number(se, 3)})" for b, se in list(row)[:_TERMS_SHOWN]] for row in numbers]
+        numbers = [side_by_side([node.estimate], self._places()[:_TERMS_SHOWN]) for node in self.nodes]
+        return names, [[cell for row in cells for cell in row] for cells in numbers]
 
     def _head(self) -> list[tuple[str, str]]:
         results = sum(not node.members for node in self.nodes)
@@ -224,8 +227,9 @@ class Aggregate:
         return f"<aggregate of {results} results in {len(self.nodes) - results} groups: {self.facts.model}>"
 
     def _repr_html_(self) -> str:
-        terms = self.estimate.terms
-        cells = coefficient_cells(self.estimate, range(len(terms)), 0.05)
+        places = self._places()
+        terms = [self.estimate.terms[place] for place in places]
+        cells = coefficient_cells(self.estimate, places, 0.05)
         coefficients = grid(["", *coefficient_headers(0.05)], _named(terms, cells), aligns="lr")
         groups = grid(["", *terms[:_TERMS_SHOWN]], _named(*self._cells()), aligns="lr")
         badges = [f"{sum(not node.members for node in self.nodes)} results", "post-processing"]

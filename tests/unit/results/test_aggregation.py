@@ -249,6 +249,28 @@ def test_tables_and_plots_show_every_level_and_break_nothing():
     mpl.pyplot.close("all")
 
 
+def test_hazard_models_are_combined_and_shown_by_their_covariates():
+    schema = hdp.Schema(x=hdp.Continuous(-2, 2), time=hdp.Duration(10), event=hdp.Binary())
+
+    def patients(n, seed):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=n).clip(-2, 2)
+        time = rng.exponential(8 * np.exp(-0.5 * x))
+        return pd.DataFrame({"x": x, "time": time.clip(0.01, 10), "event": time < 10})
+
+    private = {name: patients(800, seed) for seed, name in enumerate("AB")}
+    study = hdp.Study(private=private, public=patients(200, 9), schema=schema, budget=hdp.Budget(epsilon=8))
+    options = {"intervals": 5, "baseline": "dummies"}
+    fits = [hdpf.hazard("Surv(time, event) ~ x", data=study.at(name), **options).fit(4.0) for name in "AB"]
+    found = hdp.aggregate(fits)
+    assert "x" in found.plot().get_xlabel()
+    assert abs(found.params["x"] - 0.5) < 8 * found.bse["x"]
+    mpl.pyplot.close("all")
+    finer = hdpf.hazard("Surv(time, event) ~ x", data=study.at("A"), baseline="dummies", intervals=(0.5, 2, 3, 4, 10))
+    with pytest.raises(hdp.ArgumentError, match="one model"):
+        hdp.aggregate([fits[1], finer.fit(4.0)])
+
+
 def test_a_table_of_many_terms_says_where_the_others_are():
     terms = tuple("abcdefg")
     wide = [
