@@ -1,16 +1,17 @@
 r"""Standard errors of Newton steps with a public Hessian: the steps are repeated, linearised, on drawn public people.
 
-Let :math:`b` be the released coefficients, taken for the truth. Each draw reweights the public people (a Bayesian
-bootstrap, weights ``w``), which moves their gradient at ``b`` by :math:`s_w`, their Hessian, and the start; and it
-draws the private people's gradient at ``b``, :math:`S \sim N(0, n J)`, and the noise :math:`\nu_t` of every round
-from its exact law. The error ``e`` of the coefficients follows the steps,
+The released coefficients without the ridge's pull, :math:`b = \hat b + \lambda (N H_0 / n_0)^{-1} \hat b`, are taken
+for the truth. Each draw reweights the public people (a Bayesian bootstrap, weights ``w``), which moves their gradient
+at ``b`` by :math:`s_w`, their Hessian, and the start; and it draws the private people's gradient at ``b``,
+:math:`S \sim N(0, n J)`, and the noise :math:`\nu_t` of every round from its exact law. The error ``e`` of the
+coefficients follows the steps,
 
 .. math:: e \leftarrow e - A_{w,t}^{-1} \{ n \bar H_t e + S + H_{w,t} e + s_w + \lambda (b + e) + \nu_t \},
 
 with :math:`A_{w,t}` the matrix of step ``t`` under ``w``, and :math:`\bar H_t`, :math:`H_{w,t}` mean Hessians between
 ``b`` and where the round was asked, of one person and of the public people under ``w``. It is linear in the noise, so
-that its two parts are told apart. What is not covered: that private people's covariates differ from the public ones',
-and that covariates were cut (the coefficients are those of cut covariates).
+that its two parts are told apart; the first has the bias of the ridge. What is not covered: that private people's
+covariates differ from the public ones', and that covariates were cut (the coefficients are those of cut covariates).
 
 The private-only estimate is the last step without the public people's gradient, a site's own that with its people's
 only; both keep the public Hessian.
@@ -145,7 +146,7 @@ class _World:
 
 
 def _world(state: Newton, path: Path, rng: draws.Generator) -> _World:
-    public, truth = state.public, path.end
+    public, truth = state.public, _without_ridge(state, path)
     X, n = public.X, public.number
     p = expit(X @ truth)
     weights = n * draws.dirichlet(rng, n, CHUNK)
@@ -163,6 +164,14 @@ def _world(state: Newton, path: Path, rng: draws.Generator) -> _World:
         hessian = _hessians(X, weights, p * (1.0 - p)) + ridge * np.eye(len(truth))
         start = -_solved(hessian, score + ridge * truth)
     return _World(weights=weights, score=score, people=people, scores=scores, truth=truth, start=start)
+
+
+def _without_ridge(state: Newton, path: Path) -> FloatArray:
+    """Return the coefficients (D,) without the ridge's pull, as the public Hessian has it."""
+    public = state.public
+    people = public.number + sum(state.sites[name].records for name in path.answered[-1])
+    curvature = people / public.number * public.hessian(path.end)
+    return path.end + np.asarray(np.linalg.lstsq(curvature, state.ridge * path.end, rcond=1e-6)[0], dtype=np.float64)
 
 
 def _after(

@@ -135,7 +135,9 @@ class PublicHessianNewton:
     rounds
         The number of steps, 1 to 10, each of which gets the same part of what the fit costs.
     ridge
-        ``lambda`` of the penalty ``lambda ||b||^2 / 2``, in standardised coordinates, intercept included.
+        ``lambda`` of the penalty ``lambda ||b||^2 / 2``, in standardised coordinates, intercept included. By default
+        what public coefficients and the noise to come make best; the paper chooses it by cross-validation on private
+        records, which nobody paid for.
     truncation
         Covariates, standardised by public means and standard deviations, are cut to this size.
     start
@@ -144,18 +146,19 @@ class PublicHessianNewton:
     Examples
     --------
     >>> PublicHessianNewton(rounds=1)
-    PublicHessianNewton(rounds=1, ridge=1.0, truncation=2.0, start='public fit')
+    PublicHessianNewton(rounds=1, ridge=None, truncation=2.0, start='public fit')
     """
 
     rounds: int = 2
-    ridge: float = 1.0
+    ridge: float | None = None
     truncation: float = 2.0
     start: str = "public fit"
 
     def __post_init__(self) -> None:
         """Validate the options."""
         integer(self.rounds, name="rounds", lower=1, upper=10)
-        real(self.ridge, name="ridge", lower=1e-6, upper=1e9)
+        if self.ridge is not None:
+            real(self.ridge, name="ridge", lower=1e-6, upper=1e9)
         real(self.truncation, name="truncation", lower=0.1, upper=100.0)
         choice(self.start, name="start", options=("public fit", "zero"))
 

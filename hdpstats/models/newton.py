@@ -15,11 +15,13 @@ from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.protocols.newton import (
+    LEAST_RIDGE,
     Newton,
     NewtonSite,
     Queries,
     Releases,
     advance,
+    balanced_ridge,
     costs_of,
     longest_row,
     public_people,
@@ -54,6 +56,8 @@ def fit_newton(spec: Specification, options: PublicHessianNewton, request: FitRe
 
     reckoned = reckon(spec, request, ask=first)
     state = replace(state, sites={name: _site(options, each) for name, each in reckoned.sites.items()})
+    if options.ridge is None:
+        state = replace(state, ridge=balanced_ridge(state, relation=spec.study.relation))
     asked: list[Queries] = []
     answered: list[Releases] = []
     missing = [*reckoned.missing]
@@ -130,7 +134,7 @@ def open_newton(spec: Specification, options: PublicHessianNewton, *, replicate:
         public=public_people(rows.X, rows.y, geometry, truncation=options.truncation, norm=norm),
         truncation=options.truncation,
         norm=norm,
-        ridge=options.ridge,
+        ridge=LEAST_RIDGE if options.ridge is None else options.ridge,
         rounds=options.rounds,
         from_public=options.start == "public fit",
         sites={},

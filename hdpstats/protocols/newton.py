@@ -28,9 +28,10 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.design.geometry import whiten
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms.score import cut_rows
+from hdpstats.mechanisms.score import calibrate, cut_rows
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.privacy.relation import Relation
 from hdpstats.queries.geometry import Geometry, Source
 from hdpstats.queries.model import RegressionModel
 from hdpstats.queries.score import ScoreQuery, ScoreRelease
@@ -154,6 +155,23 @@ class Newton:
 
 Queries = Mapping[str, ScoreQuery]
 Releases = Mapping[str, ScoreRelease]
+
+
+def balanced_ridge(state: Newton, *, relation: Relation) -> float:
+    r"""Return the ridge of least predicted error of the first step, from public rows and the noise to come.
+
+    In a direction of curvature ``h`` in which coefficients have a mean square :math:`\tau^2` and the gradient noise of
+    all sites the variance :math:`s^2`, a step with ridge :math:`\lambda` errs by :math:`(\lambda^2 \tau^2 + h + s^2) /
+    (h + \lambda)^2` in mean square: least at :math:`\lambda = (1 + s^2 / h) / \tau^2`. ``h`` is the mean over
+    directions, :math:`\tau^2` that of the public fit's squares.
+    """
+    public = state.public
+    theta = public.fit(ridge=LEAST_RIDGE)
+    people = public.number + sum(site.records for site in state.sites.values())
+    curvature = float(np.trace(public.hessian(theta))) / len(theta) * people / public.number
+    asked = queries_at(state, rounded(theta), tuple(state.sites), round=0)
+    noise = sum(calibrate(query, relation=relation).noise_sd ** 2 for query in asked.values())
+    return float((1.0 + noise / curvature) / np.mean(theta**2))
 
 
 def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fraction, ...]:

@@ -126,6 +126,17 @@ def test_few_public_people_add_the_error_of_their_hessian_and_of_the_start():
     assert np.all(one.pooled.bse > 1.2 * found(state, path).pooled.bse)
 
 
+def test_the_ridge_s_pull_is_counted_as_an_error():
+    state, path = walked(noise_sd=1.0)
+    strong = replace(state, ridge=4000.0)
+    made = found(strong, path).pooled
+    # Coefficients that were pulled to half of the truth err by as much as they are: the truth is taken as unshrunk.
+    curvature = whole_information(path.end, N0 + sum(SITES.values()))
+    truth = path.end + np.linalg.solve(curvature, 4000.0 * path.end)
+    bias = np.linalg.solve(curvature + 4000.0 * np.eye(3), 4000.0 * truth)
+    assert made.bse.to_numpy() == pytest.approx(np.abs(bias), rel=0.25, abs=0.03)
+
+
 def test_a_noisy_number_of_people_widens_errors():
     exact, noisy = (found(*walked(noise_sd=1.0, records_sd=sd)) for sd in (0.0, 5000.0))
     assert np.all(noisy.pooled.bse >= 0.999 * exact.pooled.bse)

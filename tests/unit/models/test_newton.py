@@ -136,6 +136,12 @@ def test_a_protected_number_of_people_is_bought_and_reckoned_with():
     assert np.all(np.isfinite(result.bse))
 
 
+def test_by_default_the_ridge_grows_with_the_noise_and_shrinks():
+    model = model_of(site(2000, 12, epsilon=40.0))
+    default, weak = (model.fit(0.05, mechanism=NEWTON(rounds=1, ridge=ridge)) for ridge in (None, 1e-3))
+    assert np.all(default.cov_privacy.to_numpy().diagonal() < 0.8 * weak.cov_privacy.to_numpy().diagonal())
+
+
 @pytest.mark.parametrize(
     ("formula", "options", "public", "reason"),
     [

@@ -8,8 +8,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from hdpstats.mechanisms.score import calibrate
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
+from hdpstats.privacy.relation import Relation
 from hdpstats.protocols.newton import (
     LARGEST,
     STEP,
@@ -17,10 +19,12 @@ from hdpstats.protocols.newton import (
     NewtonSite,
     PublicPeople,
     advance,
+    balanced_ridge,
     change,
     costs_of,
     longest_row,
     public_people,
+    queries_at,
     rounded,
     standardised,
     step,
@@ -148,6 +152,22 @@ def test_the_start_is_the_public_fit_with_its_part_of_the_ridge_or_zero():
         stationary = PUBLIC.gradient(state.start) + part * state.start
         assert stationary == pytest.approx(np.zeros(3), abs=1e-3)
     assert make_state(from_public=False).start.tolist() == [0.0] * 3
+
+
+def test_the_balanced_ridge_is_best_for_one_step_in_a_direction():
+    # One direction of curvature h, coefficients of mean square t, noise of variance v: the minimum by a grid.
+    state = make_state()
+    ridge = balanced_ridge(state, relation=Relation.REPLACE_ONE)
+    theta = PUBLIC.fit(ridge=1.0)
+    asked = queries_at(state, rounded(theta), ("A", "B"), round=0)
+    v = sum(calibrate(query, relation=Relation.REPLACE_ONE).noise_sd ** 2 for query in asked.values())
+    h, t = 5 * np.trace(PUBLIC.hessian(theta)) / 3, np.mean(theta**2)
+    grid = ridge * np.linspace(0.5, 2.0, 3001)
+    best = grid[np.argmin((grid**2 * t + h + v) / (h + grid) ** 2)]
+    assert ridge == pytest.approx(best, rel=1e-3)
+    # Ten times the epsilon needs a hundredth of the noise's part.
+    rich = balanced_ridge(make_state(epsilon=Fraction(10)), relation=Relation.REPLACE_ONE)
+    assert (rich - 1 / t) / (ridge - 1 / t) == pytest.approx(0.01, rel=1e-6)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 7])
