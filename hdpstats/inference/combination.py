@@ -7,13 +7,26 @@ inverse variances (Hedges and Olkin 1985),
 
 .. math:: u = \sum_j W_j u_j, \quad W_j = V V_j^{-1}, \quad V = \Bigl(\sum_j V_j^{-1}\Bigr)^{-1},
 
-a fixed-effect meta-analysis of all coefficients at once. Meta-analyses of private estimates without public rows or
-known noise weigh sites by their sizes or not at all (the baseline of Ji et al. 2014). The weights are computed from
-public facts (numbers of people, epsilons, public rows) and from releases, never from a private count.
+a fixed-effect meta-analysis of all coefficients at once. The weights are computed from public facts (numbers of people,
+epsilons, public rows) and from releases, never from a private count. The baseline of Ji et al. (2014) weighs sites in
+proportion to their numbers of records, though noise has a variance that falls with the square of these and of epsilon.
 
 :math:`H_j, J_j` are evaluated at one common point, the current estimate: a small site's moments at its own noisy
 estimate would be correlated with that estimate, and its weight with its error. With the public fit ``u`` is pooled as
 one site's estimate is (`hdpstats.inference.sandwich`).
+
+**Bias.** Scores bend. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j + \tfrac12
+E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
+
+.. math:: -\tfrac12 H_j^{-1} s''[C_j], \qquad
+          C_j = (H_j + \Lambda)^{-1} \{J_j + N_j + \Lambda^2 \Delta \Delta'\} (H_j + \Lambda)^{-1}, \quad
+          \Delta = \theta_0 - c,
+
+as maximum likelihood has in small samples (Cox and Snell 1968), noise and ridge included. It is of the order of one
+over the number of people and small beside the error of one site, whose estimate is left as it is. But errors of many
+sites average out and their biases do not: with several sites it is taken off, where curvature does not depend on
+outcomes, so that :math:`s''` is known from public rows. Derivatives are differences over one standard deviation along
+each principal direction of :math:`C_j`: where errors are large scores flatten, and a derivative would overstate.
 """
 
 from collections.abc import Sequence
@@ -100,6 +113,9 @@ def _at(sites: Sequence[Known], fit: PublicFit | None, point: FloatArray) -> Com
     """Return the estimates with moments at a point (D,)."""
     at = tuple(each.information.at(point) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
+    if len(sites) > 1:
+        biases = (bias(each, moments, point=point) for each, moments in zip(sites, at, strict=True))
+        unshrunk = tuple(u - each for u, each in zip(unshrunk, biases, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
     u = pooled = weighted(W, unshrunk)
@@ -120,3 +136,17 @@ def _at(sites: Sequence[Known], fit: PublicFit | None, point: FloatArray) -> Com
         weight=weight,
         between=between,
     )
+
+
+def bias(site: Known, at: Moments, *, point: FloatArray) -> FloatArray:
+    """Return the bias of a site's unshrunk estimate (D,), for moments ``at`` a point (D,); 0 where it is not known."""
+    part, information = site.part, site.information
+    if not information.canonical:
+        return np.zeros_like(point)
+    solve = np.linalg.inv(at.H + part.ridge * np.eye(len(point)))
+    pull = part.ridge * (point - part.centre)
+    C = solve @ (at.J + part.noise.covariance(at.H) + np.outer(pull, pull)) @ solve
+    sizes, directions = np.linalg.eigh(C)
+    steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T
+    bent = sum((information.at(point + step).H - information.at(point - step).H) @ step for step in steps)
+    return np.asarray(-0.25 * np.linalg.solve(at.H, bent))

@@ -29,6 +29,11 @@ class Information(ABC):
     def source(self) -> object:
         """What the uncertainty comes from: sites with equal sources share their draws."""
 
+    @property
+    def canonical(self) -> bool:
+        """Whether moments at other coefficients tell how the expected score bends."""
+        return False
+
     @abstractmethod
     def at(self, theta: FloatArray) -> Moments:
         """Return the best guess at coefficients ``theta`` (D,)."""
@@ -69,6 +74,11 @@ class PublicInformation(Information):
     def source(self) -> object:
         """The public people."""
         return "public people", self.public.people
+
+    @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes."""
+        return self.public.canonical
 
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments over public rows."""

@@ -41,6 +41,11 @@ class PublicSide(ABC):
         return True
 
     @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes: then `moments` elsewhere tell how the expected score bends."""
+        return False
+
+    @property
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""

@@ -45,6 +45,11 @@ class MultinomialSide(PublicSide):
     fit: PublicFit | None
 
     @property
+    def canonical(self) -> bool:
+        """Curvature does not depend on outcomes."""
+        return True
+
+    @property
     def dimension(self) -> int:
         """M D."""
         return self.others * self.geometry.dimension

@@ -81,6 +81,11 @@ class WhitenedPublic(PublicSide):
         return self.loss.modelled or self.y is not None
 
     @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes."""
+        return not self.loss.robust
+
+    @property
     def dimension(self) -> int:
         """The number of coefficients."""
         return self.geometry.dimension

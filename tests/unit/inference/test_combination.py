@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import draws
-from hdpstats.inference.combination import Known, combine_points, scalar_weight, shares
+from hdpstats.inference.combination import Known, bias, combine_points, scalar_weight, shares
 from hdpstats.inference.information import BoughtInformation, NoisyHessian, PublicInformation, draw_jointly
 from hdpstats.inference.objective import (
     ALL_DROWNED,
@@ -16,6 +16,7 @@ from hdpstats.inference.objective import (
     NOT_BOUGHT,
     TOGETHER,
 )
+from hdpstats.inference.parts import unshrink
 from hdpstats.protocols.objective import noise_law
 from tests.unit.inference.several import BOX, part, read
 from tests.unit.inference.sides import BETA, public_side
@@ -43,16 +44,68 @@ def test_one_site_has_all_the_weight():
 
 def test_two_equal_sites_are_one_of_twice_the_size():
     # Twice the people, twice the ridge; the sum of two independent noises is that of 1 / sqrt(2) the rate.
-    public, theta = public_side(), BETA + np.array([0.1, -0.2, 0.3])
-    half = part(public, theta, rate=0.5, records=1000, ridge=100.0)
-    whole = part(public, theta, rate=0.5 / ROOT2, records=2000, ridge=200.0)
+    H, theta = positive(1), BETA + np.array([0.1, -0.2, 0.3])
+    half = part(None, theta, rate=0.5, ridge=100.0, hessian=stacked(H), sd=1e-6)
+    whole = part(None, theta, rate=0.5 / ROOT2, ridge=200.0, hessian=stacked(2.0 * H), sd=1e-6)
     two, one = read(half, half), read(whole)
+    assert two.private_only.values == pytest.approx(one.private_only.values, rel=1e-9)
+    assert two.private_only.bse.to_numpy() == pytest.approx(one.private_only.bse.to_numpy(), rel=0.05)
+    assert np.all(two.private_only.bse < 0.8 * two.sites[0].estimate.bse)
+    # With public rows as well, but for the bias of small sites, which is taken off.
+    public = public_side()
+    half = part(public, theta, rate=0.5, records=1000, ridge=100.0)
+    two, one = read(half, half), read(part(public, theta, rate=0.5 / ROOT2, records=2000, ridge=200.0))
     assert [site.weight for site in two.sites] == pytest.approx([0.5, 0.5])
     for each, other in ((two.private_only, one.private_only), (two.pooled, one.pooled)):
-        assert each.values == pytest.approx(other.values, rel=1e-9)
+        assert each.values == pytest.approx(other.values, abs=0.2 * other.bse.min())
         assert each.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=0.05)
-    alone = two.sites[0].estimate.bse.to_numpy()
-    assert np.all(two.private_only.bse.to_numpy() < 0.8 * alone)
+
+
+def perturbed_point(public, *, records, ridge, truth, pushed):
+    """Return where the expected score of people with coefficients ``truth``, the ridge and a push (D,) add up to 0."""
+    weight = records * public.mallows / public.people
+    theta, p = truth, 1.0 / (1.0 + np.exp(-public.X @ truth))
+    for _ in range(30):
+        q = 1.0 / (1.0 + np.exp(-public.X @ theta))
+        gradient = public.X.T @ (weight * (q - p)) + ridge * (theta - public.centre) + pushed
+        hessian = public.X.T @ ((weight * q * (1.0 - q))[:, None] * public.X) + ridge * np.eye(3)
+        theta = theta - np.linalg.solve(hessian, gradient)
+    return theta
+
+
+def test_the_bias_of_a_small_site_is_known():
+    # 400 people and much noise. Pushes come with both signs, so that what is linear in them is nil.
+    public, records, ridge, truth = public_side(2000), 400, 30.0, np.array([-0.8, 1.4, -1.0])
+    at = public.moments(truth, records=records)
+    site = part(public, truth, rate=0.15, records=records, ridge=ridge)
+    rng = draws.generator("ab" * 32)
+    pushes = draws.normal(rng, at.J, 300) + site.noise.draw(rng, np.repeat(at.H[None], 300, axis=0))
+    points = [
+        perturbed_point(public, records=records, ridge=ridge, truth=truth, pushed=sign * push)
+        for push in pushes
+        for sign in (1.0, -1.0)
+    ]
+    unshrunk = [unshrink(theta, centre=public.centre, ridge=ridge, H=at.H) for theta in points]
+    known = Known(part=site, information=PublicInformation(public=public, records=records))
+    found = bias(known, at, point=truth)
+    measured = np.mean(unshrunk, axis=0) - truth
+    assert found == pytest.approx(measured, rel=0.25)  # of second order
+    assert np.abs(measured).min() > 0.05
+    # A released Hessian tells nothing of it.
+    own = BoughtInformation(hessian=NoisyHessian(H=at.H, noise_sd=1.0), meat=1.0)
+    assert not bias(Known(part=site, information=own), at, point=truth).any()
+
+
+def test_bias_is_taken_off_where_sites_are_several():
+    public = public_side()
+    sites = [part(public, BETA + 0.2, rate=0.05, records=500) for _ in range(4)]
+    known = [Known(part=each, information=PublicInformation(public=public, records=500)) for each in sites]
+    alone, found = combine_points(known[:1], public.fit), combine_points(known, public.fit)
+    assert alone.unshrunk[0] == pytest.approx(sites[0].unshrunk(alone.at[0].H))
+    last = found.unshrunk[0] - sites[0].unshrunk(found.at[0].H)
+    taken = -bias(known[0], found.at[0], point=found.pooled)
+    assert last == pytest.approx(taken, rel=0.1)
+    assert np.abs(taken).max() > 0.01
 
 
 def test_sites_are_combined_by_inverse_variance():
@@ -135,7 +188,8 @@ def test_what_unshrinking_misses_does_not_average_out(count):
     public = replace(public_side(40), fit=None)
     level = 1e6 * float(np.mean(np.diag(public.moments(BETA, records=1).H)))
     site = part(public, BETA, rate=1e4, records=10**6, ridge=level)
-    one, many = (np.diag(read(*[site] * k).private_only.sampling) for k in (1, count))
+    found = read(*[site] * count)
+    one, many = (np.diag(each.sampling) for each in (found.sites[0].estimate, found.private_only))
     assert many == pytest.approx(one, rel=0.1)
     # With Hessians of their own sites err independently, and the error averages out.
     H = positive(1)
