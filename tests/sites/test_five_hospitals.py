@@ -1,0 +1,248 @@
+"""One model at five sites, of which some are killed, hang, or come back; and an asker who dies."""
+
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.queries.sites import answers_in
+from tests.custodian.people import FORMULA, SURVIVAL
+from tests.sites.conftest import ROWS
+
+REPLICATES = itertools.count(1)
+ROUNDS = 3
+
+
+def logit(study):
+    return hdpf.logit(FORMULA, data=study)
+
+
+def hazard(study):
+    return hdpf.hazard(SURVIVAL, data=study, intervals=4)
+
+
+MODELS = [pytest.param(logit, id="logit"), pytest.param(hazard, id="hazard")]
+FITS = [
+    pytest.param(model, options, id=f"{model.__name__}, {name}")
+    for model in (logit, hazard)
+    for name, options in (("objective", {}), ("gradient", {"mechanism": "gradient", "delta": 1e-6}))
+]
+
+
+def check_books(hospitals, result, verified):
+    """Every release that was handed out is in its ledger's chain, charged and recorded, and every chain verifies."""
+    for name, part in result.release.sites:
+        account = hospitals.running[name].account()
+        history = account.history().set_index("entry")
+        for release in answers_in(part):
+            assert release.entry.dataset == "trial"
+            assert history.loc[release.entry.number, "released"]
+            assert account.verify(release.entry.head)
+        assert verified(name, answers_in(part)[-1].entry.head)
+    for running in hospitals.running.values():
+        assert running.account().verify()
+
+
+@pytest.mark.parametrize(("model", "options"), FITS)
+def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals, verified, model, options):
+    before, replicate = hospitals.spent(), next(REPLICATES)
+    result = model(hospitals.study()).fit(epsilon=1.0, replicate=replicate, **options)
+    assert list(result.sites["site"]) == list(ROWS)
+    assert list(result.sites["records"]) == list(ROWS.values())
+    assert set(result.sites["status"]) == {"answered"}
+    assert float(result.guarantee.epsilon) == 1.0
+    check_books(hospitals, result, verified)
+    paid = hospitals.spent()
+    for name in ROWS:
+        assert 0 < paid[name].epsilon - before[name].epsilon <= 1
+    again = model(hospitals.study()).fit(epsilon=1.0, replicate=replicate, **options)
+    assert again.release == result.release
+    pd.testing.assert_series_equal(again.params, result.params)
+    assert hospitals.spent() == paid
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospitals, verified, model):
+    deadline = 30.0
+    study = hospitals.study(deadline=deadline)
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(20):  # until it is met at work
+            replicate, before = next(REPLICATES), hospitals.spent()
+            begun = time.monotonic()
+            pending = pool.submit(lambda number=replicate: model(study).fit(epsilon=1.0, replicate=number))
+            met = hospitals.stop_between_charge_and_release("E")
+            if met:
+                hospitals.kill("E")
+                break
+            hospitals.signal("E", signal.SIGCONT)
+            pending.result()
+        assert met
+        result = pending.result()
+    assert time.monotonic() - begun < deadline
+    rows = result.sites.set_index("site")
+    assert list(rows.loc[list("ABCD"), "status"]) == ["answered"] * 4
+    assert rows.loc["E", "status"].startswith("did not answer round 1: the site https://127.0.0.1")
+    assert [name for name, _ in result.release.sites] == list("ABCD")
+    assert "E" in str(result.summary())
+    check_books(hospitals, result, verified)
+    unreleased = set(hospitals.entries("E", "charge")) - set(hospitals.entries("E", "release"))
+    assert len(unreleased) == 1
+    spent = hospitals.spent()
+    assert {name: spent[name].epsilon - before[name].epsilon for name in ROWS} == dict.fromkeys(ROWS, 1)
+
+    # Restarted, it rejoins: the same fit has E's answer too, under the charge that stands, and charges nobody.
+    hospitals.all_up()
+    whole = model(study).fit(epsilon=1.0, replicate=replicate)
+    assert set(whole.sites["status"]) == {"answered"}
+    assert whole.release.sites[:4] == result.release.sites
+    assert hospitals.spent() == spent
+    assert unreleased <= set(hospitals.entries("E", "release"))
+    check_books(hospitals, whole, verified)
+
+
+def test_a_site_killed_while_it_holds_the_request_is_left_out_uncharged(hospitals, verified):
+    """The request lies accepted in the buffers of a stopped process, which is then killed."""
+    replicate, before = next(REPLICATES), hospitals.spent()
+    study = hospitals.study(deadline=60.0)
+    hospitals.signal("C", signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        begun = time.monotonic()
+        pending = pool.submit(lambda: logit(study).fit(epsilon=1.0, replicate=replicate))
+        while not all(hospitals.spent()[name].epsilon > before[name].epsilon for name in "ABDE"):
+            time.sleep(0.05)
+        assert not pending.done()
+        hospitals.kill("C")
+        result = pending.result()
+    assert time.monotonic() - begun < 60.0
+    assert set(result.sites.set_index("site").loc[list("ABDE"), "status"]) == {"answered"}
+    assert [name for name, _ in result.release.sites] == list("ABDE")
+    assert hospitals.spent()["C"] == before["C"]
+    check_books(hospitals, result, verified)
+    hospitals.all_up()
+    whole = logit(study).fit(epsilon=1.0, replicate=replicate)
+    assert set(whole.sites["status"]) == {"answered"}
+    assert {name: each.epsilon - before[name].epsilon for name, each in hospitals.spent().items()} == dict.fromkeys(
+        ROWS, 1
+    )
+
+
+def test_a_site_that_hangs_costs_one_deadline_in_a_fit_of_several_rounds(hospitals, verified):
+    deadline, replicate, before = 6.0, next(REPLICATES), hospitals.spent()
+    options = {"mechanism": "gradient", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate}
+    hospitals.signal("B", signal.SIGSTOP)
+    begun = time.monotonic()
+    result = logit(hospitals.study(deadline=deadline)).fit(**options)
+    hanging = time.monotonic() - begun
+    begun = time.monotonic()
+    again = logit(hospitals.study().at(*"ACDE")).fit(**options)
+    without = time.monotonic() - begun
+    assert deadline <= hanging < without + 1.8 * deadline
+    rows = result.sites.set_index("site")
+    assert rows.loc["B", "status"].startswith("did not answer round 1: no answer within 6 seconds")
+    assert set(rows.loc[list("ACDE"), "rounds"]) == {ROUNDS}
+    assert [name for name, _ in again.release.sites] == list("ACDE")
+    check_books(hospitals, result, verified)
+
+    # It was asked once: going on, it answers round 1, to nobody, and its ledger says so.
+    charged = len(hospitals.entries("B", "charge"))
+    assert hospitals.spent()["B"] == before["B"]
+    hospitals.signal("B", signal.SIGCONT)
+    patience = time.monotonic() + 60
+    while len(hospitals.entries("B", "release")) < charged + 1:
+        assert time.monotonic() < patience
+        time.sleep(0.05)
+    assert len(hospitals.entries("B", "charge")) == charged + 1
+
+
+@pytest.mark.parametrize(("model", "options"), [FITS[0], FITS[-1]])
+def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, model, options):
+    replicate = next(REPLICATES)
+    hospitals.kill("C", "D", "E")
+    with pytest.raises(hdp.SiteError, match=r"2 of 5 sites answered, and the study needs 3 .*C: .*for nothing"):
+        model(hospitals.study(deadline=30.0)).fit(epsilon=1.0, replicate=replicate, **options)
+    hospitals.all_up()
+    paid = hospitals.spent()
+    charges = {name: hospitals.entries(name, "charge") for name in "AB"}
+    result = model(hospitals.study(deadline=60.0)).fit(epsilon=1.0, replicate=replicate, **options)
+    assert set(result.sites["status"]) == {"answered"}
+    first = {name: answers_in(part)[0].entry.number for name, part in result.release.sites}
+    for name in "AB":  # the first round of both was paid for before
+        history = hospitals.running[name].account().history().set_index("entry")
+        assert history.loc[first[name], "request"] == charges[name][-1][:12]
+        later = ROUNDS - 1 if options else 0
+        assert len(hospitals.entries(name, "charge")) == len(charges[name]) + later
+        assert options or hospitals.spent()[name] == paid[name]
+
+
+ASKER = """
+import json, os, signal, sys
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.sites import Site
+from tests.custodian.people import FORMULA, PUBLIC
+
+class Doomed(Site):
+    '''A site behind which the asker dies as soon as a round after the last one is asked.'''
+    schema = records = terms = None
+    def __init__(self, site):
+        self.site, self.asked = site, 0
+    def put_public(self, table):
+        self.site.put_public(table)
+    def answer(self, query):
+        self.asked += 1
+        if self.asked > last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.site.answer(query)
+
+for name in ("schema", "records", "terms"):
+    setattr(Doomed, name, property(lambda self, name=name: getattr(self.site, name)))
+
+told = json.load(sys.stdin)
+last = told["last"]
+sites = {name: Doomed(hdp.connect(url, **told["files"])) for name, url in told["urls"].items()}
+study = hdp.Study(private=sites, public=PUBLIC)
+hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, delta=1e-6, mechanism="gradient", replicate=told["replicate"])
+"""
+
+
+@pytest.mark.parametrize("last", range(1, ROUNDS))
+def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospitals, verified, last):
+    replicate = next(REPLICATES)
+    before = {name: hospitals.entries(name, "charge") for name in ROWS}
+    institution = hospitals.institution
+    told = {
+        "last": last,
+        "replicate": replicate,
+        "files": {
+            "token": institution.token(),
+            "ca": str(institution.authority.path),
+            "cert": list(map(str, institution.ann_files)),
+        },
+        "urls": {name: running.url for name, running in hospitals.running.items()},
+    }
+    died = subprocess.run(
+        [sys.executable, "-c", ASKER], input=json.dumps(told), text=True, capture_output=True, timeout=120
+    )
+    assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
+    charged = {name: hospitals.entries(name, "charge")[len(before[name]) :] for name in ROWS}
+    # Of the round in which it died, requests of other threads may have been on their way.
+    assert all(last <= len(requests) <= last + 1 for requests in charged.values())
+
+    result = logit(hospitals.study()).fit(epsilon=1.0, delta=1e-6, mechanism="gradient", replicate=replicate)
+    assert set(result.sites["status"]) == {"answered"}
+    check_books(hospitals, result, verified)
+    for name, part in result.release.sites:
+        requests = hospitals.entries(name, "charge")[len(before[name]) :]
+        assert len(requests) == ROUNDS
+        assert requests[: len(charged[name])] == charged[name]
+        history = hospitals.running[name].account().history().set_index("entry")
+        used = [history.loc[each.entry.number, "request"] for each in part.rounds]
+        assert used == [request[:12] for request in requests]
