@@ -13,7 +13,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.api import HdpError
 from hdpstats.jupyter.namespace import find, named
 
-HELP = """%hdp ledger [NAME]     what was spent and what is left
+HELP = """%hdp ledger [NAME]     what was spent and what is left, at each site where there are several
 %hdp schema [NAME]     what is declared about the columns
 %hdp plan "FORMULA"    the standard errors that each epsilon would buy; %hdp plan --help lists the options
 

@@ -6,6 +6,7 @@ from typing import Any
 from IPython.core.error import UsageError
 
 import hdpstats.api as hdp
+from hdpstats.jupyter.accounts import Accounts
 
 REMEDIES = {
     "ledger": 'make one with hdp.Ledger("trial.db", dataset=..., epsilon=...), or a study with budget=',
@@ -16,8 +17,10 @@ REMEDIES = {
 
 
 def _ledger_of(value: object) -> object:
+    if isinstance(value, hdp.Study) and len(value.sites) > 1:
+        return Accounts.of(value) if value.ledgers else None
     if isinstance(value, hdp.Study):
-        return value.ledger if isinstance(value.site, hdp.LocalSite) else None
+        return next(iter(value.ledgers.values()), None)
     return value if isinstance(value, hdp.Ledger) else None
 
 
@@ -35,17 +38,30 @@ _FROM: dict[str, Callable[[object], object]] = {
 
 
 def named(names: Mapping[str, Any], word: str) -> dict[str, object]:
-    """Return the objects that ``word`` may mean by their names, each once; a study stands for its ledger and schema.
+    """Return the objects that ``word`` may mean by their names, each once; a study stands for its ledgers and schema.
 
-    Names that begin with an underscore, such as IPython's own, do not count.
+    Names that begin with an underscore, such as IPython's own, do not count, nor do ledgers beside a study of several
+    sites that has them all.
     """
     found: dict[str, object] = {}
     public = {name: value for name, value in names.items() if not name.startswith("_")}
-    for name, value in sorted(public.items(), key=lambda item: isinstance(item[1], hdp.Study)):
+    for name, value in sorted(public.items(), key=_order):
         wanted = _FROM[word](value)
-        if wanted is not None and all(wanted is not other for other in found.values()):
+        if wanted is not None and not any(_parts(wanted) <= _parts(other) for other in found.values()):
             found[name] = wanted
     return found
+
+
+def _order(item: tuple[str, object]) -> tuple[int, bool]:
+    """Sort studies of most sites first, and those of one site after what stands for itself."""
+    value = item[1]
+    sites = len(value.sites) if isinstance(value, hdp.Study) else 0
+    return -sites if sites > 1 else 0, isinstance(value, hdp.Study)
+
+
+def _parts(found: object) -> set[int]:
+    """Return which objects something consists of."""
+    return {id(each) for each in found.ledgers.values()} if isinstance(found, Accounts) else {id(found)}
 
 
 def find(names: Mapping[str, Any], word: str, name: str | None) -> Any:

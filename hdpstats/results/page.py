@@ -10,7 +10,7 @@ from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.purchase import Purchase
-from hdpstats.results.sites import Counts
+from hdpstats.results.sites import SITE_HEADERS, Counts, site_cells
 from hdpstats.results.summary import (
     NO_PRIVATE_RECORD,
     check_rows,
@@ -44,7 +44,9 @@ def result_page(
     if len(parts) > 1:
         compared = grid(["", *(part.label for part in parts)], _named(terms, side_by_side(parts, places)), aligns="lr")
         shown.append(details(f"Estimates side by side: {', '.join(part.label for part in parts)}", compared))
-    shown.append(section("Privacy", plain(privacy_rows(estimate, purchase))))
+    if len(purchase.sites) > 1:
+        shown.append(section("Sites", grid(SITE_HEADERS, site_cells(purchase.sites), aligns="llrrrr")))
+    shown.append(section("Privacy", plain(privacy_rows(estimate, purchase, sites=False))))
     if check is not None:
         shown.append(section("Checked on public rows", plain(check_rows(facts, check))))
     shown.append(notes(notes_of(estimate, parts, purchase, len(places))))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import pandas as pd
@@ -122,6 +122,24 @@ def site_rows(sites: Sequence[SiteFacts]) -> list[tuple[str, str]]:
         words = f"{site.site}: {site.status}; records {known}, epsilon {float(site.epsilon):g}, {share}"
         rows.append(("Sites:" if place == 0 else "", words))
     return rows
+
+
+SITE_HEADERS: Final = ("", "status", "people", "epsilon", "delta", "weight")
+
+
+def site_cells(sites: Sequence[SiteFacts]) -> list[list[str]]:
+    """Return what each site contributed as cells under `SITE_HEADERS`."""
+    return [
+        [
+            site.site,
+            site.status,
+            "protected" if site.records is None else str(site.records),
+            f"{float(site.epsilon):g}",
+            f"{float(site.delta):g}",
+            f"{site.weight:.1%}" if site.rounds else "none",
+        ]
+        for site in sites
+    ]
 
 
 def forest_rows(sites: Sequence[SiteFacts], together: Sequence[Estimate]) -> list[Row]:

@@ -58,12 +58,12 @@ def summarise(
     return summary(f"{facts.model} results, {kind}", tables, notes_of(estimate, parts, purchase, len(places)))
 
 
-def privacy_rows(estimate: Estimate, purchase: Purchase) -> list[tuple[str, str]]:
-    """Return the privacy block as names and values."""
+def privacy_rows(estimate: Estimate, purchase: Purchase, *, sites: bool = True) -> list[tuple[str, str]]:
+    """Return the privacy block as names and values, with what each of several sites contributed or without."""
     if purchase.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
     rows = promise_rows(purchase.guarantee, [each for each in (purchase.count, purchase.release) if each is not None])
-    if len(purchase.sites) > 1:
+    if sites and len(purchase.sites) > 1:
         rows += site_rows(purchase.sites)
     if purchase.heterogeneity is not None:
         agreement = purchase.heterogeneity.overall

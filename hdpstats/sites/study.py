@@ -17,6 +17,7 @@ from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Declared, Private, named, open_sites, schema_of
+from hdpstats.sites.page import accounts_html, sites_html
 from hdpstats.sites.site import Site
 
 
@@ -210,8 +211,11 @@ class Study:
         which = "which answers queries and shows no row" if len(self._sites) == 1 else ", ".join(self._sites)
         private = f"{self._where.removeprefix('private records ')}, {which}" if self._sites else "none"
         public = "none" if self._public is None else f"{self._public.rows} rows"
-        titles = ["Privacy spent"] if len(self._sites) == 1 else [f"Privacy spent at {name}" for name in self.ledgers]
-        accounts = [section(title, each.as_html()) for title, each in zip(titles, self.ledgers.values(), strict=False)]
+        ledgers = self.ledgers
+        if len(self._sites) > 1:
+            accounts = [sites_html(self._sites), accounts_html(ledgers, elsewhere=len(self._sites) - len(ledgers))]
+        else:
+            accounts = [section("Privacy spent", ledger.as_html()) for ledger in ledgers.values()]
         columns = details(f"Schema, {len(self._schema)} declared columns", self._schema.as_html())
         records = key_values([("Private records", private), ("Public records", public)])
         return page("Study", records, *accounts, columns, badges=str(self._terms).split(", "))

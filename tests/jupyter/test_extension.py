@@ -10,6 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.display.page import STYLE
+from hdpstats.jupyter.accounts import Accounts
 from tests.jupyter.session import session
 
 SETUP = """
@@ -119,6 +120,54 @@ def test_several_candidates_are_named_and_none_is_chosen(notebook):
         notebook.run("del other, _hidden")
 
 
+HOSPITALS = """
+halves = {"<Oslo>": rows.iloc[:120], "Bergen": rows.iloc[120:]}
+accounts = {name: hdp.Ledger(None, dataset=name, epsilon=3) for name in halves}
+bergen = accounts["Bergen"]
+hospitals = hdp.Study(private=halves, public=hdp.datasets.load_gbsg(), ledger=accounts,
+                      schema=hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary()))
+one = hospitals.at("Bergen")
+"""
+
+
+def test_a_study_of_several_sites_shows_every_account_and_is_planned():
+    with session() as made:
+        assert made.run(SETUP.partition("schema =")[0]).error is None
+        assert made.run(HOSPITALS).error is None
+        (shown,) = made.run("%hdp ledger").shown
+        assert "Privacy spent at &lt;Oslo&gt;" in shown["text/html"]
+        assert "Privacy spent at Bergen" in shown["text/html"]
+        assert "<Oslo>" not in shown["text/html"]
+        assert "<Oslo>: Ledger of dataset '<Oslo>', version 1" in shown["text/plain"]
+        assert made.run("%hdp ledger hospitals").shown == [shown]
+        (alone,) = made.run("%hdp ledger one").shown
+        assert made.run("%hdp ledger bergen").shown == [alone]
+        assert "Ledger of dataset &#x27;Bergen&#x27;" in alone["text/html"]
+        plan = made.run('%hdp plan "event3 ~ age" --epsilon 0.5 1 --data hospitals')
+        assert "200 private records" in plan.shown[0]["text/html"]
+        assert "several objects have a study: hospitals, one" in refusal(made.run('%hdp plan "event3 ~ age"'))
+        made.run("another = hdp.Ledger(None, dataset='another', epsilon=1)")
+        assert "several objects have a ledger: hospitals, another" in refusal(made.run("%hdp ledger"))
+        for name in ("hospitals", "one", "hospitals.sites", "%hdp ledger hospitals", "%hdp schema hospitals"):
+            reply = made.run(name)
+            assert reply.error is None
+            assert "61.23" not in reply.everything
+        code = "[float(each.spent.epsilon) for each in hospitals.ledgers.values()]"
+        assert made.value(code) == "[0.0, 0.0]"
+        made.run("import hdpstats.formula.api as hdpf")
+        fit = made.run("hdpf.logit('event3 ~ age', data=hospitals).fit(epsilon={'<Oslo>': 1, 'Bergen': 0.5})")
+        assert fit.error is None
+        assert (
+            '<th style="text-align: left">&lt;Oslo&gt;</th><td style="text-align: left">answered</td>'
+            in fit.shown[0]["text/html"]
+        )
+        assert made.value(code) == "[1.0, 0.5]"
+        after = made.run("%hdp ledger hospitals").shown[0]["text/html"]
+        assert "1 of 3 spent" in after
+        assert "0.5 of 3 spent" in after
+        assert "Bergen: 1 charge<" in after
+
+
 def test_without_any_candidate_the_remedy_is_named():
     with session() as empty:
         empty.run("%load_ext hdpstats.jupyter")
@@ -223,8 +272,10 @@ def test_the_shape_of_pages(snapshot):
     public = hdp.datasets.load_gbsg()
     study = hdp.Study(private=public.copy(), public=public, schema=schema, ledger=ledger)
     plan = hdpf.logit("event3 ~ age", data=study).plan([0.5, 1])
-    before = [each._repr_html_() for each in (schema, ledger, study, plan)]
-    assert [each._repr_html_() for each in (schema, ledger, study, plan)] == before
+    sites = hdp.Study(private=[public.copy(), public.copy()], public=public, schema=schema, budget=hdp.Budget(3))
+    shown = (schema, ledger, study, plan, sites, Accounts.of(sites))
+    before = [each._repr_html_() for each in shown]
+    assert [each._repr_html_() for each in shown] == before
     assert [shapes(page) for page in before] == snapshot
 
 
