@@ -66,7 +66,7 @@ def aggregate(results: Any, between: Any = None, **options: Any) -> hdp.Aggregat
     """Return results in groups of groups; ``between`` may have NA for members that have the same parameters."""
     several = isinstance(between, pd.Series | Sequence) and not isinstance(between, str)
     options["between"] = many(between) if several else between
-    if not isinstance(results, Mapping | list):
+    if not isinstance(results, Mapping | list | hdp.Result):
         raise hdp.ArgumentError("results must be a list of results, or of groups of them", argument="results")
     return hdp.aggregate(results, **options)
 

@@ -20,6 +20,7 @@ HELP = """%hdp ledger [NAME]     what was spent and what is left, at each site w
 Studies, ledgers and schemas are found among your variables. Nothing here spends."""
 
 _VERBS = ("ledger", "schema", "plan")
+_OPTIONS = ("epsilon", "n", "delta", "mechanism", "se_share")
 
 
 def register(shell: InteractiveShell) -> None:
@@ -86,6 +87,8 @@ def _planning() -> MagicArgumentParser:
     add("--data", metavar="STUDY", help="the study; may be left out where there is one only")
     add("--model", choices=("logit", "hazard"), help="by default hazard for Surv(...), else logit")
     add("--n", type=int, help="the number of private records, where the study does not tell")
+    add("--delta", type=float, help="the probability with which the bound may fail; 0 by default")
+    add("--mechanism", help="auto, objective or gradient")
     add("--se-share", type=float, metavar="SHARE", help="the share of epsilon for a noisy Hessian")
     add("--intervals", type=float, nargs="+", metavar="K", help="hazard: how many intervals, or their cut points")
     add("--link", choices=("logit", "cloglog", "probit"), help="hazard: the link")
@@ -102,7 +105,7 @@ def _plan(shell: InteractiveShell, asked: Namespace) -> Any:
         own["intervals"] = _whole(own["intervals"][0])
     study = find(shell.user_ns, "study", asked.data)
     model = hdpf.hazard(formula, data=study, **own) if hazard else hdpf.logit(formula, data=study)
-    options = {key: value for key in ("epsilon", "n", "se_share") if (value := getattr(asked, key)) is not None}
+    options = {key: value for key in _OPTIONS if (value := getattr(asked, key)) is not None}
     return model.plan(**options)
 
 
@@ -124,4 +127,4 @@ def complete(shell: InteractiveShell, event: Any) -> list[str]:
         return list(named(shell.user_ns, "study"))
     if before[-1] in ("--model", "--link"):
         return ["logit", "hazard"] if before[-1] == "--model" else ["logit", "cloglog", "probit"]
-    return ["--epsilon", "--data", "--model", "--n", "--se-share", "--intervals", "--link"]
+    return ["--epsilon", "--data", "--model", "--n", "--delta", "--mechanism", "--se-share", "--intervals", "--link"]

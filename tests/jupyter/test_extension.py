@@ -77,6 +77,12 @@ def test_a_plan_is_shown_and_can_be_kept(notebook):
     assert notebook.value('p = %hdp plan "event3 ~ age" --n 1000\np.records, len(p.verdicts)') == "(1000, 4)"
 
 
+def test_what_delta_buys_is_planned(notebook):
+    line = '%hdp plan "event3 ~ age" --epsilon 1 --delta 1e-6'
+    assert "mechanism gradient" in notebook.run(f"{line} --mechanism gradient").shown[0]["text/html"]
+    assert "mechanism objective" in notebook.run(f"{line} --mechanism objective").shown[0]["text/html"]
+
+
 def test_a_survival_formula_is_planned_as_a_hazard_model(notebook):
     line = '%hdp plan "Surv(time, event) ~ age" --epsilon 1 --intervals 4 --link cloglog'
     assert "baseline[1]" in notebook.run(line).shown[0]["text/html"]
@@ -100,7 +106,8 @@ def test_a_survival_formula_is_planned_as_a_hazard_model(notebook):
         ("%hdp plan event3~age --data rows", "'rows' has no study"),
         ("%hdp plan event3~age --link logit", "hazard models only"),
         ("%hdp plan event3~age --model cox", "invalid choice: 'cox'"),
-        ("%hdp plan event3~age --delta 1e-6", "--delta"),
+        ("%hdp plan event3~age --replicate 2", "--replicate"),
+        ("%hdp plan event3~age --delta 1e-6 --mechanism output", "mechanism"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(notebook, line, words):

@@ -22,6 +22,7 @@ with_limits <- function(action, value) {
 
 as_html <- function(value) {
   if (inherits(value, "dp_account")) return(account_html(value))
+  if (inherits(value, "dp_accounts")) return(paste0(vapply(value, account_html, ""), collapse = ""))
   if (inherits(value, "dp_plan")) return(plan_html(value))
   if (is.data.frame(value) || is.matrix(value) && (is.atomic(value))) as_table(value)
 }

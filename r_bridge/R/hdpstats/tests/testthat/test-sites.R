@@ -91,6 +91,8 @@ test_that("a hazard is fitted to several sites in rounds, and drawn as a forest"
   withr::local_pdf(NULL)
   expect_identical(plot(fit, which = "sites", term = "log1p(nodes)", exponentiate = TRUE), fit)
   expect_identical(plot(fit, which = "sites"), fit)
+  members <- as.data.frame(dp_aggregate(fit, between = "paule_mandel"))
+  expect_equal(unique(members$name), c("all", "Bergen", "Oslo", "Turku"))
   expect_error(plot(fit, which = "sites", term = "hormon"), "term must be one of", class = "dp_argument_error")
   alone <- dp_fit_public(event3 ~ age, study)
   expect_error(plot(alone, which = "sites"), "several sites", class = "dp_argument_error")
