@@ -4,15 +4,19 @@ Every column is cut into classes of equal width between its declared bounds; the
 released once, and the centres of cells with these weights stand for the people. It is the baseline for what public
 records add: it needs none, and the number of cells grows with every column.
 
-How many classes a numeric column gets is public. With ``k`` numeric columns scaled to [0, 1], ``b`` classes each and
-``m`` cells in all, the mean of a function that changes by at most 1 per unit is off by at most about
-:math:`\sqrt{k} / (4 b)`, half the mean distance to a centre, and the noise of ``m`` cells with variance :math:`v` adds
-:math:`\sqrt{m v / 12} / n`. ``b`` minimises the sum of squares. Where that
-leaves more than a twentieth of a column's range, the histogram is refused: nothing would be learned from it.
+How many classes a numeric column gets is public, and reckoned with second moments, on which every fit rests. In units
+of the variance :math:`R^2 / 12` of an even spread over the range ``R``, centres of ``b`` classes add :math:`1 / b^2` to
+the variance of a column (Sheppard 1898). What the noise of ``m`` cells with variance ``v`` leaves in empty cells once
+counts are projected neighbourhood by neighbourhood is of the order of :math:`\sqrt{m v}` people, who are spread over
+the whole range, and adds :math:`\sqrt{m v} / n`. ``b`` minimises the sum: with ``k`` numeric columns and ``c`` cells
+for one class each, near :math:`b^{2 + k/2} = 4 n / (k \sqrt{c v})`. Where more than a tenth is left, the histogram is
+refused: little would be learned from it. (Noise moves a mean far less, as positive and negative parts cancel; classes
+that suit means are too many for fits.)
 
 References
 ----------
-Lei (2011), Differentially private M-estimators.
+Lei (2011), Differentially private M-estimators. Sheppard (1898), On the calculation of the most probable values of
+frequency-constants for data arranged according to equidistant divisions of a scale.
 """
 
 import itertools
@@ -46,8 +50,8 @@ from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.sites import Study
 from hdpstats.solvers.covering import halving_order
 
-USELESS = 0.05
-"""Predicted error, in parts of a column's range, above which a histogram is refused."""
+USELESS = 0.1
+"""Predicted error, in parts of the variance of an even spread over a column's range, above which it is refused."""
 
 MOST_BINS = 64
 CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
@@ -127,7 +131,7 @@ def axes_of(
     best = min(affordable, key=affordable.__getitem__, default=None)
     if best is None or affordable[best] > USELESS:
         found = "no grid is coarse enough" if best is None else f"the best has {best} classes per numeric column and an"
-        found += "" if best is None else f" error of about {affordable[best]:.2g} of a column's range"
+        found += "" if best is None else f" error of about {affordable[best]:.2g} of the variance of an even spread"
         raise MechanismError(
             f"a histogram of {len(columns)} columns says too little about {people} people at this epsilon: {found}, "
             f"more than {USELESS}; take fewer columns, bins=, or mechanism 'objective' or 'output'",
@@ -137,7 +141,7 @@ def axes_of(
 
 
 def _error(numeric: int, bins: int, cells: int, *, variance: float, people: int) -> float:
-    return math.hypot(math.sqrt(numeric) / (4.0 * bins), math.sqrt(cells * variance / 12.0) / max(people, 1))
+    return (1.0 / bins**2 if numeric else 0.0) + math.sqrt(cells * variance) / max(people, 1)
 
 
 def _places(axes: tuple[Axis, ...]) -> FloatArray:
