@@ -16,6 +16,7 @@ import hdpstats.formula.api as hdpf
 from r_bridge.arguments import accepted, check, checked_call, many, of_sites, whole
 from r_bridge.handles import Matrix
 from r_bridge.many import MANY
+from r_bridge.remote import REMOTE
 from r_bridge.samples import SAMPLES, checked
 
 _COUNTS = frozenset(
@@ -162,11 +163,28 @@ def _account(ledger: hdp.Ledger | hdp.Study) -> hdp.Ledger:
     return found
 
 
-def ledger_show(ledger: hdp.Ledger | hdp.Study) -> dict[str, Any]:
-    """Return what an account says, totals and history; of several sites what each account in this process says."""
+def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, Any]:
+    """Return what an account says, totals and history; of several sites what each account in this process says.
+
+    Of a site in another process it is the asker's own part.
+    """
+    if isinstance(ledger, hdp.RemoteSite):
+        return _received(ledger)
     if isinstance(ledger, hdp.Study) and len(ledger.sites) > 1 and ledger.ledgers:
         return {"sites": {name: _said(account) for name, account in ledger.ledgers.items()}}
     return _said(_account(ledger))
+
+
+def _received(site: hdp.RemoteSite) -> dict[str, Any]:
+    own = site.account()
+    return {
+        "text": str(own),
+        "dataset": site.facts.dataset,
+        "version": site.facts.version,
+        "spent": amount(own.spent),
+        "remaining": None if own.remaining is None else amount(own.remaining),
+        "history": own.history,
+    }
 
 
 def _said(account: hdp.Ledger) -> dict[str, Any]:
@@ -412,6 +430,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "load_nwtco": hdp.datasets.load_nwtco,
     "person_period": person_period,
     **MANY,
+    **REMOTE,
     **SAMPLES,
     "sample_fit": sample_fit,
     "versions": versions,

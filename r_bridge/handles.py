@@ -89,6 +89,12 @@ def _handle(kind: str, text: Callable[[Any], str]) -> Callable[[Any], tuple[list
     return make
 
 
+def _site(site: hdp.RemoteSite) -> tuple[list[str], dict[str, object]]:
+    _, handle = _handle("dp_site", repr)(site)
+    facts = {"schema": site.schema, "records": site.records, "analyst": site.analyst, "permissions": site.permissions}
+    return ["dp_site"], handle | facts
+
+
 def _schema(schema: hdp.Schema) -> tuple[list[str], dict[str, object]]:
     return ["dp_schema"], {"json": json.dumps(schema.to_dict()), "text": repr(schema), "columns": list(schema)}
 
@@ -166,6 +172,7 @@ def _sample(sample: hdp.WeightedSample) -> tuple[list[str], dict[str, object]]:
 _FORMS: dict[type, Callable[[Any], tuple[list[str], dict[str, object]]]] = {
     hdp.Study: _handle("dp_study", repr),
     hdp.Ledger: _handle("dp_ledger", str),
+    hdp.RemoteSite: _site,
     hdp.Schema: _schema,
     hdp.Budget: _budget,
     hdp.Plan: _plan,
@@ -180,6 +187,7 @@ _MADE_OF = ("results", "between", "interval", "name")
 _REVIVED: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "dp_study": lambda field: held(field("id")),
     "dp_ledger": lambda field: held(field("id")),
+    "dp_site": lambda field: held(field("id")),
     "dp_schema": lambda field: hdp.Schema.from_dict(json.loads(field("json"))),
     "dp_budget": lambda field: hdp.Budget(field("epsilon"), field("delta")),
     "dp_result": lambda field: hdp.Result.from_json(field("json")),

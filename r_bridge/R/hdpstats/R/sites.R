@@ -1,4 +1,23 @@
-# Several sites in one study, and results in groups of groups.
+# Sites in other processes, several sites in one study, and results in groups of groups.
+
+dp_connect <- function(url, token, ca = NULL, cert = NULL, timeout = 600) {
+  call <- quote(dp_connect()) # without what was given: a message is no place for a token
+  if (!is.null(cert) && length(cert) != 2L) .refuse("cert must name two files: your certificate and its key", call)
+  .py("connect", list(
+    url = url, token = token, ca = .path(ca), timeout = timeout,
+    certificate = if (!is.null(cert)) .path(cert[[1L]]), key = if (!is.null(cert)) .path(cert[[2L]])
+  ), call = call)
+}
+
+dp_dummy <- function(site, n = 100, seed = 0) {
+  if (!inherits(site, "dp_site")) .refuse("site must be what dp_connect() returned", sys.call())
+  .py("dummy", list(site = site, n = n, seed = seed))
+}
+
+print.dp_site <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
 
 dp_sites <- function(x) {
   if (!inherits(x, "dp_result")) .refuse("x must be a result, as of dp_logit() or dp_hazard()", sys.call())
