@@ -72,9 +72,9 @@ def busy(running: Running) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident(running: Running) -> float:
-    """Return the resident size of a site's process in MB."""
-    text = Path(f"/proc/{running.process.pid}/status").read_text()
+def resident(process: int) -> float:
+    """Return the resident size of a process in MB."""
+    text = Path(f"/proc/{process}/status").read_text()
     return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
 
@@ -115,18 +115,20 @@ def report(folder: Path, rounds: int, replays: int) -> str:
                         far(number)
                     with spent[f"near{again}"].watch():
                         near(number)
-            before = [resident(running) for running in sites]
-            for number in range(replays):
-                far(number % rounds + 1)
-            growth = max(now - then for now, then in zip(map(resident, sites), before, strict=True))
+            processes = [os.getpid(), *(running.process.pid for running in sites)]
+            memory = [[resident(process) for process in processes]]
+            for _ in range(2):
+                for number in range(replays // 2):
+                    far(number % rounds + 1)
+                memory.append([resident(process) for process in processes])
         for site in remote:
             site.close()
     finally:
         institution.close()
-    return page(spent, rounds, replays, growth)
+    return page(spent, rounds, replays, memory)
 
 
-def page(spent: dict[str, Spent], rounds: int, replays: int, growth: float) -> str:
+def page(spent: dict[str, Spent], rounds: int, replays: int, memory: list[list[float]]) -> str:
     """Return the page."""
     names = {
         "far": "three sites over HTTPS, at once",
@@ -155,7 +157,8 @@ def page(spent: dict[str, Spent], rounds: int, replays: int, growth: float) -> s
             "- a round that was answered before, which reads the ledgers and computes nothing:",
             f"  {elapsed[' again']:.1f} ms at the median, {processors[' again']:.1f} ms of processors.",
             "",
-            f"{replays} further rounds: memory of a site's process grows by at most {growth:.1f} MB.",
+            f"Memory in MB of the asker's process and of the sites', before {replays} further rounds, after half of",
+            f"them and after all: {'; '.join(', '.join(f'{size:.1f}' for size in sizes) for sizes in memory)}.",
             "",
             f"{machine()}; load {os.getloadavg()[0]:.0f} while measuring.",
             "",
