@@ -31,35 +31,11 @@ from hdpstats.inference.across_sites import (
 )
 from hdpstats.inference.estimate import Estimate
 from hdpstats.results.aggregated import Aggregate, Node
+from hdpstats.results.groups import Group, Member, tree_of
 from hdpstats.results.result import Result
 
 INTERVALS: Final = ("model", "across_sites")
 FEWEST: Final = 2
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Group:
-    """A place in the tree: an estimate of a result, or names with what stands under them.
-
-    ``release`` is the SHA-256 of the release that the estimate rests on; None for a public fit or one of several sites.
-    """
-
-    path: tuple[str, ...]
-    result: Result | None = None
-    estimate: Estimate | None = None
-    release: str | None = None
-    groups: tuple["_Group", ...] = ()
-
-    @property
-    def level(self) -> int:
-        """How far below the top."""
-        return len(self.path) - 1
-
-    @property
-    def everybody(self) -> list["_Group"]:
-        """The place itself and all below it, in their order."""
-        return [self, *(each for group in self.groups for each in group.everybody)]
 
 
 @final
@@ -135,57 +111,18 @@ def aggregate(
     >>> bool(abs(found.params["probability"] - 0.3025) < 0.05)
     True
     """
-    top = _sites_of(results, name) if isinstance(results, Result) else _tree(results, path=(name,))
-    leaves = [each for each in top.everybody if each.result is not None]
-    _check_alike(leaves)
-    depth = max(each.level for each in leaves)
-    methods = _methods(between, depth=depth)
+    top = tree_of(results, name=name)
+    members = top.members
+    methods = _methods(between, depth=max(len(each.path) - 1 for each in members))
     kind = choice(interval, name="interval", options=INTERVALS)
-    known = _estimated(top, leaves, methods=methods, across=kind == "across_sites")
-    promises = [each.result.guarantee for each in leaves if each.result is not None]
+    known = _estimated(top, methods=methods, across=kind == "across_sites")
     return Aggregate(
         nodes=tuple(known[each.path].node for each in top.everybody),
         between=methods,
         interval=kind,
-        facts=_result(leaves[0]).facts,
-        guarantees=tuple(promise for promise in promises if promise is not None),
+        facts=members[0].facts,
+        guarantees=tuple(each.guarantee for each in members if each.guarantee is not None),
     )
-
-
-def _sites_of(result: Result, name: str) -> _Group:
-    """Return the sites of a result as members."""
-    sites = tuple(
-        _Group(path=(name, site.site), result=result, estimate=site.estimate)
-        for site in result.site_facts
-        if site.estimate is not None
-    )
-    if not sites:
-        raise ArgumentError(
-            "results must be a dictionary or a list of results, or one result of several sites that have estimates of "
-            "their own",
-            argument="results",
-        )
-    return _Group(path=(name,), groups=sites)
-
-
-def _tree(given: object, *, path: tuple[str, ...]) -> _Group:
-    """Read a tree, or refuse what is none."""
-    if isinstance(given, Result):
-        own = given.estimate if given.private_only is None else given.private_only
-        release = None if given.release is None else given.release.sha256
-        return _Group(path=path, result=given, estimate=own, release=release)
-    listed: Mapping[Any, Any] | None = given if isinstance(given, Mapping) else None
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        listed = {str(place): each for place, each in enumerate(given, start=1)}
-    if not listed or not all(isinstance(name, str) and name for name in listed):
-        where = "results" if len(path) == 1 else f"results[{']['.join(map(repr, path[1:]))}]"
-        raise ArgumentError(
-            f"{where} must be a dictionary from names to results or to groups of them, or a list of such, not "
-            f"{type(given).__name__}{'' if listed is None or listed else ' without members'}",
-            argument="results",
-        )
-    groups = tuple(_tree(each, path=(*path, name)) for name, each in listed.items())
-    return _Group(path=path, groups=groups)
 
 
 def _methods(between: object, *, depth: int) -> tuple[str | None, ...]:
@@ -200,79 +137,36 @@ def _methods(between: object, *, depth: int) -> tuple[str | None, ...]:
     return tuple(None if each is None else choice(each, name="between", options=BETWEEN) for each in listed)
 
 
-def _result(leaf: _Group) -> Result:
-    if leaf.result is None:
-        raise TypeError("a leaf has a result")
-    return leaf.result
-
-
-def _own(leaf: _Group) -> Estimate:
-    """Return what a member adds to others: without the public rows, which others may share."""
-    if leaf.estimate is None:
-        raise TypeError("a leaf has an estimate")
-    return leaf.estimate
-
-
-def _check_alike(leaves: Sequence[_Group]) -> None:
-    """Refuse results of different models, twice the same one, and those without standard errors."""
-    first = _result(leaves[0])
-    given = [leaf.release for leaf in leaves if leaf.release is not None]
-    if len(set(given)) < len(given):
-        raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
-    for leaf in leaves:
-        result, where = _result(leaf), " / ".join(leaf.path[1:])
-        own = _own(leaf)
-        if _meaning(result) != _meaning(first) or own.terms != _own(leaves[0]).terms:
-            raise ArgumentError(
-                f"results must come from one model with the same terms; {where!r} is another than "
-                f"{' / '.join(leaves[0].path[1:])!r}",
-                argument="results",
-            )
-        variances = np.diag(own.sampling) + np.diag(own.privacy)
-        if not (np.isfinite(own.values).all() and np.isfinite(variances).all() and (variances > 0).all()):
-            raise ArgumentError(
-                f"results must have standard errors of every term, from which weights are made; {where!r} lacks some",
-                argument="results",
-            )
-
-
-def _meaning(result: Result) -> tuple[object, ...]:
-    """Return what the terms of a model mean."""
-    facts = result.facts
-    time = None if facts.hazard is None else (facts.hazard.link, facts.hazard.grid, facts.hazard.baseline)
-    return facts.model, facts.loss, facts.family, facts.exponentiated, time
-
-
-def _estimated(
-    top: _Group, leaves: Sequence[_Group], *, methods: Sequence[str | None], across: bool
-) -> dict[tuple[str, ...], _Known]:
+def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> dict[tuple[str, ...], _Known]:
     """Return what is known about every place, from the deepest level to the top."""
-    rng = draws.generator(_seed(leaves))
-    terms = _own(leaves[0]).terms
-    parts = all_drawn([part_of(_own(leaf), rng) for leaf in leaves], rng)
-    known = {leaf.path: _leaf(leaf, part) for leaf, part in zip(leaves, parts, strict=True)}
+    members = top.members
+    rng, terms = draws.generator(_seed(members)), members[0].estimate.terms
+    parts = all_drawn([part_of(each.estimate, rng) for each in members], rng)
+    known = {each.path: _leaf(each, part) for each, part in zip(members, parts, strict=True)}
     for level in reversed(range(len(methods))):
         groups = [each for each in top.everybody if each.level == level and each.groups]
         squares = _squares(groups, known, method=methods[level])
         for group in groups:
-            members = [known[each.path] for each in group.groups]
-            known[group.path] = _joined(group, members, squares, rng=rng, across=across, terms=terms)
+            below = [known[each.path] for each in group.groups]
+            known[group.path] = _joined(group, below, squares, rng=rng, across=across, terms=terms)
     return known
 
 
-def _seed(leaves: Sequence[_Group]) -> str:
-    numbers = [[*_own(leaf).values, *_own(leaf).bse] for leaf in leaves]
+def _seed(members: Sequence[Member]) -> str:
+    numbers = [[*each.estimate.values, *each.estimate.bse] for each in members]
     return canonical.sha256([[float(each) for each in row] for row in numbers])
 
 
-def _leaf(leaf: _Group, part: Part) -> _Known:
+def _leaf(member: Member, part: Part) -> _Known:
     nothing = np.full(len(part.values), np.nan)
-    node = Node(path=leaf.path, estimate=_own(leaf), members=0, weights=(), tau=nothing, scatter=nothing, degrees=0)
+    node = Node(
+        path=member.path, estimate=member.estimate, members=0, weights=(), tau=nothing, scatter=nothing, degrees=0
+    )
     return _Known(node=node, part=part, units=((part.values, part.variances),))
 
 
 def _squares(
-    groups: Sequence[_Group], known: Mapping[tuple[str, ...], _Known], *, method: str | None
+    groups: Sequence[Group], known: Mapping[tuple[str, ...], _Known], *, method: str | None
 ) -> FloatArray | None:
     """Return the variances (p,) between the members of each of the groups of a level; None for none."""
     if method is None or not groups:
@@ -293,7 +187,7 @@ def _squares(
 
 
 def _joined(
-    group: _Group,
+    group: Group,
     members: Sequence[_Known],
     squares: FloatArray | None,
     *,

@@ -1,0 +1,131 @@
+"""The tree of results that are to be combined: groups of groups, read and checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.inference.estimate import Estimate
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.results.facts import ModelFacts
+from hdpstats.results.result import Result
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Member:
+    """What a result, or one site of it, adds to others.
+
+    ``estimate`` is that from private records alone where there is one, as others may share the public rows. ``release``
+    is the SHA-256 of the release that it rests on; None for a public fit and for one site of several.
+    """
+
+    path: tuple[str, ...]
+    facts: ModelFacts
+    estimate: Estimate
+    guarantee: Guarantee | None
+    release: str | None
+
+    @property
+    def where(self) -> str:
+        """Its place below the top, for messages."""
+        return repr(" / ".join(self.path[1:]))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Group:
+    """A place in the tree: a member, or a name with what stands under it."""
+
+    path: tuple[str, ...]
+    member: Member | None = None
+    groups: tuple["Group", ...] = ()
+
+    @property
+    def level(self) -> int:
+        """How far below the top."""
+        return len(self.path) - 1
+
+    @property
+    def everybody(self) -> list["Group"]:
+        """The place itself and all below it, in their order."""
+        return [self, *(each for group in self.groups for each in group.everybody)]
+
+    @property
+    def members(self) -> list[Member]:
+        """The members below."""
+        return [each.member for each in self.everybody if each.member is not None]
+
+
+def tree_of(given: object, *, name: str) -> Group:
+    """Read a tree of results, or the sites of one result; refuse what is none, and what cannot be combined."""
+    top = _sites_of(given, name) if isinstance(given, Result) else _group(given, path=(name,))
+    _check_alike(top.members)
+    return top
+
+
+def _sites_of(result: Result, name: str) -> Group:
+    places = {(name, site.site): site.estimate for site in result.site_facts}
+    sites = tuple(
+        Group(path=path, member=_member(result, path, own, release=None))
+        for path, own in places.items()
+        if own is not None
+    )
+    if not sites:
+        raise ArgumentError(
+            "results must be a dictionary or a list of results, or one result of several sites that have estimates of "
+            "their own",
+            argument="results",
+        )
+    return Group(path=(name,), groups=sites)
+
+
+def _group(given: object, *, path: tuple[str, ...]) -> Group:
+    if isinstance(given, Result):
+        own = given.estimate if given.private_only is None else given.private_only
+        release = None if given.release is None else given.release.sha256
+        return Group(path=path, member=_member(given, path, own, release=release))
+    listed: Mapping[Any, Any] | None = given if isinstance(given, Mapping) else None
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        listed = {str(place): each for place, each in enumerate(given, start=1)}
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        where = "results" if len(path) == 1 else f"results[{']['.join(map(repr, path[1:]))}]"
+        raise ArgumentError(
+            f"{where} must be a dictionary from names to results or to groups of them, or a list of such, not "
+            f"{type(given).__name__}{'' if listed is None or listed else ' without members'}",
+            argument="results",
+        )
+    return Group(path=path, groups=tuple(_group(each, path=(*path, name)) for name, each in listed.items()))
+
+
+def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, release: str | None) -> Member:
+    return Member(path=path, facts=result.facts, estimate=estimate, guarantee=result.guarantee, release=release)
+
+
+def _check_alike(members: Sequence[Member]) -> None:
+    """Refuse results of different models, twice the same one, and those without standard errors."""
+    first = members[0]
+    given = [each.release for each in members if each.release is not None]
+    if len(set(given)) < len(given):
+        raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
+    for each in members:
+        own = each.estimate
+        if _meaning(each.facts) != _meaning(first.facts) or own.terms != first.estimate.terms:
+            raise ArgumentError(
+                f"results must come from one model with the same terms; {each.where} is another than {first.where}",
+                argument="results",
+            )
+        variances = np.diag(own.sampling) + np.diag(own.privacy)
+        if not (np.isfinite(own.values).all() and np.isfinite(variances).all() and (variances > 0).all()):
+            raise ArgumentError(
+                f"results must have standard errors of every term, for weights; {each.where} lacks some",
+                argument="results",
+            )
+
+
+def _meaning(facts: ModelFacts) -> tuple[object, ...]:
+    """Return what the terms of a model mean."""
+    time = None if facts.hazard is None else (facts.hazard.link, facts.hazard.grid, facts.hazard.baseline)
+    return facts.model, facts.loss, facts.family, facts.exponentiated, time
