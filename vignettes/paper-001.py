@@ -372,7 +372,7 @@ axes.set_title("Systolic blood pressure, mm Hg; regions differ", loc="left", fon
 plt.show()
 
 # %% [markdown]
-# Any results with the same terms can be aggregated, regressions and hazard models too. Those that used public rows
+# Any results with the same terms can be aggregated, regressions and hazard models too; each may be of several sites. Those that used public rows
 # enter without them, or the public rows would count once per result.
 
 # %% [markdown]
