@@ -372,8 +372,8 @@ axes.set_title("Systolic blood pressure, mm Hg; regions differ", loc="left", fon
 plt.show()
 
 # %% [markdown]
-# Any results with the same terms can be aggregated, regressions and hazard models too; each may be of several sites. Those that used public rows
-# enter without them, or the public rows would count once per result.
+# Any results with the same terms can be aggregated, regressions and hazard models too; each may be of several sites.
+# Those that used public rows enter without them, or the public rows would count once per result.
 
 # %% [markdown]
 # ## 8. Intervals that take no model for granted

@@ -70,7 +70,8 @@ def aggregate(
         Results by name, or groups of them by name, to any depth: ``{"North": {"Oslo": result, "Bergen": result},
         "South": [result, result]}``. Members of a list are called 1, 2, .... All have the same terms and come from the
         same model, and nobody's records are in two of them; each may be of one site or of several. Or one result of
-        several sites, whose members are the sites' own estimates; what these have in common, such as public rows, is then in no variance.
+        several sites, whose members are the sites' own estimates; what these have in common, such as public rows, is
+        then in no variance.
     between
         How the variance between the members of a group is estimated: ``"paule_mandel"``, ``"dersimonian_laird"``, or
         None where they are taken to have the same parameters. One for all levels, or one per level from the top: with
