@@ -170,7 +170,12 @@ def least_contrast(page: Page) -> float:
 
 @pytest.mark.vignette
 @pytest.mark.parametrize(
-    ("notebook", "term", "plots"), [("from-coxph.R", "log1p(nodes)", 3), ("r-and-python.py", "stage[T.2]", 2)]
+    ("notebook", "term", "plots"),
+    [
+        ("vignettes/from-coxph.R", "log1p(nodes)", 3),
+        ("vignettes/r-and-python.py", "stage[T.2]", 2),
+        ("tests/jupyter/several_sites.py", "hormon", 2),
+    ],
 )
 def test_a_notebook_runs_in_a_browser_and_is_legible_in_both_themes(
     notebook: str, term: str, plots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -179,7 +184,7 @@ def test_a_notebook_runs_in_a_browser_and_is_legible_in_both_themes(
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "kernels" / "share" / "jupyter"))
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    jupytext.write(jupytext.read(ROOT / "vignettes" / notebook), folder / "notebook.ipynb")
+    jupytext.write(jupytext.read(ROOT / notebook), folder / "notebook.ipynb")
     with (
         laboratory(folder) as (address, token),
         notebook_page(address, token, "notebook.ipynb", tmp_path / "profile") as page,
