@@ -34,6 +34,7 @@ Differentially private distributed logistic regression using private and public 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -130,23 +131,33 @@ def calibrate(query: GradientQuery, *, relation: Relation) -> Calibration:
         raise MechanismError(f"clipped scores are proved for at most {MOST} coefficients, not {D}")
     grid = power_of_two_below(query.clip) * FINENESS
     value = sensitivity_factor(relation) * (query.clip * ROUNDING + grid * sqrt_up(Fraction(D)) / 2)
-    sensitivity = Sensitivity(value=value, norm=BallNorm(), relation=relation)
     if query.delta == 0:
-        rate = round_down(query.epsilon * grid / value, 90)
-        return Calibration(
-            sensitivity=sensitivity,
-            noise=BallNoise(dimension=D, rate=rate),
-            grid=grid,
-            noise_sd=math.sqrt(D + 1.0) * float(grid / rate),
-            event=PrivacyEvent(ran=Ran.GRADIENT_PURE, epsilon=query.epsilon),
-        )
-    sd = sqrt_up(value * value / query.mu_squared)
+        event = PrivacyEvent(ran=Ran.GRADIENT_PURE, epsilon=query.epsilon)
+    else:
+        event = PrivacyEvent(ran=Ran.GRADIENT, epsilon=query.epsilon, delta=query.delta, mu_squared=query.mu_squared)
+    return calibrated(value, event, dimension=D, grid=grid, relation=relation)
+
+
+def calibrated(
+    value: Fraction, event: PrivacyEvent, *, dimension: int, grid: Fraction, relation: Relation
+) -> Calibration:
+    """Return the constants of a sum that neighbours move by ``value``, rounding included, in the Euclidean norm.
+
+    The noise is normal for an event with a mu, else of density proportional to ``exp(-rate ||b||)``.
+    """
+    noise: RoundedNormal | BallNoise
+    if event.mu_squared:
+        sd = sqrt_up(value * value / event.mu_squared)
+        noise, spread = RoundedNormal(dimension=dimension, sd=sd, grid=grid), float(sd)
+    else:
+        rate = round_down(event.epsilon * grid / value, 90)
+        noise, spread = BallNoise(dimension=dimension, rate=rate), math.sqrt(dimension + 1.0) * float(grid / rate)
     return Calibration(
-        sensitivity=sensitivity,
-        noise=RoundedNormal(dimension=D, sd=sd, grid=grid),
+        sensitivity=Sensitivity(value=value, norm=BallNorm(), relation=relation),
+        noise=noise,
         grid=grid,
-        noise_sd=float(sd),
-        event=PrivacyEvent(ran=Ran.GRADIENT, epsilon=query.epsilon, delta=query.delta, mu_squared=query.mu_squared),
+        noise_sd=spread,
+        event=event,
     )
 
 
@@ -157,9 +168,7 @@ def noisy_sum(query: GradientQuery, calibration: Calibration, people: People) ->
     """
     noise = calibration.noise.draw()
     scores = people.scores(np.array(query.theta))
-    total = grid_sum(clipped(scores, float(query.clip)), grid=float(calibration.grid))
-    integers = [int(t) + n for t, n in zip(total.tolist(), noise, strict=True)]
-    return tuple(lift(integers, calibration.grid).tolist())
+    return with_noise(clipped(scores, float(query.clip)), noise, grid=calibration.grid)
 
 
 def clipped(scores: FloatArray, clip: float) -> FloatArray:
@@ -177,3 +186,9 @@ def clipped(scores: FloatArray, clip: float) -> FloatArray:
 def grid_sum(rows: FloatArray, *, grid: float) -> IntArray:
     """Return the exact sum (D,) of rows, each number first rounded to a multiple of ``grid``, a power of two."""
     return np.asarray(np.rint(rows / grid).astype(np.int64).sum(axis=0))
+
+
+def with_noise(rows: FloatArray, noise: Sequence[int], *, grid: Fraction) -> tuple[float, ...]:
+    """Return the sum (D,) of rows, each number first rounded to the grid, and of noise in steps of it."""
+    total = grid_sum(rows, grid=float(grid)).tolist()
+    return tuple(lift([int(t) + n for t, n in zip(total, noise, strict=True)], grid).tolist())

@@ -32,7 +32,6 @@ Z. Ji, X. Jiang, S. Wang, L. Xiong, L. Ohno-Machado (2014), Differentially priva
 private and public data. BMC Medical Genomics 7 (Suppl. 1), S14.
 """
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
@@ -44,16 +43,13 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.data.table import AdmittedTable
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import ROUNDING, Contrast, sensitivity_factor
-from hdpstats.mechanisms.gradient import FINENESS, MOST, Calibration, clipped, grid_sum
+from hdpstats.mechanisms.gradient import FINENESS, MOST, Calibration, calibrated, clipped, with_noise
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
-from hdpstats.noise.ball import BallNoise
-from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
-from hdpstats.noise.normal import RoundedNormal
+from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.logistic_score import sensitivity_at
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.queries.score import ScoreQuery, ScoreRelease
 
 
@@ -111,24 +107,11 @@ def calibrate(query: ScoreQuery, *, relation: Relation) -> Calibration:
     size = sqrt_up(sum((Fraction(value) ** 2 for value in query.theta), Fraction(0)))
     of_floats = norm * ((D + 2) * norm * size / 2**54 + Fraction(1, 2**49)) + grid * sqrt_up(Fraction(D)) / 2
     value = sensitivity_at(size, norm=norm, relation=relation) + sensitivity_factor(relation) * of_floats
-    sensitivity = Sensitivity(value=value, norm=BallNorm(), relation=relation)
     if query.delta == 0:
-        rate = round_down(query.cost * grid / value, 90)
-        return Calibration(
-            sensitivity=sensitivity,
-            noise=BallNoise(dimension=D, rate=rate),
-            grid=grid,
-            noise_sd=math.sqrt(D + 1.0) * float(grid / rate),
-            event=PrivacyEvent(ran=Ran.SCORE_PURE, epsilon=query.cost),
-        )
-    sd = sqrt_up(value * value / query.cost)
-    return Calibration(
-        sensitivity=sensitivity,
-        noise=RoundedNormal(dimension=D, sd=sd, grid=grid),
-        grid=grid,
-        noise_sd=float(sd),
-        event=PrivacyEvent(ran=Ran.SCORE, epsilon=query.epsilon, delta=query.delta, mu_squared=query.cost),
-    )
+        event = PrivacyEvent(ran=Ran.SCORE_PURE, epsilon=query.cost)
+    else:
+        event = PrivacyEvent(ran=Ran.SCORE, epsilon=query.epsilon, delta=query.delta, mu_squared=query.cost)
+    return calibrated(value, event, dimension=D, grid=grid, relation=relation)
 
 
 def noisy_sum(query: ScoreQuery, calibration: Calibration, people: RegressionPeople) -> tuple[float, ...]:
@@ -139,9 +122,7 @@ def noisy_sum(query: ScoreQuery, calibration: Calibration, people: RegressionPeo
     noise = calibration.noise.draw()
     scores = people.scores(np.array(query.theta))
     finite = np.where(np.all(np.isfinite(scores), axis=1)[:, None], scores, 0.0)
-    total = grid_sum(finite, grid=float(calibration.grid))
-    integers = [int(t) + n for t, n in zip(total.tolist(), noise, strict=True)]
-    return tuple(lift(integers, calibration.grid).tolist())
+    return with_noise(finite, noise, grid=calibration.grid)
 
 
 def cut(people: RegressionPeople, query: ScoreQuery) -> RegressionPeople:
