@@ -43,9 +43,7 @@ def expected(
     given = np.zeros((outcomes.people, D))
     for people in outcomes.blocks():
         law = outcomes.law(theta, people)
-        g = np.zeros_like(law.score)
-        for at, share in asked:
-            g += share * clipped(outcomes.gradients(at, people).reshape(-1, D), clip).reshape(g.shape)
+        g = _averaged(outcomes, asked, people, clip)
         likely = law.probability[:, :, None] * g
         given[people] = likely.sum(axis=1)
         mean += given[people].sum(axis=0)
@@ -62,19 +60,20 @@ def between_people(given: FloatArray, *, whole: int) -> FloatArray:
     return np.asarray((given.T @ given - whole * np.outer(mean, mean)) / max(whole - 1, 1))
 
 
-def spread_of_slopes(outcomes: Outcomes, theta: FloatArray, *, root: FloatArray, clip: float) -> FloatArray:
-    r"""Return by how much ``m(x)`` differs between people where scores are asked for beside the truth (D, D).
+def spread_of_slopes(
+    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], root: FloatArray, clip: float
+) -> FloatArray:
+    r"""Return by how much ``m(x)`` changes differ between people where coefficients change (D, D).
 
-    With :math:`A_x = -E\{g\, \nabla\log p_\theta(Y \mid x)' \mid x\}` a score at :math:`\theta + d` has the mean
-    :math:`A_x d` where ``theta`` is the truth: the covariance over people of that, averaged over ``d`` of covariance
-    ``root root'``.
+    With :math:`A_x = -E\{\bar g\, \nabla\log p_\theta(Y \mid x)' \mid x\}` the mean of a person's score changes by
+    :math:`A_x d` where the truth is :math:`d` away from ``theta`` (the sign aside): the covariance over people of that,
+    averaged over ``d`` of covariance ``root root'``.
     """
     D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
     mean, square = np.zeros((D, D)), np.zeros((D, D))
     for people in outcomes.blocks():
         law = outcomes.law(theta, people)
-        g = clipped(outcomes.gradients(theta, people).reshape(-1, D), clip).reshape(law.score.shape)
-        likely = np.swapaxes(law.probability[:, :, None] * g, 1, 2)
+        likely = np.swapaxes(law.probability[:, :, None] * _averaged(outcomes, asked, people, clip), 1, 2)
         step = max(1, NUMBERS // (D * D))
         for start in range(0, len(likely), step):
             moved = likely[start : start + step] @ (law.score[start : start + step] @ root)
@@ -83,6 +82,15 @@ def spread_of_slopes(outcomes: Outcomes, theta: FloatArray, *, root: FloatArray,
             square += side_by_side @ side_by_side.T
     mean /= n
     return np.asarray(square / n - mean @ mean.T)
+
+
+def _averaged(outcomes: Outcomes, asked: Sequence[tuple[FloatArray, float]], people: slice, clip: float) -> FloatArray:
+    """Return the averaged clipped scores (b, K, D) of a block of people under each outcome."""
+    parts = []
+    for at, share in asked:
+        scores = outcomes.gradients(at, people)
+        parts.append(share * clipped(scores.reshape(-1, outcomes.dimension), clip).reshape(scores.shape))
+    return np.asarray(sum(parts))
 
 
 def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> float:

@@ -51,7 +51,7 @@ def foreseen(
     root, done, covariance = np.zeros_like(fit.covariance), 0.0, fit.covariance
     for share in shares:
         root, done = root + share * np.linalg.cholesky(covariance), done + share
-        spread = spread_of_slopes(outcomes, fit.theta, root=root / done, clip=clip)
+        spread = spread_of_slopes(outcomes, fit.theta, asked=[(fit.theta, 1.0)], root=root / done, clip=clip)
         found = PrivateEstimate(
             theta=fit.theta,
             response=response,

@@ -38,7 +38,9 @@ Its error is about :math:`A^{-1}` times independent parts (the sign aside):
 * *sampling of private people*, covariance :math:`\sum_q S_q\,\mathrm{cov}(\bar g_q)`, :math:`S_q = \sum w_j^2 n_j`;
 * *sampling of public people*, covariance :math:`\mathrm{cov}\{\sum_q N_q m_q(X; \theta)\} / n_{pub}`, whatever the
   number of sites, as all are compared with the same public people: zero for scores without bias at the truth, else what
-  an expectation over few people costs;
+  an expectation over few people costs. At the truth, which is ``d`` away from the estimate, it is larger by that of
+  :math:`\sum_q N_q A_{q,x} d`, averaged over the errors ``d`` of the pooled estimate: much where one round was asked at
+  the public fit, little where the last round was asked near the truth;
 * *noise*, covariance :math:`\sum_j w_j^2 \sigma_j^2\, I`: each site adds its own. Where :math:`n_j` is itself a noisy
   number with variance :math:`s_j^2`, :math:`\sum_j w_j^2 s_j^2\, E\,m_q\, E\,m_q'`.
 
@@ -62,7 +64,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.protocols.expectations import Expected, between_people, expected
+from hdpstats.protocols.expectations import Expected, between_people, expected, spread_of_slopes
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
 from hdpstats.protocols.pooling import between_covariance
@@ -245,16 +247,43 @@ def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, c
         if iteration >= SETTLED and largest < TOLERANCE:
             break
         theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
-    information = [w * site.people for w, site in zip(weights, sites, strict=True)]
+    rest, own = np.eye(len(weight)) - weight, [replace(part, weight=1.0) for part in parts]
+    error = weight @ covariance @ weight.T + rest @ apart @ rest.T
+    unknown = _of_distance(outcomes, place, parts, covariance=error, clip=clip)
     return Matched(
         pooled=pooled,
         weight=weight,
         between=between,
-        private=private,
-        sites=tuple(_linearised(place, [replace(part, weight=1.0)], whole=outcomes.whole) for part in parts),
+        private=_widened(private, parts, unknown),
+        sites=tuple(_widened(_linearised(place, [part], whole=outcomes.whole), [part], unknown) for part in own),
         weights=weights,
-        shares=tuple(each / sum(information) for each in information),
+        shares=tuple(_information([part]) / _information(parts) for part in parts),
     )
+
+
+def _information(parts: Sequence[_Part]) -> float:
+    """Return ``sum w n``: the information of sites, but for that of one person."""
+    return sum(part.weight * part.site.people for part in parts)
+
+
+def _of_distance(
+    outcomes: Outcomes, theta: FloatArray, parts: Sequence[_Part], *, covariance: FloatArray, clip: float
+) -> FloatArray:
+    """Return the covariance by sampling of public people, for one private one, that errors of ``theta`` hide (D, D)."""
+    places: dict[bytes, FloatArray] = {}
+    shares: dict[bytes, float] = {}
+    for part in parts:
+        for at, share in part.site.asked:
+            key = at.tobytes()
+            places[key], shares[key] = at, shares.get(key, 0.0) + share * _information([part]) / _information(parts)
+    asked = [(places[key], share) for key, share in shares.items()]
+    root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    return spread_of_slopes(outcomes, theta, asked=asked, root=root, clip=clip) / outcomes.whole
+
+
+def _widened(private: PrivateEstimate, parts: Sequence[_Part], unknown: FloatArray) -> PrivateEstimate:
+    """Return the estimate with what public people's sampling adds where the truth is not at the estimate."""
+    return replace(private, public=private.public + _information(parts) ** 2 * unknown)
 
 
 def _parts(

@@ -40,15 +40,17 @@ def test_scores_beside_the_truth_have_means_that_differ_between_people():
             given = expected(made, TRUTH + sign * column, asked=[(TRUTH, 1.0)], clip=CLIP).given
             means.append(given - expected(made, TRUTH, asked=[(TRUTH, 1.0)], clip=CLIP).given)
     by_hand = sum(np.cov(each.T, ddof=0) for each in means) / 2.0
-    assert spread_of_slopes(made, TRUTH, root=root, clip=CLIP) == pytest.approx(by_hand, rel=1e-2, abs=1e-9)
+    assert spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=root, clip=CLIP) == pytest.approx(
+        by_hand, rel=1e-2, abs=1e-9
+    )
 
 
 def test_all_people_count_when_blocks_are_small(monkeypatch):
     made = binary(people(np.random.default_rng(1), 40))
-    whole = spread_of_slopes(made, TRUTH, root=np.eye(3), clip=CLIP)
+    whole = spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP)
     for module in ("outcomes", "expectations"):
         monkeypatch.setattr(f"hdpstats.protocols.{module}.NUMBERS", 60)
-    assert spread_of_slopes(made, TRUTH, root=np.eye(3), clip=CLIP) == pytest.approx(whole)
+    assert spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP) == pytest.approx(whole)
 
 
 def simulated(rng, *, sizes, noise_sd, shares):

@@ -262,3 +262,15 @@ def test_each_site_has_an_estimate_of_its_own_and_its_share():
     alone = match(made, flat_fit(), sites[1:], clip=CLIP).private
     assert found.sites[1].theta == pytest.approx(alone.theta, abs=0.01)
     assert np.diag(found.sites[1].covariance) == pytest.approx(np.diag(alone.covariance), rel=0.1)
+
+
+def test_what_is_not_known_of_the_distance_to_the_truth_widens_the_error():
+    # Asked for far away, the sum is compared with an expectation over few people, and the less is known of where the
+    # truth is the more that may be off. Fails where the estimate is taken for the truth.
+    made, far = binary(people(np.random.default_rng(17), 200)), TRUTH + np.array([0.5, -0.6, 0.5])
+    known, vague = (
+        match(made, flat_fit(far), [exact(made, 3000, far, noise_sd=noise_sd)], clip=CLIP).private
+        for noise_sd in (1.0, 400.0)
+    )
+    assert np.all(np.linalg.eigvalsh(vague.public - known.public) > 0.0)
+    assert np.trace(vague.public) > 1.3 * np.trace(known.public)
