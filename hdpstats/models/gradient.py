@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from hdpstats._base.errors import MechanismError
 from hdpstats.inference.gradient import ALIKE, ALIKE_IN_FOLLOW_UP, ASSUMED, FOLLOWED_TO_HORIZON, estimates
 from hdpstats.losses import BoundedSquares, PoissonLoss
 from hdpstats.mechanisms.options import NoisyNewton
 from hdpstats.models.contributions import Contribution, purchase
+from hdpstats.models.conversation import converse
 from hdpstats.models.counting import reckon
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.regression import Regression
@@ -16,11 +17,9 @@ from hdpstats.models.rounds import open_rounds, site_rounds
 from hdpstats.models.specification import Specification
 from hdpstats.protocols.gradient import Rounds, advance, first_queries
 from hdpstats.protocols.matching import Matched
-from hdpstats.queries import Release
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites.asking import Missing
-from hdpstats.sites.asking import ask as ask_sites
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
@@ -45,30 +44,16 @@ def fit_gradient(spec: Specification, options: NoisyNewton, request: FitRequest)
         for name, each in reckoned.sites.items()
     }
     state = replace(state, sites=sites)
-    asked: list[Mapping[str, GradientQuery]] = []
-    answered: list[Mapping[str, GradientRelease]] = []
-    missing = [*reckoned.missing]
-    while not isinstance(step := advance(state, asked, answered), Matched):
-        given = ask_sites(spec.study, step, round=len(asked) + 1)
-        asked.append(step)
-        answered.append({name: _checked(release) for name, release in given.releases.items()})
-        missing += given.missing
+    matched, rounds = converse(spec.study, partial(advance, state), GradientRelease)
     parts = {
         name: Contribution(
-            query=RoundsQuery(rounds=tuple(each[name] for each in asked[: len(rounds)])),
-            release=RoundsRelease(rounds=tuple(rounds), entry=rounds[-1].entry),
+            query=RoundsQuery(rounds=queries),
+            release=RoundsRelease(rounds=releases, entry=releases[-1].entry),
             count=reckoned.sites[name].count,
         )
-        for name in state.sites
-        if (rounds := [each[name] for each in answered if name in each])
+        for name, (queries, releases) in rounds.by_site(tuple(state.sites)).items()
     }
-    return _read(spec, options, request, state, step, parts, missing)
-
-
-def _checked(release: Release) -> GradientRelease:
-    if not isinstance(release, GradientRelease):
-        raise MechanismError("the site answered with a release of another kind")
-    return release
+    return _read(spec, options, request, state, matched, parts, (*reckoned.missing, *rounds.missing))
 
 
 def _read(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.estimate import Estimate
@@ -10,16 +11,15 @@ from hdpstats.inference.sandwich import public_only
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.options import PublicHessianNewton
 from hdpstats.models.contributions import Contribution, purchase
+from hdpstats.models.conversation import converse
 from hdpstats.models.counting import Reckoning, reckon
 from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
+from hdpstats.protocols.gradient import SiteRounds
 from hdpstats.protocols.newton import (
     LEAST_RIDGE,
     Newton,
-    NewtonSite,
-    Queries,
-    Releases,
     advance,
     balanced_ridge,
     costs_of,
@@ -30,11 +30,9 @@ from hdpstats.protocols.newton import (
 )
 from hdpstats.protocols.public import WhitenedPublic, public_rows
 from hdpstats.queries import RegressionModel
-from hdpstats.queries.base import of_kind
 from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
-from hdpstats.sites.asking import ask as ask_sites
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
@@ -58,25 +56,17 @@ def fit_newton(spec: Specification, options: PublicHessianNewton, request: FitRe
     state = replace(state, sites={name: _site(options, each) for name, each in reckoned.sites.items()})
     if options.ridge is None:
         state = replace(state, ridge=balanced_ridge(state, relation=spec.study.relation))
-    asked: list[Queries] = []
-    answered: list[Releases] = []
-    missing = [*reckoned.missing]
-    while isinstance(following := advance(state, asked, answered), Mapping):
-        given = ask_sites(spec.study, following, round=len(asked) + 1)
-        asked.append(following)
-        answered.append({name: of_kind(release, ScoreRelease) for name, release in given.releases.items()})
-        missing += given.missing
+    end, rounds = converse(spec.study, partial(advance, state), ScoreRelease)
     parts = {
         name: Contribution(
-            query=ScoreRoundsQuery(rounds=tuple(each[name] for each in asked[: len(rounds)])),
-            release=ScoreRoundsRelease(rounds=tuple(rounds), entry=rounds[-1].entry),
+            query=ScoreRoundsQuery(rounds=queries),
+            release=ScoreRoundsRelease(rounds=releases, entry=releases[-1].entry),
             count=reckoned.sites[name].count,
         )
-        for name in state.sites
-        if (rounds := [each[name] for each in answered if name in each])
+        for name, (queries, releases) in rounds.by_site(tuple(state.sites)).items()
     }
-    path = Path(asked=asked, answered=answered, end=following)
-    return _read(spec, request, state, path, parts, missing)
+    path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
+    return _read(spec, request, state, path, parts, (*reckoned.missing, *rounds.missing))
 
 
 def _read(
@@ -144,9 +134,9 @@ def open_newton(spec: Specification, options: PublicHessianNewton, *, replicate:
     )
 
 
-def _site(options: PublicHessianNewton, given: Reckoning) -> NewtonSite:
+def _site(options: PublicHessianNewton, given: Reckoning) -> SiteRounds:
     epsilon, delta = given.request.epsilon, given.request.delta
-    return NewtonSite(
+    return SiteRounds(
         records=given.records,
         records_sd=0.0 if given.count is None else given.count.noise_sd,
         epsilon=epsilon,

@@ -67,7 +67,8 @@ class SiteRounds:
     epsilon, delta : Fraction
         What the fit keeps.
     costs : tuple of Fraction
-        The squared Gaussian parameter of each round; (0,) for one round with pure noise.
+        What each round costs, as its query says it: the squared Gaussian parameter; without a delta 0 for the only
+        round of clipped scores, the epsilon of each round of cut rows.
     """
 
     records: int

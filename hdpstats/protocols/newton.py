@@ -32,6 +32,7 @@ from hdpstats.mechanisms.score import calibrate, cut_rows
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
+from hdpstats.protocols.gradient import SiteRounds
 from hdpstats.queries.geometry import Geometry, Source
 from hdpstats.queries.model import RegressionModel
 from hdpstats.queries.score import ScoreQuery, ScoreRelease
@@ -91,18 +92,6 @@ class PublicPeople:
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewtonSite:
-    """One site of a fit: its people, the noise in their number, what it keeps, and the cost of each round."""
-
-    records: int
-    records_sd: float
-    epsilon: Fraction
-    delta: Fraction
-    costs: tuple[Fraction, ...]
-
-
-@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Newton:
     """Everything public about a fit, fixed before the first round.
@@ -121,7 +110,7 @@ class Newton:
         The number of steps.
     from_public : bool
         Whether the first step starts at the public fit; else at 0.
-    sites : mapping of str to NewtonSite
+    sites : mapping of str to SiteRounds
         The sites by name.
     schema_sha256, public_sha256, replicate
         See `Query`.
@@ -134,7 +123,7 @@ class Newton:
     ridge: float
     rounds: int
     from_public: bool
-    sites: Mapping[str, NewtonSite]
+    sites: Mapping[str, SiteRounds]
     schema_sha256: str
     public_sha256: str | None
     replicate: int

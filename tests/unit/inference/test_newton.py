@@ -10,9 +10,9 @@ from scipy.special import expit
 from hdpstats.inference.newton import Path, _mean_curvature, estimates
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.protocols.gradient import SiteRounds
 from hdpstats.protocols.newton import (
     Newton,
-    NewtonSite,
     PublicPeople,
     advance,
     costs_of,
@@ -32,7 +32,7 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 def walked(*, noise_sd, rounds=1, delta=Fraction(0), records_sd=0.0, seed=3):
     """Return a state and the path of a fit whose sites are multiples of the public people."""
     sites = {
-        name: NewtonSite(
+        name: SiteRounds(
             records=records,
             records_sd=records_sd,
             epsilon=EPSILON,

@@ -12,11 +12,11 @@ from hdpstats.mechanisms.score import calibrate
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.privacy.relation import Relation
+from hdpstats.protocols.gradient import SiteRounds
 from hdpstats.protocols.newton import (
     LARGEST,
     STEP,
     Newton,
-    NewtonSite,
     PublicPeople,
     advance,
     balanced_ridge,
@@ -44,7 +44,7 @@ COPIES = {"A": 3, "B": 1}
 
 def make_state(*, rounds=2, ridge=1.5, from_public=True, delta=Fraction(0), epsilon=Fraction(1)):
     sites = {
-        name: NewtonSite(
+        name: SiteRounds(
             records=120 * copies,
             records_sd=0.0,
             epsilon=epsilon,
