@@ -1,5 +1,3 @@
-# ruff: noqa: B018
-
 # ---
 # jupyter:
 #   kernelspec:
