@@ -8,6 +8,7 @@ import pytest
 from hdpstats.inference import draws
 from hdpstats.inference.combination import Known, bias, combine_points, scalar_weight, shares
 from hdpstats.inference.information import BoughtInformation, NoisyHessian, PublicInformation, draw_jointly
+from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
 from hdpstats.inference.objective import (
     ALL_DROWNED,
     ASSUMED,
@@ -17,6 +18,8 @@ from hdpstats.inference.objective import (
     TOGETHER,
 )
 from hdpstats.inference.parts import unshrink
+from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.protocols.objective import noise_law
 from tests.unit.inference.several import BOX, part, read
 from tests.unit.inference.sides import BETA, public_side
@@ -203,6 +206,25 @@ def test_scores_and_noises_average_out():
     one, many = (read(*[site] * k).private_only for k in (1, 8))
     for name in ("sampling", "privacy"):
         assert np.diag(getattr(many, name)) == pytest.approx(np.diag(getattr(one, name)) / 8.0, rel=0.15)
+
+
+def test_each_site_keeps_its_own_noise():
+    # Noise in the objective at one site, on the minimiser at another, a tempered draw at the third.
+    H, normal = positive(1), NormalLaw(dimension=3, sd=0.3)
+    noises = [
+        InObjective(law=NoiseLaw(norm=BallNorm(), dimension=3, rate=0.2)),
+        OnMinimiser(law=normal, ridge=50.0),
+        Tempered(temperature=0.05, ridge=50.0),
+    ]
+    site = part(None, BETA, ridge=50.0, hessian=stacked(H), sd=1e-6)
+    found = read(*(replace(site, noise=noise) for noise in noises), meat=0.5)
+    inverse, T = np.linalg.inv(H), BOX.to_raw()
+    private = [inverse @ noise.covariance(H) @ inverse for noise in noises]
+    weights = shares([0.5 * inverse + each for each in private])
+    expected = T @ sum(W @ each @ W.T for W, each in zip(weights, private, strict=True)) @ T.T
+    assert np.diag(found.private_only.privacy) == pytest.approx(np.diag(expected), rel=0.1)
+    for each, alone in zip(found.sites, private, strict=True):
+        assert np.diag(each.estimate.privacy) == pytest.approx(np.diag(T @ alone @ T.T), rel=0.1)
 
 
 def test_each_site_keeps_its_own_ridge_and_centre():
