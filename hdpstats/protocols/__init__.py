@@ -3,9 +3,9 @@
 ``public`` and ``hazard`` prepare the public side (whitened rows or spells, the public fit), from which ``moments``
 predicts the private score. ``objective`` and ``hazard_objective`` turn both and an epsilon into the query of objective
 perturbation; ``output`` and ``sampling`` turn that one into their own. ``gradient`` asks in rounds: ``outcomes`` lists
-what public people might have had, and ``matching`` finds the coefficients that fit the answers. ``pooling`` says how
-far apart the public and the private source may be. ``importance`` asks for a density ratio, in a coding of
-``ratio_coding``.
+what public people might have had, and ``matching`` finds the coefficients that fit the answers. ``newton`` asks in
+rounds too, and steps with a public Hessian. ``pooling`` says how far apart the public and the private source may be.
+``importance`` asks for a density ratio, in a coding of ``ratio_coding``.
 """
 
 from hdpstats.protocols.moments import PublicFit, PublicSide

@@ -84,6 +84,12 @@ def test_three_sites_pay_epsilon_each_and_nobody_more():
     assert "3 sites" in str(result.summary())
 
 
+def test_sites_with_the_same_people_draw_noise_of_their_own():
+    result = model_of({"A": site(500, 4), "B": site(500, 4), "C": site(500, 4)}).fit(1.0, mechanism=NEWTON(rounds=1))
+    totals = [release.rounds[0].total for _, release in result.release.sites]
+    assert len(set(totals)) == 3
+
+
 def test_sites_may_spend_differently():
     sites = {"A": site(2000, 4), "B": site(2000, 5)}
     result = model_of(sites).fit({"A": 2.0, "B": 0.5}, mechanism=NEWTON(rounds=1))
