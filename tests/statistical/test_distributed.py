@@ -7,10 +7,10 @@ grid through `hdpstats.simulate.chen_sung`, whose law is the same.
 from datetime import UTC, datetime
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -19,7 +19,6 @@ from hdpstats.inference.across_sites import between_variances, spread_variance, 
 from hdpstats.mechanisms.subsample import optimal_blocks
 from hdpstats.simulate import chen_sung as paper
 
-mpl.use("Agg")
 pytestmark = pytest.mark.validate
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "distributed.md"
@@ -137,7 +136,7 @@ def test_several_sites_meet_the_corrected_errors(page):
 def test_efficiency_is_reached_as_sites_grow(page):
     """MSE x M N I goes to 1 for statistics, and slowly for blocks."""
     sizes = np.array([250, 1_000, 4_000, 16_000])
-    figure = mpl.figure.Figure(figsize=(6.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     axes, parties, last = figure.add_subplot(), 5, {}
     series = [("statistics", 0.1, "o"), ("statistics", 1.0, "s"), ("blocks", 1.0, "^"), ("blocks", 3.0, "D")]
     for (kind, epsilon, marker), colour in zip(series, COLOURS[1:], strict=False):
