@@ -1,9 +1,10 @@
 """The front desk: models that check what is asked, plan it, and fit it. ``fit`` is the only verb that spends.
 
 A model class (``logit``, ``linear``, ``hazard``) is thin: ``front_desk`` plans and fits, its specification
-(``regression`` with a loss from ``chosen``, ``hazard_specification``) checks and asks, ``plan`` predicts, ``fit`` reads
-the answer (``points`` and ``gradient`` know the mechanisms, ``counting`` the number of people), ``evaluation`` says how
-a fit does on private people, ``arrays`` makes a study of arrays.
+(``regression`` with a loss from ``chosen``, ``multinomial``, ``hazard_specification``) checks and asks, ``plan``
+predicts, ``fit`` reads the answers (``points``, ``gradient`` and ``newton`` know the mechanisms, ``conversation`` asks
+round by round, ``counting`` finds the number of people, ``contributions`` puts the sites together), ``evaluation`` says
+how a fit does on private people, ``arrays`` makes a study of arrays.
 """
 
 from hdpstats.models.exponential_family import ExponentialFamily

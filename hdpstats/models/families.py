@@ -23,6 +23,7 @@ from hdpstats.mechanisms.statistics import family_of
 from hdpstats.mechanisms.subsample import blocks_of_neighbours, optimal_blocks
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.request import FitRequest
+from hdpstats.models.specification import checked_study
 from hdpstats.queries import (
     Release,
     StatisticsQuery,
@@ -30,6 +31,7 @@ from hdpstats.queries import (
     SubsampleQuery,
     SubsampleRelease,
 )
+from hdpstats.queries.base import of_kind
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Missing, ask
@@ -103,10 +105,9 @@ class FamilyModel:
         )
 
 
-def open_family(formula: str, study: object, *, family: object, ranges: object) -> FamilyModel:
+def open_family(formula: str, data: object, *, family: object, ranges: object) -> FamilyModel:
     """Check the arguments against the schema."""
-    if not isinstance(study, Study):
-        raise ArgumentError(f"data must be an hdp.Study, not {type(study).__name__}", argument="data")
+    study = checked_study(data)
     design = compile_design(formula, study.schema)
     if design.names != ("Intercept",):
         raise FormulaError(
@@ -181,10 +182,12 @@ Answer = Contribution[StatisticsQuery | SubsampleQuery, StatisticsRelease | Subs
 
 def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release) -> Answer:
     """Return a site's part in a fit, if its release answers the query."""
-    wanted = SubsampleRelease if isinstance(query, SubsampleQuery) else StatisticsRelease
-    if not isinstance(release, wanted):
-        raise MechanismError("the site answered with a release of another kind")
-    return Contribution(query=query, release=release, count=None)
+    found: StatisticsRelease | SubsampleRelease
+    if isinstance(query, SubsampleQuery):
+        found = of_kind(release, SubsampleRelease)
+    else:
+        found = of_kind(release, StatisticsRelease)
+    return Contribution(query=query, release=found, count=None)
 
 
 def question(

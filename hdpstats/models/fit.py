@@ -21,6 +21,7 @@ from hdpstats.models.points import PointMechanism, ask_point, method_of, noise_o
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.queries import PointQuery, PointRelease
+from hdpstats.queries.base import of_kind
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
 from hdpstats.sites.asking import ask as ask_sites
@@ -58,9 +59,8 @@ def fit_points(spec: Specification, mechanism: PointMechanism, request: FitReque
     answered = ask_sites(spec.study, queries)
     points: dict[str, Point] = {}
     for name, release in answered.releases.items():
-        if not isinstance(release, PointRelease):
-            raise MechanismError("the site answered with a release of another kind")
-        points[name] = Contribution(query=queries[name], release=release, count=reckoned.sites[name].count)
+        point = of_kind(release, PointRelease)
+        points[name] = Contribution(query=queries[name], release=point, count=reckoned.sites[name].count)
     return read(spec, request, points, missing=(*reckoned.missing, *answered.missing))
 
 
