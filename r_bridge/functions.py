@@ -156,7 +156,7 @@ def ledger_open(path: str, **terms: Any) -> Any:
     return checked_call(hdp.Ledger.open_existing, {"path_or_url": path} | _options(terms), name="ledger")
 
 
-def _account(ledger: hdp.Ledger | hdp.Study) -> hdp.Ledger:
+def _account(ledger: object) -> hdp.Ledger:
     found = ledger.ledger if isinstance(ledger, hdp.Study) else ledger
     if not isinstance(found, hdp.Ledger):
         raise hdp.ArgumentError("ledger must be a dp_ledger or a dp_study", argument="ledger")
@@ -164,15 +164,14 @@ def _account(ledger: hdp.Ledger | hdp.Study) -> hdp.Ledger:
 
 
 def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, Any]:
-    """Return what an account says, totals and history; of several sites what each account in this process says.
+    """Return what an account says, totals and history; of several sites what each of theirs says.
 
     Of a site in another process it is the asker's own part.
     """
-    if isinstance(ledger, hdp.RemoteSite):
-        return _received(ledger)
-    if isinstance(ledger, hdp.Study) and len(ledger.sites) > 1 and ledger.ledgers:
-        return {"sites": {name: _said(account) for name, account in ledger.ledgers.items()}}
-    return _said(_account(ledger))
+    if isinstance(ledger, hdp.Study) and len(ledger.sites) > 1:
+        return {"sites": {name: ledger_show(ledger.at(name)) for name in ledger.sites}}
+    site = ledger.site if isinstance(ledger, hdp.Study) else ledger
+    return _received(site) if isinstance(site, hdp.RemoteSite) else _said(_account(ledger))
 
 
 def _received(site: hdp.RemoteSite) -> dict[str, Any]:

@@ -27,6 +27,9 @@ cat("sites:", dp_sites(fit)$site, "|", dp_sites(fit)$status, "| alone:", nobs(al
 account <- dp_ledger(sites$Oslo)
 cat("received:", account$spent[["epsilon"]], nrow(as.data.frame(account)), account$dataset, "\\n")
 print(account)
+accounts <- dp_ledger(study)
+cat("received together:", accounts$Oslo$spent[["epsilon"]], accounts$Bergen$spent[["epsilon"]],
+    as.data.frame(accounts)$site, dp_ledger(dp_at(study, "Bergen"))$dataset, "\\n")
 refused <- function(expression) {
   error <- tryCatch(expression, error = identity)
   cat("refused:", class(error)[[1]], "|", conditionMessage(error), "|", deparse(conditionCall(error)), "\\n")
@@ -76,6 +79,7 @@ def test_a_study_of_remote_sites_in_r_is_the_one_of_python(hospitals, library, t
     assert "sites: Oslo Bergen | answered answered | alone: 300 " in lines
     assert "received: 1.5 2 trial " in lines
     assert "2 releases; spent epsilon = 1.5" in printed
+    assert "received together: 1.5 1 Oslo Oslo Bergen trial " in lines
     refusals = [line for line in lines if line.startswith("refused:")]
     kinds = ["dp_site_error"] + ["dp_argument_error"] * 4 + ["dp_site_error", "dp_argument_error"]
     assert [line.split()[1] for line in refusals] == [*kinds, "dp_insufficient_budget"], refusals
