@@ -18,7 +18,7 @@ DRAWS = 400
 """Draws of weights from which a covariance is taken where it is not linear in the noise."""
 
 NUMBERS = 2**27
-"""Numbers that such draws hold at a time: fewer draws of more rows, never below 50."""
+"""Numbers that such draws have in all: fewer draws of more rows, never below 50."""
 
 
 @final
@@ -51,7 +51,7 @@ def sum_covariance(law: WeightLaw, residuals: FloatArray) -> tuple[FloatArray, F
     sampling, privacy = law.covariance(residuals)
     if law.linear:
         return sampling, privacy
-    sums = law.draws(min(DRAWS, max(50, NUMBERS // len(residuals)))) @ residuals
+    sums = law.drawn_sums(residuals, min(DRAWS, max(50, NUMBERS // len(residuals))))
     whole = np.atleast_2d(np.cov(sums, rowvar=False))
     return sampling, whole - sampling
 

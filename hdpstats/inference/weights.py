@@ -60,6 +60,10 @@ class WeightLaw(ABC):
     def draws(self, number: int) -> FloatArray:
         """Return weights (number, n) as the whole pipeline might have given them, the same ones at every call."""
 
+    def drawn_sums(self, residuals: FloatArray, number: int) -> FloatArray:
+        """Return ``sum_i w_i r_i`` (number, k) for each of the `draws`, and residuals (n, k)."""
+        return self.draws(number) @ residuals
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the law as JSON values, `kind` not among them."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.inference import histogram_law as module
 from hdpstats.inference.histogram_law import HistogramLaw
 from hdpstats.inference.simplex import project, project_nested
 from hdpstats.noise.geometric import TwoSidedGeometric
@@ -135,6 +136,21 @@ def test_where_the_number_is_protected_weights_sum_to_the_noisy_counts(projectio
 def test_draws_are_those_of_the_release():
     np.testing.assert_array_equal(law_of().draws(5), law_of().draws(5))
     assert not np.array_equal(law_of().draws(5), law_of(seed="cd34").draws(5))
+
+
+@pytest.mark.parametrize("kept", [0, 10**9])
+def test_draws_are_made_once_where_they_may_be_kept_and_sums_are_theirs_either_way(monkeypatch, kept):
+    made = []
+    draw = module.HistogramLaw._draw
+    monkeypatch.setattr(module, "KEPT", kept)
+    monkeypatch.setattr(module, "BATCH", 7 * N)
+    monkeypatch.setattr(module.HistogramLaw, "_draw", lambda *given: made.append(given[-1]) or draw(*given))
+    law = law_of()
+    first, again, other = (law.drawn_sums(residuals, 50) for residuals in (VALUES, VALUES, 2.0 * VALUES[:, :1]))
+    np.testing.assert_allclose(first, law_of().draws(50) @ VALUES, rtol=1e-12)
+    np.testing.assert_array_equal(again, first)
+    np.testing.assert_allclose(other, 2.0 * first[:, :1], rtol=1e-12)
+    assert made == ([7] * 7 + [1]) * ((1 if kept else 3) + 1)
 
 
 @pytest.mark.parametrize("changes", [{}, {"order": ORDER}, {"noises": np.full(M, 2), "records": None}])
