@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 
 from hdpstats.protocols.expectations import between_people, expected, spread_of_slopes
-from hdpstats.protocols.matching import PrivateEstimate, response_of, site_weights
+from hdpstats.protocols.matching import PrivateEstimate, response_of, root_of, site_weights
 from hdpstats.protocols.moments import PublicFit
 from hdpstats.protocols.outcomes import Outcomes
 
@@ -50,7 +50,7 @@ def foreseen(
     known = between_people(at.given, whole=outcomes.whole)
     root, done, covariance = np.zeros_like(fit.covariance), 0.0, fit.covariance
     for share in shares:
-        root, done = root + share * np.linalg.cholesky(covariance), done + share
+        root, done = root + share * root_of(covariance), done + share
         spread = spread_of_slopes(outcomes, fit.theta, asked=[(fit.theta, 1.0)], root=root / done, clip=clip)
         found = PrivateEstimate(
             theta=fit.theta,

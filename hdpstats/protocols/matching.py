@@ -277,8 +277,7 @@ def _of_distance(
             key = at.tobytes()
             places[key], shares[key] = at, shares.get(key, 0.0) + share * _information([part]) / _information(parts)
     asked = [(places[key], share) for key, share in shares.items()]
-    root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    return spread_of_slopes(outcomes, theta, asked=asked, root=root, clip=clip) / outcomes.whole
+    return spread_of_slopes(outcomes, theta, asked=asked, root=root_of(covariance), clip=clip) / outcomes.whole
 
 
 def _widened(private: PrivateEstimate, parts: Sequence[_Part], unknown: FloatArray) -> PrivateEstimate:
@@ -327,3 +326,9 @@ def _linearised(theta: FloatArray, parts: Sequence[_Part], *, whole: int) -> Pri
 def response_of(A: FloatArray) -> FloatArray:
     """Return ``A^-1`` (D, D), with little information added in every direction."""
     return np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * np.eye(len(A)))
+
+
+def root_of(covariance: FloatArray) -> FloatArray:
+    """Return the symmetric root (D, D) of a covariance, of which rounding may have made an eigenvalue negative."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) @ vectors.T)

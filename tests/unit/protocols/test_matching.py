@@ -9,7 +9,7 @@ from hdpstats.losses import Logistic
 from hdpstats.mechanisms.gradient import clipped
 from hdpstats.protocols.expectations import between_people, expected, score_quantile
 from hdpstats.protocols.listed import BinaryOutcomes
-from hdpstats.protocols.matching import Answer, SiteAnswers, match, site_weights
+from hdpstats.protocols.matching import Answer, SiteAnswers, match, root_of, site_weights
 from hdpstats.protocols.moments import PublicFit
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
@@ -274,3 +274,18 @@ def test_what_is_not_known_of_the_distance_to_the_truth_widens_the_error():
     )
     assert np.all(np.linalg.eigvalsh(vague.public - known.public) > 0.0)
     assert np.trace(vague.public) > 1.3 * np.trace(known.public)
+
+
+def test_a_direction_without_information_ends_no_fit():
+    # A column that is nearly nothing in public people: A is nearly singular, and so may rounding be larger than it.
+    rng = np.random.default_rng(18)
+    X = people(rng, 200)
+    X[:, 2] *= 1e-9
+    fit = PublicFit(theta=TRUTH, covariance=np.diag([0.01, 0.01, 1e6]), information=np.diag([100.0, 100.0, 1e-6]))
+    sums = rng.normal(0.0, 30.0, (2, 3))
+    sites = [of([Answer(theta=TRUTH, total=total, noise_sd=30.0)], 2000) for total in sums]
+    found = match(binary(X), fit, sites, clip=CLIP)
+    assert np.all(np.isfinite(found.pooled))
+    assert np.all(np.isfinite(found.private.public))
+    broken = np.diag([1.0, -1e-17, 4.0])
+    assert root_of(broken) @ root_of(broken) == pytest.approx(np.diag([1.0, 0.0, 4.0]))
