@@ -19,9 +19,23 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _BuyingHessian:
+    se_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the share."""
+        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
+
+    @property
+    def share(self) -> Fraction:
+        """The share as the exact fraction that was meant."""
+        return Fraction(str(self.se_share))
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(_BuyingHessian):
     """Objective perturbation (Nguyen and Hui 2017, algorithm 2, corrected; public-whitened form).
 
     Pure, unless a delta is offered with which normal noise is smaller.
@@ -38,21 +52,10 @@ class ObjectivePerturbation:
     Fraction(3, 20)
     """
 
-    se_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Validate the share."""
-        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
-
-    @property
-    def share(self) -> Fraction:
-        """The share as the exact fraction that was meant."""
-        return Fraction(str(self.se_share))
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OutputPerturbation:
+class OutputPerturbation(_BuyingHessian):
     """Noise on the certified minimiser (Nguyen and Hui 2017, algorithm 1, corrected; public-whitened form).
 
     Pure, unless a delta is offered with which normal noise is smaller. More noise than objective perturbation adds
@@ -68,17 +71,6 @@ class OutputPerturbation:
     >>> OutputPerturbation().share
     Fraction(0, 1)
     """
-
-    se_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Validate the share."""
-        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
-
-    @property
-    def share(self) -> Fraction:
-        """The share as the exact fraction that was meant."""
-        return Fraction(str(self.se_share))
 
 
 @final
