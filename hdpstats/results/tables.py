@@ -33,8 +33,9 @@ def tidy(estimate: Estimate, *, exponentiate: bool, conf_level: float) -> pd.Dat
 
 
 def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -> pd.DataFrame:
-    """Return one row about the model: public facts only."""
+    """Return one row about the model: public facts only; with how many sites took part where there are several."""
     hazard = facts.hazard
+    where = {} if guarantee is None or guarantee.sites == 1 else {"sites": [guarantee.sites]}
     axis = {} if hazard is None else {"link": [hazard.link], "intervals": [hazard.grid.intervals]}
     return pd.DataFrame(
         {
@@ -47,6 +48,7 @@ def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -
             "nobs": pd.array([facts.records], dtype="Int64"),
             "public_rows": pd.array([facts.public_rows], dtype="Int64"),
             "terms": [len(estimate.terms)],
+            **where,
             **axis,
         }
     )

@@ -60,6 +60,7 @@ def test_every_site_charges_epsilon_once_and_that_is_the_promise(fitted):
     assert {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()} == dict.fromkeys("ABC", 1)
     assert (result.guarantee.epsilon, result.guarantee.delta, result.guarantee.sites) == (1, 0, 3)
     assert "at one of 3 sites only" in str(result)
+    assert result.glance()["sites"].tolist() == [3]
     assert "each person is at one only" in result.guarantee.statement()
 
 

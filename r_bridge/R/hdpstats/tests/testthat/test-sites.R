@@ -15,6 +15,8 @@ test_that("every site has its own epsilon, noise, account and estimate", {
   expect_equal(sum(sites$weight), 1)
   expect_equal(order(sites$weight), order(sites$epsilon))
   expect_equal(fit$epsilon, 2)
+  expect_equal(dp_glance(fit)$sites, 3L)
+  expect_null(dp_glance(dp_fit_public(event3 ~ age, study))$sites)
   accounts <- dp_ledger(study)
   expect_equal(vapply(accounts, function(each) each$spent[["epsilon"]], 0), c(Bergen = 1, Oslo = 2, Turku = 0.5))
   expect_equal(as.data.frame(accounts)$site, c("Bergen", "Oslo", "Turku"))
