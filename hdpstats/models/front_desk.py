@@ -80,9 +80,10 @@ class FrontDesk(ABC):
             A small probability with which the bound may fail, for mechanisms that use one; objective and output
             perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
         mechanism
-            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"sampling"``) or an object of
-            `hdp.mechanisms`. ``"auto"`` is objective perturbation, or the gradient mechanism where `plan` predicts
-            smaller standard errors of it: with a delta or at several sites, and 12 public people per coefficient.
+            ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"newton"``, ``"sampling"``) or an
+            object of `hdp.mechanisms`. ``"auto"`` is objective perturbation, or the gradient mechanism where `plan`
+            predicts smaller standard errors of it: with a delta or at several sites, and 12 public people per
+            coefficient.
         se_share
             Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
             errors that do not take the private covariates to be distributed as the public ones.
