@@ -99,6 +99,12 @@ def test_vignettes_show_what_they_promise(tarball: Path, tmp_path: Path) -> None
     assert survival.count("[1] TRUE") == 1  # equal to glm on person-period rows
     assert survival.count("data:image/png") == 3
     assert "#&gt; Error" not in survival
+    hospitals = (tmp_path / "hdpstats/inst/doc/hospitals.html").read_text(encoding="utf-8")
+    assert "each person is at one only" in hospitals
+    assert "Sites differ?" in hospitals
+    assert "did not answer round 1: the release would cost" in " ".join(hospitals.split())
+    assert hospitals.count("data:image/png") == 2
+    assert "#&gt; Error" not in hospitals
 
 
 def test_every_function_has_a_page_with_an_example_that_runs() -> None:
