@@ -38,4 +38,4 @@ def accounts_html(ledgers: Mapping[str, Ledger], *, elsewhere: int = 0) -> str:
 def elsewhere_words(count: int) -> str:
     """Say that so many sites keep their accounts themselves."""
     keep = "site keeps its account itself" if count == 1 else "sites keep their accounts themselves"
-    return f"{count} {keep}: study.sites[name].account() asks for your part of it."
+    return f"{count} {keep}: study.sites[name].account() asks for your part."
