@@ -19,18 +19,22 @@ from hdpstats.queries.points import LARGEST_REACH, PointColumn, PointSpace
 _LEVEL = 2.0**-0.5
 
 
-def embed(space: PointSpace, table: AdmittedTable, *, clip: bool = True) -> FloatArray:
-    """Return the points (n, p) of rows, in [0, 1] in every coordinate; without ``clip`` where they would lie else."""
-    points = np.zeros((table.rows, space.dimension))
+def embed(space: PointSpace, table: AdmittedTable, *, part: slice = slice(None), clip: bool = True) -> FloatArray:
+    """Return the points (n, p) of a part of the rows, in [0, 1] in every coordinate.
+
+    Without ``clip``: where they would lie else.
+    """
+    rows = len(range(table.rows)[part])
+    points = np.zeros((rows, space.dimension))
     place = 0
     for column in space.columns:
         if column.levels is None:
-            values = table.numeric[column.name]
+            values = table.numeric[column.name][part]
             inside = np.clip(values, column.lower, column.upper) if clip else values
             points[:, place] = (inside - column.lower) / (column.upper - column.lower)
             place += 1
         else:
-            points[np.arange(table.rows), place + table.codes[column.name]] = _LEVEL
+            points[np.arange(rows), place + table.codes[column.name][part]] = _LEVEL
             place += column.levels
     return points
 

@@ -41,7 +41,7 @@ from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.points import PointSpace
-from hdpstats.solvers.nearest import Nearest, nested_nearest, squared_distances
+from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_distances
 
 
 @final
@@ -53,17 +53,17 @@ class Landscape:
     points: FloatArray
 
     def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[Nearest]:
-        """Yield the nearest of the first so many points for blocks of rows."""
-        return nested_nearest(embed(self.space, table), self.points, sizes)
+        """Yield the nearest of the first so many points for blocks of rows, which are mapped block by block."""
+        search = search_among(self.points, sizes, rows=table.rows)
+        for part in blocks(table.rows):
+            yield search.answer(embed(self.space, table, part=part))
 
     def squared_distances(self, table: AdmittedTable) -> FloatArray:
         """Return the squared distance (n,) of each row as it is, not clipped to the public ranges, from its point."""
-        rows, start = embed(self.space, table, clip=False), 0
-        found = np.empty(len(rows))
-        for block in self.neighbours(table, [len(self.points)]):
-            part = slice(start, start + len(block.place[0]))
-            found[part] = squared_distances(rows[part], self.points[block.place[0]])
-            start = part.stop
+        found = np.empty(table.rows)
+        for part, block in zip(blocks(table.rows), self.neighbours(table, [len(self.points)]), strict=True):
+            rows = embed(self.space, table, part=part, clip=False)
+            found[part] = squared_distances(rows, self.points[block.place[0]])
         return found
 
     def counts(self, table: AdmittedTable) -> IntArray:

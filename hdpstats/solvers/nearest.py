@@ -31,7 +31,7 @@ Higham (2002), *Accuracy and Stability of Numerical Algorithms*.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 
@@ -72,8 +72,8 @@ def squared_distances(rows: FloatArray, points: FloatArray) -> FloatArray:
 
 def nearest(rows: FloatArray, points: FloatArray) -> IntArray:
     """Return the place (n,) of the nearest of ``points`` (m, p) for each of ``rows`` (n, p), all in the unit cube."""
-    blocks = [block.place[0] for block in nested_nearest(rows, points, [len(points)])]
-    return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
+    found = [block.place[0] for block in nested_nearest(rows, points, [len(points)])]
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
 def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -> Iterator[Nearest]:
@@ -86,16 +86,32 @@ def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -
     sizes
         Increasing from 1 or more; the last one is m.
     """
-    search: _Tree | _Products | _Tiles
-    pairs = len(rows) * len(points)
-    if rows.shape[1] <= TREE_DIMENSION and pairs >= TREE_PAIRS:
-        search = _Tree(points, sizes)
-    elif rows.shape[1] <= COMPILED_DIMENSION and pairs >= COMPILED_PAIRS:
-        search = _Tiles(points, sizes)
-    else:
-        search = _Products(points, sizes)
-    for start in range(0, len(rows), BLOCK):
-        yield search.answer(rows[start : start + BLOCK])
+    search = search_among(points, sizes, rows=len(rows))
+    for part in blocks(len(rows)):
+        yield search.answer(rows[part])
+
+
+class Search(Protocol):
+    """Points that can be searched for the neighbours of any rows."""
+
+    def answer(self, rows: FloatArray) -> Nearest:
+        """Return the neighbours of some rows (b, p), at most `BLOCK` of them."""
+        ...
+
+
+def search_among(points: FloatArray, sizes: Sequence[int], *, rows: int) -> Search:
+    """Return the search among points (m, p) that is the fastest for so many rows; all find the same."""
+    p, pairs = points.shape[1], rows * len(points)
+    if p <= TREE_DIMENSION and pairs >= TREE_PAIRS:
+        return _Tree(points, sizes)
+    if p <= COMPILED_DIMENSION and pairs >= COMPILED_PAIRS:
+        return _Tiles(points, sizes)
+    return _Products(points, sizes)
+
+
+def blocks(rows: int) -> list[slice]:
+    """Return the blocks of at most `BLOCK` rows each."""
+    return [slice(start, start + BLOCK) for start in range(0, rows, BLOCK)]
 
 
 @final

@@ -19,6 +19,7 @@ from hdpstats.mechanisms.base import Custody
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import DistanceQuery, LossSelectionQuery, NeighboursQuery, SelectionQuery
 from hdpstats.queries.distance import UNITS
+from hdpstats.solvers import nearest as search
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -202,6 +203,18 @@ def test_rounded_distances_fall_from_each_size_to_the_next_for_everybody():
         assert np.all(np.diff(units, axis=0) <= 0)
         assert units.min() >= 0
         assert units.max() <= UNITS
+
+
+def test_rows_are_mapped_block_by_block_and_counted_as_if_they_were_mapped_at_once(monkeypatch):
+    landscape, table, mapped = neighbours.prepare(NEIGHBOURS, custody()).landscape, admitted(people(40)), []
+    counts, squared = landscape.counts(table), landscape.squared_distances(table)
+    embed = neighbours.embed
+    monkeypatch.setattr(search, "BLOCK", 7)
+    monkeypatch.setattr(neighbours, "embed", lambda *args, **named: mapped.append(embed(*args, **named)) or mapped[-1])
+    np.testing.assert_array_equal(landscape.counts(table), counts)
+    assert [len(rows) for rows in mapped] == [7, 7, 7, 7, 7, 5]
+    np.testing.assert_array_equal(landscape.squared_distances(table), squared)
+    assert max(len(rows) for rows in mapped) == 7
 
 
 def test_the_noise_added_is_the_noise_announced(monkeypatch):

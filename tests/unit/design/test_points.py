@@ -57,6 +57,18 @@ def test_no_admitted_row_is_farther_from_a_public_point_than_the_reach():
     assert 0.8 * reach_of(space(), SCHEMA) < farthest <= reach_of(space(), SCHEMA)
 
 
+@pytest.mark.parametrize("clip", [True, False])
+def test_a_part_of_the_rows_lies_where_it_does_among_all(clip):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(
+        {"x": rng.normal(0, 6, 50), "b": 0, "t": rng.uniform(0, 100, 50), "g": rng.choice([*"abc"], 50)}
+    )
+    table = PrivateTable.from_frame(frame, SCHEMA).admit(NAMES)
+    whole = embed(space(), table, clip=clip)
+    for part in (slice(0, 7), slice(7, 14), slice(49, 60), slice(50, 60)):
+        np.testing.assert_array_equal(embed(space(), table, part=part, clip=clip), whole[part])
+
+
 def test_a_row_far_away_does_not_move_the_points_of_others():
     """It would if the cube were scaled by the range of all rows."""
     rows = pd.DataFrame({"x": [0.0, 1.0], "b": [1, 0], "t": [10, 20], "g": ["a", "b"]})
