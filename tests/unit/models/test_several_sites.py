@@ -1,4 +1,4 @@
-"""Fits by one query at several sites: who pays what, what is asked, how answers are combined, what is said of the absent."""
+"""Fits by one query at several sites: who pays what, what is asked, how answers are combined, who is absent."""
 
 from fractions import Fraction
 
