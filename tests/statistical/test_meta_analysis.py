@@ -42,9 +42,9 @@ def rows() -> list[str]:
             f"by inverse variance and pooled with the public fit. Means over {REPEATS} simulated data sets: relative "
             "errors of the coefficients (private: of all sites without the public fit; unweighted: the plain mean of "
             "the sites; best site: the one that happens to be nearest), and shares of coefficients within their 95 % "
-            "intervals. Heterogeneous: how often Cochran's Q says at 5 % that sites differ, which they do not. Where 10 "
-            "sites have 300 people each the public fit has as much weight as all of them; it is shrunk towards zero, and "
-            "covers 0.94 alone.",
+            "intervals. Heterogeneous: how often Cochran's Q says at 5 % that sites differ, which they do not. Where "
+            "10 sites have 300 people each the public fit has as much weight as all of them; it is shrunk towards "
+            "zero, and covers 0.94 alone.",
             "",
             "| sites | " + " | ".join([*COLUMNS, "heterogeneous"]) + " |",
             "|---|" + "---|" * (len(COLUMNS) + 1),
@@ -65,7 +65,7 @@ def test_combinations_cover_and_are_as_sharp_as_promised(label: str, rows: list[
     rows.append(_line(label, table))
     assert table["pooled"].mean() < largest
     assert 0.93 <= table["covered private"].mean() <= 0.985
-    # With 300 people a site the public fit has as much weight as all sites, and covers 0.94 alone: it is shrunk to zero.
+    # With 300 people a site the public fit has as much weight as all sites; it is shrunk, and covers 0.94 alone.
     assert (0.90 if sites is TINY else 0.93) <= table["covered pooled"].mean() <= 0.985
     if len(sites.sizes) > 1:
         assert table["private"].mean() < table["best site"].mean()
