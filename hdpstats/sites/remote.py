@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import pandas as pd
 
@@ -71,17 +73,29 @@ def connect(
     except ImportError:
         message = "remote sites need httpx: pip install 'hdpstats[sites]'"
         raise ArgumentError(message, argument="url") from None
-    client = httpx.Client(
-        base_url=address,
+    longest = real(timeout, name="timeout", lower=0.0, open_lower=True)
+    wire = httpx.HTTPTransport(
         verify=_context(ca, cert),
-        timeout=httpx.Timeout(real(timeout, name="timeout", lower=0.0, open_lower=True), connect=10.0),
         limits=httpx.Limits(max_connections=16, keepalive_expiry=20.0),
+        proxy=_proxy(address),
     )
     try:
-        return RemoteSite(client, address=address, token=token)
+        return RemoteSite(wire, address=address, token=token, timeout=longest)
     except BaseException:
-        client.close()
+        wire.close()
         raise
+
+
+def _proxy(address: str) -> str | None:
+    """Return the proxy that the environment names for an address: ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``."""
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise ArgumentError("url must name a host: https://host:port", argument="url")
+    proxy = None if proxy_bypass(host) else getproxies().get("https") or getproxies().get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def _context(ca: str | PathLike[str] | None, cert: Certificate | None) -> ssl.SSLContext:
@@ -107,10 +121,12 @@ class RemoteSite(Site):
     that was cut off may be repeated.
     """
 
-    def __init__(self, client: "httpx.Client", *, address: str, token: Token) -> None:
-        self._client = client
+    def __init__(self, wire: "httpx.HTTPTransport", *, address: str, token: Token, timeout: float) -> None:
+        # The transport alone: a client's cookies, redirects and merged headers are no part of this conversation.
+        self._wire = wire
         self._address = address
         self._token = token
+        self._patience = {"connect": min(timeout, 10.0), "read": timeout, "write": timeout, "pool": timeout}
         self._public: dict[str, PublicTable] = {}
         answer = self._ask("GET", "/v1/facts")
         with _reading():
@@ -214,7 +230,7 @@ class RemoteSite(Site):
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._wire.close()
 
     def __enter__(self) -> Self:
         return self
@@ -236,9 +252,22 @@ class RemoteSite(Site):
         headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": "application/json"}
         content = None if body is None else body.encode()
         try:
-            response = self._client.request(method, path, content=content, headers=headers)
+            request = httpx.Request(
+                method,
+                f"{self._address}{path}",
+                headers=headers,
+                content=content,
+                extensions={"timeout": self._patience},
+            )
+            response = self._wire.handle_request(request)
+            try:
+                response.read()
+            finally:
+                response.close()
         except httpx.TimeoutException:
             raise SiteError(f"the site {self._address} did not answer in time; {_AGAIN}") from None
+        except httpx.InvalidURL as error:
+            raise ArgumentError(f"url must be https://host:port ({error})", argument="url") from None
         except httpx.HTTPError as error:
             raise SiteError(f"the site {self._address} cannot be reached ({_reason(error)}); {_AGAIN}") from None
         fields = _object(response.text)

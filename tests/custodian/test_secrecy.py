@@ -83,10 +83,25 @@ def test_the_analysts_process_never_holds_a_private_cell(institution, running):
     assert found[1]
 
 
+class Overheard(httpx.BaseTransport):
+    """Notes what a site sends."""
+
+    def __init__(self, wire, sent):
+        self.wire, self.sent = wire, sent
+
+    def handle_request(self, request):
+        response = self.wire.handle_request(request)
+        self.sent.append(response.read())
+        return response
+
+    def close(self):
+        self.wire.close()
+
+
 def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, running):
     sent = []
     with institution.connect(running) as site:
-        site._client.event_hooks["response"] = [lambda response: sent.append(response.read())]
+        site._wire = Overheard(site._wire, sent)
         site.answer(histogram("secret", epsilon="1", replicate=40_000))
         site.dummy(100)
         site.account()
@@ -101,7 +116,9 @@ def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, ru
     refused = [line for line in lines if line.get("refused") == "insufficient-budget"]
     assert {line["analyst"] for line in answered + refused} <= {"ann", "bob"}
     assert "100000" in refused[-1]["why"]
-    assert not found_in(running.ledger.read_bytes(), PLANTED)
+    files = list(running.ledger.parent.glob("ledger.db*"))
+    assert running.ledger in files
+    assert not found_in(b"".join(path.read_bytes() for path in files), PLANTED)
 
 
 class Broken(Exception):

@@ -1,0 +1,64 @@
+"""The way to a site: addresses that are none, and a proxy that the environment names."""
+
+import contextlib
+import select
+import socket
+import threading
+
+import pytest
+
+import hdpstats.api as hdp
+from tests.custodian.test_refusals import histogram
+
+
+@pytest.mark.parametrize("url", ["https://", "https://[", "https://site:port", "https://:8443", "https://a b"])
+def test_an_address_that_is_none_is_an_argument_error(institution, url):
+    with pytest.raises((hdp.ArgumentError, hdp.SiteError), match=r"url|cannot be reached"):
+        hdp.connect(url, token="token", ca=institution.authority.path)
+
+
+class Proxy:
+    """Passes bytes on for CONNECT, and notes to where."""
+
+    def __init__(self):
+        self.asked, self.listening = [], socket.create_server(("127.0.0.1", 0))
+        self.url = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._pass_on, args=self.listening.accept()[:1], daemon=True).start()
+
+    def _pass_on(self, near):
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += near.recv(1)
+        method, place = head.split()[:2]
+        self.asked.append((method, place.decode()))
+        host, _, port = place.decode().rpartition(":")
+        with near, socket.create_connection((host, int(port))) as far, contextlib.suppress(OSError):
+            near.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            while True:
+                for stream in select.select([near, far], [], [])[0]:
+                    part = stream.recv(65536)
+                    if not part:
+                        return
+                    (far if stream is near else near).sendall(part)
+
+
+def test_a_proxy_of_the_environment_is_passed_through_sealed(institution, running, monkeypatch):
+    proxy = Proxy()
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, proxy.url)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with institution.connect(running) as site:
+        release = site.answer(histogram(replicate=50_001))
+    assert proxy.asked == [(b"CONNECT", f"127.0.0.1:{running.port}")]
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    with institution.connect(running) as site:
+        assert site.answer(histogram(replicate=50_001)) == release
+    assert len(proxy.asked) == 1
+    proxy.listening.close()
