@@ -77,7 +77,12 @@ def forecast(spec: Specification, request: FitRequest, people: Mapping[str, int]
 
 
 def recommended(spec: Specification, request: FitRequest) -> Foretold:
-    """Return the mechanism of a request that names none: the one of smaller predicted errors."""
+    """Return the mechanism of a request that names none: the one of smaller predicted errors.
+
+    Nothing is predicted where there is no choice: noisy Newton steps need public people, and a delta or several sites.
+    """
+    if spec.public is None or (request.delta == 0 and len(spec.study.sites) == 1):
+        return ObjectivePerturbation()
     people = {name: site.records for name, site in spec.study.sites.items()}
     return forecast(spec, request, people).mechanism
 

@@ -285,7 +285,7 @@ FORMULAS = [
 
 @pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: repr(formula)[:30])
 def test_formulas_that_ask_for_something_else_are_refused(formula):
-    errors = (hdp.FormulaError, hdp.ArgumentError, hdp.SchemaError)
+    errors = (hdp.FormulaError, hdp.ArgumentError, hdp.SchemaError, hdp.MechanismError)
     refused(lambda: hdpf.logit(formula, data=STUDY), errors, "")
 
 
