@@ -17,6 +17,13 @@ study <- dp_study(
   )
 )
 fit <- dp_logit(event3 ~ age + size, data = study, epsilon = 1)
+another <- dp_study(dp_load_rotterdam(), dp_load_gbsg(), dp_schema(event3 = dp_binary()), budget = dp_budget(1))
+hospitals <- dp_study(
+  split(dp_load_rotterdam(), rep(c("Oslo", "<Bergen>"), length.out = 2982)), dp_load_gbsg(),
+  dp_schema(age = dp_continuous(20, 90), event3 = dp_binary()), budget = dp_budget(epsilon = 5)
+)
+together <- dp_logit(event3 ~ age, data = hospitals, epsilon = c(Oslo = 1, "<Bergen>" = 2))
+groups <- dp_aggregate(together)
 """
 
 
@@ -120,10 +127,28 @@ def test_a_result_is_a_table_and_the_same_as_in_python(study):
 
 
 def test_a_weighted_sample_is_the_page_of_python(study):
-    (shown,) = study.run("(sample <- dp_hybrid_weights(study, 'event3', epsilon = 0.5))").shown
+    (shown,) = study.run("(sample <- dp_hybrid_weights(another, 'event3', epsilon = 0.5))").shown
     assert shown["text/plain"].startswith("weighted public sample, 0.5-differential privacy (pure)\n")
     written = study.run("cat(sample$json)").stream("stdout")
     assert hdp.WeightedSample.from_json(written)._repr_html_() == shown["text/html"]
+
+
+def test_several_sites_are_the_pages_of_python(study):
+    (shown,) = study.run("together").shown
+    assert "Sites: <Bergen>, Oslo" in shown["text/plain"]
+    result = hdp.Result.from_json(study.run("cat(together$json)").stream("stdout"))
+    assert result._repr_html_() == shown["text/html"]
+    (shown,) = study.run("groups").shown
+    assert hdp.aggregate(result)._repr_html_() == shown["text/html"]
+    assert "<Bergen>" not in shown["text/html"]
+    (table,) = study.run("dp_sites(together)").shown
+    assert [row[0] for row in cells(table["text/html"])[1:]] == ["<Bergen>", "Oslo"]
+    (ledgers,) = study.run("dp_ledger(hospitals)").shown
+    assert ledgers["text/html"].count('<td style="text-align: right">5</td>') >= 2
+    for name in ("&lt;Bergen&gt;", "Oslo"):
+        assert f"Ledger of dataset '{name}'" in ledgers["text/html"]
+    (plot,) = study.run("plot(together, which = 'sites')").shown
+    assert "image/png" in plot
 
 
 @pytest.mark.parametrize("code", ["study", "dp_ledger(study)", "dp_plan(event3 ~ age, study)", "dp_tidy(fit)"])
