@@ -40,11 +40,11 @@ def growth(sizes):
 
 def sizes_in(rounds, run, process):
     """Return the sizes of a site's process and of this one after each of so many rounds."""
-    found = []
+    found = np.ones((2, rounds))  # all of it in memory before the first round
     for number in range(rounds):
         run(number)
-        found.append((resident(process), resident(os.getpid())))
-    return np.array(found).T
+        found[:, number] = resident(process), resident(os.getpid())
+    return found
 
 
 def everything(site):
