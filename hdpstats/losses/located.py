@@ -20,6 +20,9 @@ from hdpstats.losses.base import Loss, Table
 SPREAD = 33
 """Outcomes over which `Located.typical` averages."""
 
+LEAST_WIDTH = 1e-5
+"""Least half-width of a quantile's window over the outcome's range."""
+
 FAR = 1000.0
 """Ranges of the outcome beyond which no prediction goes."""
 
@@ -179,6 +182,10 @@ class SmoothedQuantile(Located):
     with a little noise of its own. With conditional density ``f`` it lies ``h^2 f'(xi) / (6 f(xi))`` below the quantile
     ``xi``, to first order: 0 for the median of a symmetric law, ``h^2 z / (6 sigma)`` too far out for the quantile
     ``z`` of a normal law.
+
+    ``h`` is at least `LEAST_WIDTH`. The score's rounding is in proportion to ``1/(2h)``, so that doubles certify no
+    minimiser to within a window much narrower than that, and the certificate's last resort, were it to start from afar,
+    would go from window to window ever more often.
     """
 
     name = "quantile"
@@ -191,10 +198,10 @@ class SmoothedQuantile(Located):
 
     def __post_init__(self) -> None:
         """Take the constants from ``q`` and ``h``."""
-        if not (0.001 <= self.q <= 0.999 and 1e-9 <= self.h <= 1e3):
+        if not (0.001 <= self.q <= 0.999 and LEAST_WIDTH <= self.h <= 1e3):
             raise MechanismError(
-                f"a quantile needs q in [0.001, 0.999] and a half-width in [1e-9, 1e3] of the outcome's range, not "
-                f"{self.q:g} and {self.h:g}"
+                f"a quantile needs q in [0.001, 0.999] and a half-width in [{LEAST_WIDTH:g}, 1e3] of the outcome's "
+                f"range, not {self.q:g} and {self.h:g}; take a wider window, or declare a narrower range"
             )
         q = Fraction(self.q)
         object.__setattr__(self, "lipschitz", max(q, 1 - q))

@@ -12,7 +12,7 @@ from hdpstats.data.columns import NumericColumn
 from hdpstats.design import Design
 from hdpstats.design.response import Response, made, response_of
 from hdpstats.losses import Loss, SmoothedQuantile, Table, options
-from hdpstats.losses.located import scale_of, window
+from hdpstats.losses.located import LEAST_WIDTH, scale_of, window
 from hdpstats.protocols.public import FEWEST_ROWS, PublicRows, public_rows
 from hdpstats.sites import Study
 
@@ -147,12 +147,19 @@ def _quantile(
 ) -> ChosenLoss:
     q = option.q if isinstance(option, options.Quantile) else 0.5
     residuals, width = _residuals(rows), option.width
+    least = _rounded(2.0 * LEAST_WIDTH * response.scale)
     if width is None and (residuals is None or rows is None):
         width = _rounded(DECLARED * (response.upper - response.lower) * response.scale)
     elif width is None and residuals is not None and rows is not None:
         n = study.records or len(residuals)
         share = ((rows.X.shape[1] + math.log(max(n, 2))) / max(n, 2)) ** 0.4
-        width = _rounded(min(max(share, NARROWEST), WIDEST) * scale_of(residuals) * response.scale)
+        width = max(_rounded(min(max(share, NARROWEST), WIDEST) * scale_of(residuals) * response.scale), least)
+    elif width is not None and width < least:
+        raise ArgumentError(
+            f"width must be at least {least:g}, not {width:g}, where the outcome's declared range is "
+            f"{response.scale:g} long: leave it out, give a larger one, or declare a narrower range",
+            argument="width",
+        )
     h = float(width) if width is not None else math.nan
     parameters = (float(q), h)
     loss = made("quantile", parameters, (), response)

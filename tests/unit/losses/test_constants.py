@@ -220,6 +220,7 @@ def test_a_tilted_table_is_a_loss_of_residuals() -> None:
         ("huber", (0.0,)),
         ("quantile", (1.5, 0.1)),
         ("quantile", (0.5, 0.0)),
+        ("quantile", (0.5, 0.9e-5)),
         ("poisson", (-1.0,)),
         ("exponential", (0.0,)),
     ],

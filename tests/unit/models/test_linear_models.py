@@ -278,6 +278,7 @@ def test_the_number_of_people_may_be_protected() -> None:
         (lambda data: hdpf.mestimate("y ~ x", data, loss=hdp.losses.Huber), "with parentheses"),
         (lambda data: hdpf.linear("y ~ x", data, loss=hdp.losses.Poisson()), "hdpf.mestimate any loss"),
         (lambda data: hdpf.quantile("y ~ x", data, q=1.0), "q must be"),
+        (lambda data: hdpf.quantile("y ~ x", data, width=9e-4), "width must be at least 0.001, not 0.0009"),
         (lambda data: hdp.losses.Huber(-1.0), "c must be"),
         (lambda data: hdpf.linear("y ~ x", "data"), "data must be an hdp.Study"),
     ],
@@ -287,6 +288,13 @@ def test_what_no_proof_covers_is_refused_before_anything_is_charged(make: object
     with pytest.raises(hdp.HdpError, match=match):
         make(data)
     assert data.ledger.spent.epsilon == 0
+
+
+def test_the_narrowest_window_is_solved_and_public_rows_on_a_line_choose_none_narrower() -> None:
+    exact = rows(100, 1).assign(y=lambda data: 20.0 + 8.0 * data["x"])
+    assert hdpf.quantile("y ~ x", study(public=exact))._spec.chosen.parameters == (0.5, 0.001)
+    given = hdpf.quantile("y ~ x", study(), width=0.001).fit(LARGE, allow_large_epsilon=True)
+    assert np.all(np.isfinite(given.params))
 
 
 LIES = {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import BoundedSquares, ExponentialTimes, HuberLoss, Loss, PoissonLoss, SmoothedQuantile, Tabulated
+from hdpstats.losses.located import LEAST_WIDTH
 from hdpstats.solvers import LinearObjective, minimise
 from hdpstats.solvers.refine import refine
 
@@ -84,3 +85,14 @@ def test_the_last_resort_converges_and_agrees(name: str) -> None:
         parts = zip(sums, task.ridge.tolist(), theta, task.centre.tolist(), task.linear.tolist(), strict=True)
         left = [s + mpmath.mpf(r) * (t - mpmath.mpf(c)) + mpmath.mpf(b) for s, r, t, c, b in parts]
         assert float(mpmath.sqrt(sum((each**2 for each in left), mpmath.mpf(0)))) <= 1.1e-22
+
+
+def test_the_last_resort_finds_the_narrowest_window_from_afar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 288 gradients; of a window ten thousand times as narrow, which is refused, 839."""
+    monkeypatch.setitem(LOSSES, "narrow", SmoothedQuantile(lower=-0.5, upper=0.5, q=0.5, h=LEAST_WIDTH))
+    task, asked = problem("narrow", rows=60, ridge=1.0, noise=2.0), []
+    exact = LinearObjective.exact_loss_gradient
+    monkeypatch.setattr(LinearObjective, "exact_loss_gradient", lambda *given: asked.append(1) or exact(*given))
+    refined = refine(task, start=np.zeros(4), radius=Fraction(1, 10**22))
+    assert refined.radius <= Fraction(1, 10**22)
+    assert len(asked) < 700
