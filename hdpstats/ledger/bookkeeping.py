@@ -13,15 +13,13 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.caps import capped
 from hdpstats.ledger.chain import Chain, share_id
-from hdpstats.ledger.records import Account, Charge, Request, StoredRelease, in_words
+from hdpstats.ledger.records import Account, Charge, Entry, Request, StoredRelease, in_words
 from hdpstats.ledger.refusals import check_terms, insufficient, without_cap
 from hdpstats.ledger.store import ENTRY, lock_ledger, read_accounts, read_entries, write_account, write_entry
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 
-_RELEASED = select(ENTRY.c.body, ENTRY.c.hash).where(
-    ENTRY.c.kind == "release", ENTRY.c.request_id == bindparam("request_id")
-)
+_RELEASED = select(ENTRY).where(ENTRY.c.kind == "release", ENTRY.c.request_id == bindparam("request_id"))
 
 
 def _now() -> str:
@@ -246,8 +244,13 @@ def add_release(connection: Connection, chain: Chain, charge: Charge, release_js
 
 
 def find_release(connection: Connection, chain: Chain, request_id: str, analyst: str = "") -> StoredRelease | None:
-    """Return the recorded release of a request, if there is one and the analyst, if any, has paid for it."""
+    """Return the recorded release of a request, if there is one and the analyst, if any, has paid for it.
+
+    Its entry is checked again: the chain may have been read long ago, and the row altered since.
+    """
     if request_id not in chain.released or (analyst and (request_id, analyst) not in chain.held):
         return None
-    body, head = connection.execute(_RELEASED, {"request_id": request_id}).one()
-    return StoredRelease(request_id=request_id, release_json=body, entry=chain.charges[request_id].entry, head=head)
+    entry = Entry(**connection.execute(_RELEASED, {"request_id": request_id}).mappings().one())
+    chain.check_known(entry)
+    place = chain.charges[request_id].entry
+    return StoredRelease(request_id=request_id, release_json=entry.body, entry=place, head=entry.hash)

@@ -40,6 +40,14 @@ def digest(fields: dict[str, Any]) -> str:
     return canonical.sha256({name: value for name, value in fields.items() if name != "hash"})
 
 
+def _is_intact(entry: Entry) -> bool:
+    """Whether an entry has the hash of its other fields."""
+    try:
+        return entry.hash == digest(asdict(entry))
+    except (TypeError, ValueError):
+        return False
+
+
 @final
 class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
@@ -96,15 +104,16 @@ class Chain:
             self._follow(entry)
         return self
 
+    def check_known(self, entry: Entry) -> None:
+        """Raise a `LedgerError` unless an entry that is read once more is the one that the chain followed."""
+        if not (entry.hash in self.hashes[entry.seq - 1 : entry.seq] and _is_intact(entry)):
+            raise damaged(entry.seq, "its contents were altered")
+
     def _follow(self, entry: Entry) -> None:
         expected = len(self.hashes) + 1
         if entry.seq != expected:
             raise damaged(expected, "it is missing or out of order")
-        try:
-            intact = entry.hash == digest(asdict(entry))
-        except (TypeError, ValueError):
-            intact = False
-        if not intact:
+        if not _is_intact(entry):
             raise damaged(expected, "its contents were altered")
         if entry.previous_hash != self.head:
             raise damaged(expected, "it does not follow the entry before it")

@@ -49,7 +49,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import LedgerError
-from hdpstats.ledger.location import check_place, in_memory, shown
+from hdpstats.ledger.location import check_place, file_of, in_memory, shown
 from hdpstats.ledger.records import Account, Entry, Terms
 
 T = TypeVar("T")
@@ -173,7 +173,7 @@ class Store:
 
     def __init__(self, url: URL, *, create: bool) -> None:
         check_place(url, create=create)
-        self.place = shown(url)
+        self.place, self._file = shown(url), file_of(url)
         self._create = create
         self._memory = in_memory(url)
         self._process = os.getpid()
@@ -181,8 +181,12 @@ class Store:
         self._engine = self._connectable(url)
 
     def is_that_of(self, other: "Store") -> bool:
-        """Whether both are on one database."""
-        return self is other or (self.place == other.place and not self._memory)
+        """Whether both are on one database: the same file, whatever it is called (links), or the same URL."""
+        if self is other or self._memory or other._memory:
+            return self is other
+        if self._file is None or other._file is None or not (self._file.exists() and other._file.exists()):
+            return self.place == other.place
+        return self._file.samefile(other._file)
 
     def _connectable(self, url: URL) -> Engine:
         options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}

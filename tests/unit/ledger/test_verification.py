@@ -1,4 +1,4 @@
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import pytest
 
@@ -107,6 +107,26 @@ def test_an_entry_altered_under_an_open_ledger_is_not_shown(filled, sql):
     for use in (ledger.history, ledger.verify, lambda: ledger.export(filled.with_suffix(".json"))):
         with pytest.raises(LedgerError, match="at entry 2"):
             use()
+
+
+@pytest.mark.parametrize(("column", "value"), [("body", '{"params":[9.5]}'), ("hash", "22" * 32), ("version", 2)])
+def test_a_release_altered_under_an_open_ledger_is_not_handed_out(filled, sql, request_for, cost, column, value):
+    ledger, request = Ledger(filled, dataset="trial", epsilon=3), request_for(1)
+    charge = ledger.charge(request, cost("0.5"))
+    assert ledger.stored(request.id).release_json == '{"params":[1.5]}'
+    sql(filled, f"UPDATE entry SET {column} = ? WHERE seq = 3", value)
+    for handed_out in (lambda: ledger.stored(request.id), lambda: ledger.persist(charge, "{}")):
+        with pytest.raises(LedgerError, match="at entry 3: its contents were altered"):
+            handed_out()
+
+
+def test_a_release_altered_together_with_its_hash_is_not_handed_out(filled, sql, request_for):
+    ledger, request = Ledger(filled, dataset="trial", epsilon=3), request_for(1)
+    (entry,) = (each for each in ledger._entries()[1] if each.kind == "release")
+    changed = asdict(entry) | {"body": '{"params":[9.5]}'}
+    sql(filled, "UPDATE entry SET body = ?, hash = ? WHERE seq = 3", changed["body"], digest(changed))
+    with pytest.raises(LedgerError, match="at entry 3: its contents were altered"):
+        ledger.stored(request.id)
 
 
 @pytest.mark.parametrize(
