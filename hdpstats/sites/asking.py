@@ -14,7 +14,7 @@ from typing import final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.progress import progress
-from hdpstats.queries import Query, Release
+from hdpstats.queries import LedgerEntry, Query, Release
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.study import Study
 
@@ -55,7 +55,8 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
     HdpError
         Where the study has one site: whatever that site raises. Else where fewer sites than the quorum answered: a
         SiteError, or the error that all of them agree in (`InsufficientBudget` where no ledger affords the query). The
-        releases of the others are in their ledgers, and the same call gets them again for nothing.
+        releases of the others are in their ledgers, and the same call gets them again for nothing. SiteError where two
+        sites hand out the same entry of one ledger, as one site behind two addresses does.
     """
     asked = {name: query for name, query in queries.items() if name in study.sites}
     if len(study.sites) == 1:
@@ -66,8 +67,21 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
     releases = {name: outcome for name in ordered if isinstance(outcome := found[name], Release)}
     if len(releases) < study.quorum:
         raise _too_few(study, failed, answered=len(releases))
+    _check_apart(releases)
     missing = (Missing(site=name, round=round, reason=str(error)) for name, error in failed.items())
     return Answered(releases=releases, missing=tuple(missing))
+
+
+def _check_apart(releases: Mapping[str, Release]) -> None:
+    """Refuse one release under two names: it would count twice, as if other people had given it."""
+    given: dict[LedgerEntry, str] = {}
+    for name, release in releases.items():
+        other = name if release.entry is None else given.setdefault(release.entry, name)
+        if other != name:
+            raise SiteError(
+                f"{other!r} and {name!r} handed out the same entry of the same ledger: they are one site under two "
+                "names; leave one of them out, study.at(...), and the rest is had again for nothing"
+            )
 
 
 def _together(study: Study, asked: Mapping[str, Query]) -> dict[str, Release | HdpError]:

@@ -52,11 +52,14 @@ def test_two_sites_never_share_an_account_or_rows(tmp_path):
     joined = hdp.Ledger(path, dataset="first", epsilon=5)
     same_people = hdp.Ledger(path, dataset="second", epsilon=5, same_people_as="first")
     other_people = hdp.Ledger(path, dataset="third", epsilon=5)
+    (tmp_path / "link.db").symlink_to(path)
+    linked = hdp.Ledger(tmp_path / "link.db", dataset="first", epsilon=5)
     frame = people(9)
     alike = [
         {"private": FRAMES, "ledger": shared},
         {"private": FRAMES, "ledger": {"Oslo": joined, "Bergen": same_people}},
         {"private": FRAMES, "ledger": {"Oslo": joined, "Bergen": hdp.Ledger.open_existing(path, dataset="first")}},
+        {"private": FRAMES, "ledger": {"Oslo": joined, "Bergen": linked}},
         {"private": {"a": frame, "b": frame}, "budget": BUDGET},
         {"private": [shared_site := site(5, 1), shared_site]},
     ]
