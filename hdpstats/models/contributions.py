@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, final
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar, final
 
 from hdpstats.inference.sandwich import Estimates
 from hdpstats.models.request import FitRequest
@@ -14,6 +15,8 @@ from hdpstats.results import Purchase, SiteFacts
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Missing
+
+NOTHING_ALONE: Final[Mapping[str, CountRelease]] = MappingProxyType({})
 
 Q = TypeVar("Q", bound=Query, covariant=True)
 R = TypeVar("R", bound=Release, covariant=True)
@@ -36,13 +39,16 @@ def purchase(
     missing: Sequence[Missing],
     *,
     found: Estimates,
+    alone: Mapping[str, CountRelease] = NOTHING_ALONE,
 ) -> Purchase:
     """Return what a fit was bought with; of a study with one site that site's own records.
 
     ``found.sites`` are the estimates of the contributing sites, in their order; none where they were not made.
+    ``alone`` are the numbers of people that sites sold which then answered nothing else: their people paid too.
     """
-    guarantees = [_promise(study, each) for each in contributions.values()]
-    sites = _site_facts(study, request, contributions, missing, found=found)
+    guarantees = [_promise(study, (each.count, each.release)) for each in contributions.values()]
+    guarantees += [_promise(study, (count,)) for count in alone.values()]
+    sites = _site_facts(study, request, contributions, missing, found=found, alone=alone)
     if len(study.sites) == 1:
         (only,) = contributions.values()
         return Purchase(query=only.query, release=only.release, guarantee=guarantees[0], count=only.count, sites=sites)
@@ -57,8 +63,8 @@ def purchase(
     )
 
 
-def _promise(study: Study, given: Contribution[Any, Any]) -> Guarantee:
-    events = (*(() if given.count is None else given.count.events), *given.release.events)
+def _promise(study: Study, releases: Sequence[Release | None]) -> Guarantee:
+    events = [event for each in releases if each is not None for event in each.events]
     return guarantee(events, relation=study.relation, most_rows=study.most_rows)
 
 
@@ -69,6 +75,7 @@ def _site_facts(
     missing: Sequence[Missing],
     *,
     found: Estimates,
+    alone: Mapping[str, CountRelease],
 ) -> tuple[SiteFacts, ...]:
     """Return the public facts of every site of the study, also of those that gave nothing."""
     why = {each.site: each for each in missing}
@@ -76,21 +83,25 @@ def _site_facts(
     return tuple(
         SiteFacts(
             site=name,
-            records=_people(study, name, given := contributions.get(name)),
+            records=_people(study, name, count := _count(given := contributions.get(name), alone.get(name))),
             epsilon=request.at(name).epsilon,
             delta=request.delta,
             rounds=0 if given is None else len(answers_in(given.release)),
             missing=why[name].reason if name in why else None,
             weight=own[name].weight if name in own else 0.0,
-            entries=() if given is None else (*entries_of(given.count), *entries_of(given.release)),
+            entries=(*entries_of(count), *entries_of(None if given is None else given.release)),
             estimate=own[name].estimate if name in own and len(study.sites) > 1 else None,
         )
         for name in study.sites
     )
 
 
-def _people(study: Study, name: str, given: Contribution[Any, Any] | None) -> int | None:
+def _count(given: Contribution[Any, Any] | None, alone: CountRelease | None) -> CountRelease | None:
+    return alone if given is None else given.count
+
+
+def _people(study: Study, name: str, count: CountRelease | None) -> int | None:
     """Return the public number of a site's people, or the noisy one; None where it is protected and was not bought."""
     if study.relation is Relation.REPLACE_ONE:
         return study.sites[name].records
-    return None if given is None or given.count is None else given.count.count
+    return None if count is None else count.count

@@ -1,7 +1,7 @@
 """How many private people a fit reckons with: the public number, the declared one, or one that it buys first."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
@@ -44,6 +44,11 @@ class Reckoned:
 
     sites: Mapping[str, Reckoning]
     missing: tuple[Missing, ...]
+
+    def alone(self, contributing: Collection[str]) -> dict[str, CountRelease]:
+        """Return the numbers that were bought of sites which are not among those that contribute."""
+        counts = {name: each.count for name, each in self.sites.items() if name not in contributing}
+        return {name: count for name, count in counts.items() if count is not None}
 
 
 def left_for_fit(epsilon: Fraction, relation: Relation) -> Fraction:

@@ -11,7 +11,7 @@ from hdpstats.mechanisms.options import (
     PerturbedHistogram,
     PublicHessianNewton,
 )
-from hdpstats.models.contributions import Contribution, purchase
+from hdpstats.models.contributions import NOTHING_ALONE, Contribution, purchase
 from hdpstats.models.counting import reckon
 from hdpstats.models.forecast import recommended
 from hdpstats.models.gradient import fit_gradient
@@ -20,7 +20,7 @@ from hdpstats.models.newton import fit_newton
 from hdpstats.models.points import PointMechanism, ask_point, method_of, noise_of
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
-from hdpstats.queries import PointQuery, PointRelease
+from hdpstats.queries import CountRelease, PointQuery, PointRelease
 from hdpstats.queries.base import of_kind
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
@@ -61,14 +61,20 @@ def fit_points(spec: Specification, mechanism: PointMechanism, request: FitReque
     for name, release in answered.releases.items():
         point = of_kind(release, PointRelease)
         points[name] = Contribution(query=queries[name], release=point, count=reckoned.sites[name].count)
-    return read(spec, request, points, missing=(*reckoned.missing, *answered.missing))
+    missing = (*reckoned.missing, *answered.missing)
+    return read(spec, request, points, missing=missing, alone=reckoned.alone(points))
 
 
 Point = Contribution[PointQuery, PointRelease]
 
 
 def read(
-    spec: Specification, request: FitRequest, points: Mapping[str, Point], *, missing: Sequence[Missing] = ()
+    spec: Specification,
+    request: FitRequest,
+    points: Mapping[str, Point],
+    *,
+    missing: Sequence[Missing] = (),
+    alone: Mapping[str, CountRelease] = NOTHING_ALONE,
 ) -> Result:
     """Return the result of the sites' releases: post-processing of released and public numbers."""
     first = next(iter(points.values())).query
@@ -89,7 +95,7 @@ def read(
         facts=facts,
         schema=spec.study.schema,
         estimates=found,
-        purchase=purchase(spec.study, request, points, missing, found=found),
+        purchase=purchase(spec.study, request, points, missing, found=found, alone=alone),
         public_check=spec.check(facts, found.chosen.values),
     )
 

@@ -17,6 +17,7 @@ from hdpstats.models.rounds import open_rounds, site_rounds
 from hdpstats.models.specification import Specification
 from hdpstats.protocols.gradient import Rounds, advance, first_queries
 from hdpstats.protocols.matching import Matched
+from hdpstats.queries import CountRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites.asking import Missing
@@ -53,7 +54,8 @@ def fit_gradient(spec: Specification, options: NoisyNewton, request: FitRequest)
         )
         for name, (queries, releases) in rounds.by_site(tuple(state.sites)).items()
     }
-    return _read(spec, options, request, state, matched, parts, (*reckoned.missing, *rounds.missing))
+    missing, alone = (*reckoned.missing, *rounds.missing), reckoned.alone(parts)
+    return _read(spec, options, request, state, matched, parts, missing, alone)
 
 
 def _read(
@@ -64,6 +66,7 @@ def _read(
     matched: Matched,
     parts: Mapping[str, Contribution[RoundsQuery, RoundsRelease]],
     missing: Sequence[Missing],
+    alone: Mapping[str, CountRelease],
 ) -> Result:
     """Return the result of the rounds: post-processing of released and public numbers."""
     found = estimates(
@@ -79,7 +82,7 @@ def _read(
         facts=facts,
         schema=spec.study.schema,
         estimates=found,
-        purchase=purchase(spec.study, request, parts, missing, found=found),
+        purchase=purchase(spec.study, request, parts, missing, found=found, alone=alone),
         public_check=spec.check(facts, found.chosen.values),
     )
 

@@ -29,7 +29,7 @@ from hdpstats.protocols.newton import (
     standardised,
 )
 from hdpstats.protocols.public import WhitenedPublic, public_rows
-from hdpstats.queries import RegressionModel
+from hdpstats.queries import CountRelease, RegressionModel
 from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
@@ -66,7 +66,8 @@ def fit_newton(spec: Specification, options: PublicHessianNewton, request: FitRe
         for name, (queries, releases) in rounds.by_site(tuple(state.sites)).items()
     }
     path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
-    return _read(spec, request, state, path, parts, (*reckoned.missing, *rounds.missing))
+    missing, alone = (*reckoned.missing, *rounds.missing), reckoned.alone(parts)
+    return _read(spec, request, state, path, parts, missing, alone)
 
 
 def _read(
@@ -76,6 +77,7 @@ def _read(
     path: Path,
     parts: Mapping[str, Contribution[ScoreRoundsQuery, ScoreRoundsRelease]],
     missing: Sequence[Missing],
+    alone: Mapping[str, CountRelease],
 ) -> Result:
     """Return the result of the rounds: post-processing of released and public numbers."""
     found = estimates(state, path, public_only=_public_only(spec), T=state.model.geometry.to_raw(), terms=spec.terms)
@@ -91,7 +93,7 @@ def _read(
         facts=facts,
         schema=spec.study.schema,
         estimates=found,
-        purchase=purchase(spec.study, request, parts, missing, found=found),
+        purchase=purchase(spec.study, request, parts, missing, found=found, alone=alone),
         public_check=spec.check(facts, found.chosen.values),
     )
 

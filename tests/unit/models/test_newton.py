@@ -127,6 +127,20 @@ def test_a_site_that_falls_silent_is_left_out_of_later_rounds():
     assert np.all(np.isfinite(result.bse))
 
 
+@pytest.mark.parametrize("mechanism", [NEWTON(rounds=1), "objective", hdp.mechanisms.NoisyNewton(rounds=1)])
+def test_people_whose_number_was_bought_are_promised_what_they_paid(mechanism):
+    """A site that sells its number and then falls silent has charged its people, for much if its epsilon is large."""
+    hidden = {"relation": "add_or_remove_one", "n_max": 5000, "epsilon": 100.0}
+    silent = site(2000, 5, **hidden)
+    sites = {"A": site(2000, 4, **hidden), "B": Silent(silent, 1), "C": site(2000, 6, **hidden)}
+    result = model_of(sites).fit({"A": 0.5, "B": 50.0, "C": 0.5}, mechanism=mechanism)
+    assert silent.ledger.spent.epsilon == 1
+    assert (result.guarantee.epsilon, result.guarantee.sites) == (1, 3)
+    assert result.sites["rounds"].tolist() == [1, 0, 1]
+    assert result.sites["entry"].tolist()[1] == 2
+    assert abs(result.sites["records"][1] - 2000) < 60
+
+
 def test_a_fit_whose_later_rounds_cannot_be_paid_is_refused_before_the_first():
     one = site(1000, 7, epsilon=1.5)
     with pytest.raises(hdp.BudgetError):
