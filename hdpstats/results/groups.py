@@ -9,6 +9,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.queries import answers_in
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
 
@@ -18,15 +19,16 @@ from hdpstats.results.result import Result
 class Member:
     """What a result, or one site of it, adds to others.
 
-    ``estimate`` is that from private records alone where there is one, as others may share the public rows. ``release``
-    is the SHA-256 of the release that it rests on; None for a public fit and for one site of several.
+    ``estimate`` is that from private records alone where there is one, as others may share the public rows.
+    ``releases`` are the SHA-256 of the releases that it rests on, those of every site and round; none for a public fit
+    and for one site of several.
     """
 
     path: tuple[str, ...]
     facts: ModelFacts
     estimate: Estimate
     guarantee: Guarantee | None
-    release: str | None
+    releases: tuple[str, ...]
 
     @property
     def where(self) -> str:
@@ -69,7 +71,7 @@ def tree_of(given: object, *, name: str) -> Group:
 def _sites_of(result: Result, name: str) -> Group:
     places = {(name, site.site): site.estimate for site in result.site_facts}
     sites = tuple(
-        Group(path=path, member=_member(result, path, own, release=None))
+        Group(path=path, member=_member(result, path, own, releases=()))
         for path, own in places.items()
         if own is not None
     )
@@ -85,8 +87,9 @@ def _sites_of(result: Result, name: str) -> Group:
 def _group(given: object, *, path: tuple[str, ...]) -> Group:
     if isinstance(given, Result):
         own = given.estimate if given.private_only is None else given.private_only
-        release = None if given.release is None else given.release.sha256
-        return Group(path=path, member=_member(given, path, own, release=release))
+        charged = () if given.release is None else answers_in(given.release)
+        releases = tuple(each.sha256 for each in charged)
+        return Group(path=path, member=_member(given, path, own, releases=releases))
     listed: Mapping[Any, Any] | None = given if isinstance(given, Mapping) else None
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         listed = {str(place): each for place, each in enumerate(given, start=1)}
@@ -100,14 +103,14 @@ def _group(given: object, *, path: tuple[str, ...]) -> Group:
     return Group(path=path, groups=tuple(_group(each, path=(*path, name)) for name, each in listed.items()))
 
 
-def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, release: str | None) -> Member:
-    return Member(path=path, facts=result.facts, estimate=estimate, guarantee=result.guarantee, release=release)
+def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, releases: tuple[str, ...]) -> Member:
+    return Member(path=path, facts=result.facts, estimate=estimate, guarantee=result.guarantee, releases=releases)
 
 
 def _check_alike(members: Sequence[Member]) -> None:
     """Refuse results of different models, twice the same one, and those without standard errors."""
     first = members[0]
-    given = [each.release for each in members if each.release is not None]
+    given = [release for each in members for release in each.releases]
     if len(set(given)) < len(given):
         raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
     for each in members:

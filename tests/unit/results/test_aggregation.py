@@ -186,6 +186,15 @@ def test_one_release_does_not_count_twice():
             hdp.aggregate(twice)
 
 
+def test_a_site_does_not_count_alone_and_among_others():
+    study = hdp.Study(private=[people(100, 1), people(100, 2)], schema=SCHEMA, budget=hdp.Budget(epsilon=4))
+    both = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
+    one = hdpf.family("y ~ 1", data=study.at("site 1"), family="bernoulli").fit(1.0)
+    for twice in ([both, one], {"a": [one], "b": [hdp.Result.from_json(both.to_json())]}):
+        with pytest.raises(hdp.ArgumentError, match="twice"):
+            hdp.aggregate(twice)
+
+
 def test_sites_of_one_result_are_members():
     private = {name: people(300, seed=place) for place, name in enumerate("ABC")}
     study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=4))
