@@ -21,7 +21,10 @@ COLUMNS = ["x1", "x2", "time", "event"]
 PUBLIC = TRIAL.frame.iloc[:90][COLUMNS]
 PRIVATE = TRIAL.frame.iloc[90:][COLUMNS].reset_index(drop=True)
 SCHEMA = hdp.Schema({name: TRIAL.schema[name] for name in COLUMNS})
-SETTINGS = {"normal": {"delta": 1e-6}, "pure": {"mechanism": hdp.mechanisms.NoisyNewton(rounds=1)}}
+SETTINGS = {
+    "normal": {"delta": 1e-6, "mechanism": "gradient"},
+    "pure": {"mechanism": hdp.mechanisms.NoisyNewton(rounds=1)},
+}
 
 
 def fit_to(private, setting, **options):
