@@ -1,35 +1,25 @@
 """A site in another process or on another machine, behind HTTPS."""
 
-import re
-import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, final
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any, Self, final
 
 import pandas as pd
 
 from hdpstats._base import canonical
-from hdpstats._base.errors import ArgumentError, HdpError, SiteError
-from hdpstats._base.validation import integer, real, text
+from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats._base.validation import integer
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
-from hdpstats.sites.codes import CODES
 from hdpstats.sites.forms import Facts, public_to_dict
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.quote import Quote
 from hdpstats.sites.share import Share
 from hdpstats.sites.site import Site
 from hdpstats.sites.terms import Terms
-
-if TYPE_CHECKING:
-    import httpx
-
-Token = str | Callable[[], str]
-Certificate = tuple[str | PathLike[str], str | PathLike[str]]
+from hdpstats.sites.wire import Certificate, Token, Wire, open_wire
 
 
 def connect(
@@ -63,54 +53,12 @@ def connect(
     SiteError
         The site cannot be reached, or refuses; where it is not the site that ``ca`` vouches for, nothing was sent.
     """
-    address = text(url, name="url", longest=2000).rstrip("/")
-    if not address.startswith("https://"):
-        raise ArgumentError("url must begin with 'https://': tokens and releases do not travel in the open")
-    if not (isinstance(token, str) or callable(token)):
-        raise ArgumentError("token must be a text, or a function that returns one", argument="token")
+    wire = open_wire(url, token=token, ca=ca, cert=cert, timeout=timeout)
     try:
-        import httpx
-    except ImportError:
-        message = "remote sites need httpx: pip install 'hdpstats[sites]'"
-        raise ArgumentError(message, argument="url") from None
-    longest = real(timeout, name="timeout", lower=0.0, open_lower=True)
-    wire = httpx.HTTPTransport(
-        verify=_context(ca, cert),
-        limits=httpx.Limits(max_connections=16, keepalive_expiry=20.0),
-        proxy=_proxy(address),
-    )
-    try:
-        return RemoteSite(wire, address=address, token=token, timeout=longest)
+        return RemoteSite(wire)
     except BaseException:
         wire.close()
         raise
-
-
-def _proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for an address: ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``."""
-    try:
-        host = urlsplit(address).hostname or ""
-    except ValueError:
-        host = ""
-    if not host:
-        raise ArgumentError("url must name a host: https://host:port", argument="url")
-    proxy = None if proxy_bypass(host) else getproxies().get("https") or getproxies().get("all")
-    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
-
-
-def _context(ca: str | PathLike[str] | None, cert: Certificate | None) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError):
-        raise ArgumentError(f"ca must be a file of certificates (PEM), not {str(ca)!r}", argument="ca") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if cert is not None:
-        try:
-            context.load_cert_chain(*cert)
-        except (OSError, ssl.SSLError, TypeError):
-            message = "cert must name two files (PEM): your certificate and its key"
-            raise ArgumentError(message, argument="cert") from None
-    return context
 
 
 @final
@@ -121,14 +69,10 @@ class RemoteSite(Site):
     that was cut off may be repeated.
     """
 
-    def __init__(self, wire: "httpx.HTTPTransport", *, address: str, token: Token, timeout: float) -> None:
-        # The transport alone: a client's cookies, redirects and merged headers are no part of this conversation.
+    def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._address = address
-        self._token = token
-        self._patience = {"connect": min(timeout, 10.0), "read": timeout, "write": timeout, "pool": timeout}
         self._public: dict[str, PublicTable] = {}
-        answer = self._ask("GET", "/v1/facts")
+        answer = self._wire.ask("GET", "/v1/facts")
         with _reading():
             self._facts = Facts.from_dict(answer["facts"])
             self._analyst = str(answer["analyst"])
@@ -137,7 +81,7 @@ class RemoteSite(Site):
     @property
     def address(self) -> str:
         """The URL of the custodian's service."""
-        return self._address
+        return self._wire.address
 
     @property
     def schema(self) -> Schema:
@@ -171,13 +115,13 @@ class RemoteSite(Site):
 
     def quote(self, query: Query) -> Quote:
         """Return what a query would read and cost; nothing is charged."""
-        fields = self._ask("POST", "/v1/cost", _canonical(query))
+        fields = self._wire.ask("POST", "/v1/cost", _canonical(query))
         with _reading():
             return Quote.from_dict(fields)
 
     def account(self) -> Share:
         """Return your own part of the site's ledger."""
-        fields = self._ask("GET", "/v1/ledger")
+        fields = self._wire.ask("GET", "/v1/ledger")
         with _reading():
             return Share.from_dict(fields)
 
@@ -188,7 +132,7 @@ class RemoteSite(Site):
         """
         count = integer(rows, name="rows", lower=1, upper=10_000)
         number = integer(seed, name="seed", lower=0, upper=10**9)
-        fields = self._ask("GET", f"/v1/dummy?rows={count}&seed={number}")
+        fields = self._wire.ask("GET", f"/v1/dummy?rows={count}&seed={number}")
         with _reading():
             return pd.DataFrame({str(name): listed for name, listed in fields["columns"].items()})
 
@@ -200,7 +144,7 @@ class RemoteSite(Site):
             raise SiteError("the public rows were checked against another schema than this site's")
         if table.sha256 in self._public:
             return
-        self._ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))
+        self._wire.ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))
         self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
     def answer(self, query: Query) -> Release:
@@ -211,13 +155,13 @@ class RemoteSite(Site):
         """
         asked = _canonical(query)
         try:
-            fields = self._ask("POST", "/v1/answer", asked)
+            fields = self._wire.ask("POST", "/v1/answer", asked)
         except SiteError as error:
             table = self._public.pop(query.public_sha256 or "", None)
             if table is None or error.facts.get("code") != "site":
                 raise
             self.put_public(table)
-            fields = self._ask("POST", "/v1/answer", asked)
+            fields = self._wire.ask("POST", "/v1/answer", asked)
         with _reading():
             entry = fields["entry"]
             place = LedgerEntry(
@@ -241,78 +185,14 @@ class RemoteSite(Site):
     def __repr__(self) -> str:
         facts = self._facts
         return (
-            f"<remote site: {self._address}, data set {facts.dataset!r}, {len(facts.schema)} declared columns; "
+            f"<remote site: {self._wire.address}, data set {facts.dataset!r}, {len(facts.schema)} declared columns; "
             f"{facts.terms}>"
         )
-
-    def _ask(self, method: str, path: str, body: str | None = None) -> dict[str, Any]:
-        """Send a request and return the JSON object of the response, or raise the error that its code stands for."""
-        import httpx
-
-        headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": "application/json"}
-        content = None if body is None else body.encode()
-        try:
-            request = httpx.Request(
-                method,
-                f"{self._address}{path}",
-                headers=headers,
-                content=content,
-                extensions={"timeout": self._patience},
-            )
-            response = self._wire.handle_request(request)
-            try:
-                response.read()
-            finally:
-                response.close()
-        except httpx.TimeoutException:
-            raise SiteError(f"the site {self._address} did not answer in time; {_AGAIN}") from None
-        except httpx.InvalidURL as error:
-            raise ArgumentError(f"url must be https://host:port ({error})", argument="url") from None
-        except httpx.HTTPError as error:
-            raise SiteError(f"the site {self._address} cannot be reached ({_reason(error)}); {_AGAIN}") from None
-        fields = _object(response.text)
-        if response.status_code == httpx.codes.OK and fields is not None:
-            return fields
-        raise _refusal(response.status_code, fields)
-
-
-_WORD = re.compile("[!-~]{1,16000}")
-_AGAIN = "the same query may be sent again, and is not charged twice"
-
-
-def _word(token: Token) -> str:
-    word = token if isinstance(token, str) else token()
-    if not (isinstance(word, str) and _WORD.fullmatch(word)):
-        raise ArgumentError(
-            "token must be one word of printable ASCII characters, as it was handed out", argument="token"
-        )
-    return word
 
 
 def _canonical(query: Query) -> str:
     """Return the text of a query as its reader would write it, which is the only one that sites read."""
     return query_from_json(query.to_json()).to_json()
-
-
-def _object(content: str) -> dict[str, Any] | None:
-    try:
-        fields = canonical.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of what the transport says: about certificates, names and connections."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
-    known = CODES.get(str((fields or {}).get("error")))
-    if known is None:
-        return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
-    return known.error(known.message, code=str((fields or {}).get("error")))
 
 
 def _listed(names: Any) -> tuple[str, ...] | None:
