@@ -45,6 +45,10 @@ TREE_DIMENSION, TREE_PAIRS = 7, 5 * 10**7
 """Up to that dimension and from that many pairs of rows and points on, a tree is made: before compiled code is loaded,
 products are done with fewer."""
 
+SORTED_POINTS = 2**16
+"""Points from which rows are searched cell by cell of a grid, so that one row after the other meets the same part of a
+tree that is too large for the cache."""
+
 ROWS_OF_PRODUCT, POINTS_OF_PRODUCT = 512, 2048
 PAIRS = 2**20
 
@@ -123,12 +127,21 @@ class _Tree:
 
     def answer(self, rows: FloatArray) -> Nearest:
         """Return the neighbours of some rows."""
-        found, shape = self._tree, (self._sets, len(rows))
+        if len(self._tree.points) < SORTED_POINTS:
+            return self._search(rows)
+        p = rows.shape[1]
+        side = int(BLOCK ** (1.0 / max(p, 1)))
+        order = np.argsort((rows * side).astype(np.int64) @ side ** np.arange(p))
+        found = self._search(rows[order])
+        answer = Nearest(place=np.empty_like(found.place), squared=np.empty_like(found.squared))
+        answer.place[:, order], answer.squared[:, order] = found.place, found.squared
+        return answer
+
+    def _search(self, rows: FloatArray) -> Nearest:
+        own, shape = self._tree, (self._sets, len(rows))
         answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
-        nodes = (found.low, found.high, found.first, found.depth)
-        tree.search(
-            np.ascontiguousarray(rows), found.points, found.place, found.sets, *nodes, answer.place, answer.squared
-        )
+        leaves, nodes = (own.points, own.place, own.sets), (own.low, own.high, own.first, own.depth)
+        tree.search(np.ascontiguousarray(rows), *leaves, *nodes, answer.place, answer.squared)
         return answer
 
 

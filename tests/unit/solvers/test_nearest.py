@@ -59,6 +59,7 @@ def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch,
     monkeypatch.setattr(module, "TREE_DIMENSION", 99)
     monkeypatch.setattr(module, "TREE_PAIRS", pairs)
     monkeypatch.setattr(module, "POINTS_OF_PRODUCT", 64)
+    monkeypatch.setattr(module, "SORTED_POINTS", 0 if p in (1, 3) else 2**16)
     rows, points = scene(kind, p, np.random.default_rng([p, pairs]))
     m = len(points)
     for sizes in ([m], sorted({1, 2, max(1, m // 7), max(1, m // 2), m}), [*range(1, m, max(1, m // 40)), m]):
