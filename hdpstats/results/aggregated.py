@@ -1,26 +1,34 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import pandas as pd
 from scipy.special import chdtrc
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
 from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
 from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.results import forest, tables
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.nodes import Node
 from hdpstats.results.page import plain
+from hdpstats.results.serialization import text_of
 from hdpstats.results.summary import coefficient_cells, coefficient_headers, shown_places, side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FORMAT: Final = 1
 _TITLE: Final = "Results in groups"
 _TERMS_SHOWN: Final = 5
 _INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
@@ -33,41 +41,6 @@ _INTERVALS: Final = {
     "model": "from the variances of the results: sampling and privacy noise",
     "across_sites": "from the spread of members alone, by Student's law (Hartung and Knapp)",
 }
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Node:
-    """A group of results, or a result.
-
-    Attributes
-    ----------
-    path : tuple of str
-        The names from the top to this place.
-    estimate : Estimate
-        What is estimated there.
-    members : int
-        How many stand right under it; 0 for a result.
-    weights : tuple of (p,) float64
-        The weight of each member in each term.
-    tau, scatter : (p,) float64
-        The standard deviation between members, and Cochran's Q of the members as if there were none; NaN for a result.
-    degrees : int
-        Of freedom that ``scatter`` has: members less one.
-    """
-
-    path: tuple[str, ...]
-    estimate: Estimate
-    members: int
-    weights: tuple[FloatArray, ...]
-    tau: FloatArray
-    scatter: FloatArray
-    degrees: int
-
-    @property
-    def level(self) -> int:
-        """How far below the top."""
-        return len(self.path) - 1
 
 
 @final
@@ -87,6 +60,8 @@ class Aggregate:
         The model of the first result.
     guarantees : tuple of Guarantee
         What the results promise to the people in each of them.
+    releases : tuple of str
+        The SHA-256 of the releases that it rests on, by which one is known that is already counted.
     """
 
     nodes: tuple[Node, ...]
@@ -94,6 +69,7 @@ class Aggregate:
     interval: str
     facts: ModelFacts
     guarantees: tuple[Guarantee, ...]
+    releases: tuple[str, ...]
 
     @property
     def estimate(self) -> Estimate:
@@ -219,6 +195,41 @@ class Aggregate:
             *(["The other terms of groups are in the aggregate's frame."] if more else []),
         ]
 
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Return the aggregate as JSON text, to be handed on, and write it to a file where a path is given."""
+        document = {
+            "format": FORMAT,
+            "nodes": [node.to_dict() for node in self.nodes],
+            "between": list(self.between),
+            "interval": self.interval,
+            "facts": self.facts.to_dict(),
+            "guarantees": [promise.to_dict() for promise in self.guarantees],
+            "releases": list(self.releases),
+        }
+        text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, path_or_text: str | PathLike[str]) -> "Aggregate":
+        """Read what `to_json` wrote, from a file or from the text itself.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such file, or the text is not an aggregate of a format that this version reads.
+        """
+        try:
+            document = canonical.loads(text_of(path_or_text))
+            fields = _fields(document) if document["format"] == FORMAT else None
+        except (HdpError, KeyError, TypeError, ValueError, AttributeError):
+            fields = None
+        if fields is None:
+            message = f"this is not an aggregate that hdpstats wrote in format {FORMAT}"
+            raise ArgumentError(message, argument="path_or_text")
+        return cls(**fields)
+
     def __str__(self) -> str:
         return self.summary().as_text()
 
@@ -234,6 +245,18 @@ class Aggregate:
         groups = grid(["", *terms[:_TERMS_SHOWN]], _named(*self._cells()), aligns="lr")
         badges = [f"{sum(not node.members for node in self.nodes)} results", "post-processing"]
         return page(_TITLE, plain(self._head()), coefficients, groups, notes(self._remarks()), badges=badges)
+
+
+def _fields(document: dict[str, Any]) -> dict[str, Any]:
+    """Read the fields of an aggregate."""
+    return {
+        "nodes": tuple(Node.from_dict(node) for node in document["nodes"]),
+        "between": tuple(None if each is None else str(each) for each in document["between"]),
+        "interval": choice(document["interval"], name="interval", options=_INTERVALS),
+        "facts": ModelFacts.from_dict(document["facts"]),
+        "guarantees": tuple(Guarantee.from_dict(each) for each in document["guarantees"]),
+        "releases": tuple(str(each) for each in document["releases"]),
+    }
 
 
 def _named(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -30,8 +30,9 @@ from hdpstats.inference.across_sites import (
     spread_variance,
 )
 from hdpstats.inference.estimate import Estimate
-from hdpstats.results.aggregated import Aggregate, Node
+from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.groups import Group, Member, tree_of
+from hdpstats.results.nodes import Node
 from hdpstats.results.result import Result
 
 INTERVALS: Final = ("model", "across_sites")
@@ -69,9 +70,9 @@ def aggregate(
     results
         Results by name, or groups of them by name, to any depth: ``{"North": {"Oslo": result, "Bergen": result},
         "South": [result, result]}``. Members of a list are called 1, 2, .... All have the same terms and come from the
-        same model, and nobody's records are in two of them; each may be of one site or of several. Or one result of
-        several sites, whose members are the sites' own estimates; what these have in common, such as public rows, is
-        then in no variance.
+        same model, and nobody's records are in two of them; each may be of one site or of several, and may be an
+        aggregate, such as a state has sent as a file. Or one result of several sites, whose members are the sites' own
+        estimates; what these have in common, such as public rows, is then in no variance.
     between
         How the variance between the members of a group is estimated: ``"paule_mandel"``, ``"dersimonian_laird"``, or
         None where they are taken to have the same parameters. One for all levels, or one per level from the top: with
@@ -122,7 +123,8 @@ def aggregate(
         between=methods,
         interval=kind,
         facts=members[0].facts,
-        guarantees=tuple(each.guarantee for each in members if each.guarantee is not None),
+        guarantees=tuple(promise for each in members for promise in each.guarantees),
+        releases=tuple(release for each in members for release in each.releases),
     )
 
 

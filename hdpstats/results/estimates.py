@@ -16,12 +16,12 @@ def estimate_to_dict(estimate: Estimate | None) -> dict[str, Any] | None:
     return {
         "label": estimate.label,
         "terms": list(estimate.terms),
-        "values": _numbers_to_list(estimate.values),
-        "sampling": _numbers_to_list(estimate.sampling),
-        "privacy": _numbers_to_list(estimate.privacy),
+        "values": numbers_to_list(estimate.values),
+        "sampling": numbers_to_list(estimate.sampling),
+        "privacy": numbers_to_list(estimate.privacy),
         "law": None
         if law is None
-        else {"levels": _numbers_to_list(law.levels), "quantiles": _numbers_to_list(law.quantiles)},
+        else {"levels": numbers_to_list(law.levels), "quantiles": numbers_to_list(law.quantiles)},
         "note": estimate.note,
     }
 
@@ -35,21 +35,23 @@ def estimate_from_dict(fields: dict[str, Any] | None) -> Estimate | None:
     return Estimate(
         label=str(fields["label"]),
         terms=terms,
-        values=_numbers_from_list(fields["values"], (p,)),
-        sampling=_numbers_from_list(fields["sampling"], (p, p)),
-        privacy=_numbers_from_list(fields["privacy"], (p, p)),
+        values=numbers_from_list(fields["values"], (p,)),
+        sampling=numbers_from_list(fields["sampling"], (p, p)),
+        privacy=numbers_from_list(fields["privacy"], (p, p)),
         law=None
         if law is None
         else ErrorLaw(
-            levels=_numbers_from_list(law["levels"], (-1,)), quantiles=_numbers_from_list(law["quantiles"], (-1, p))
+            levels=numbers_from_list(law["levels"], (-1,)), quantiles=numbers_from_list(law["quantiles"], (-1, p))
         ),
         note=None if note is None else str(note),
     )
 
 
-def _numbers_to_list(array: FloatArray) -> list[Any]:
+def numbers_to_list(array: FloatArray) -> list[Any]:
+    """Return the numbers of an array in their order, None for NaN."""
     return [None if np.isnan(value) else float(value) for value in array.ravel()]
 
 
-def _numbers_from_list(values: list[float | None], shape: tuple[int, ...]) -> FloatArray:
+def numbers_from_list(values: list[float | None], shape: tuple[int, ...]) -> FloatArray:
+    """Return the array of a shape that `numbers_to_list` wrote."""
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64).reshape(shape)

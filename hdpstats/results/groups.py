@@ -9,7 +9,8 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import answers_in
+from hdpstats.queries import Release, SitesRelease, answers_in
+from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
 
@@ -17,17 +18,16 @@ from hdpstats.results.result import Result
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Member:
-    """What a result, or one site of it, adds to others.
+    """What a result, one site of it, or an aggregate adds to others.
 
     ``estimate`` is that from private records alone where there is one, as others may share the public rows.
-    ``releases`` are the SHA-256 of the releases that it rests on, those of every site and round; none for a public fit
-    and for one site of several.
+    ``releases`` are the SHA-256 of the releases that it rests on, those of every site and round; none for a public fit.
     """
 
     path: tuple[str, ...]
     facts: ModelFacts
     estimate: Estimate
-    guarantee: Guarantee | None
+    guarantees: tuple[Guarantee, ...]
     releases: tuple[str, ...]
 
     @property
@@ -69,11 +69,12 @@ def tree_of(given: object, *, name: str) -> Group:
 
 
 def _sites_of(result: Result, name: str) -> Group:
-    places = {(name, site.site): site.estimate for site in result.site_facts}
+    given = dict(result.release.sites) if isinstance(result.release, SitesRelease) else {}
+    places = [(site, (name, site.site)) for site in result.site_facts]
     sites = tuple(
-        Group(path=path, member=_member(result, path, own, releases=()))
-        for path, own in places.items()
-        if own is not None
+        Group(path=path, member=_member(result, path, site.estimate, release=given.get(site.site)))
+        for site, path in places
+        if site.estimate is not None
     )
     if not sites:
         raise ArgumentError(
@@ -87,9 +88,9 @@ def _sites_of(result: Result, name: str) -> Group:
 def _group(given: object, *, path: tuple[str, ...]) -> Group:
     if isinstance(given, Result):
         own = given.estimate if given.private_only is None else given.private_only
-        charged = () if given.release is None else answers_in(given.release)
-        releases = tuple(each.sha256 for each in charged)
-        return Group(path=path, member=_member(given, path, own, releases=releases))
+        return Group(path=path, member=_member(given, path, own, release=given.release))
+    if isinstance(given, Aggregate) and len(path) > 1:
+        return Group(path=path, member=_sent(given, path))
     listed: Mapping[Any, Any] | None = given if isinstance(given, Mapping) else None
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         listed = {str(place): each for place, each in enumerate(given, start=1)}
@@ -103,8 +104,24 @@ def _group(given: object, *, path: tuple[str, ...]) -> Group:
     return Group(path=path, groups=tuple(_group(each, path=(*path, name)) for name, each in listed.items()))
 
 
-def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, releases: tuple[str, ...]) -> Member:
-    return Member(path=path, facts=result.facts, estimate=estimate, guarantee=result.guarantee, releases=releases)
+def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, release: Release | None) -> Member:
+    return Member(
+        path=path,
+        facts=result.facts,
+        estimate=estimate,
+        guarantees=() if result.guarantee is None else (result.guarantee,),
+        releases=() if release is None else tuple(each.sha256 for each in answers_in(release)),
+    )
+
+
+def _sent(given: Aggregate, path: tuple[str, ...]) -> Member:
+    return Member(
+        path=path,
+        facts=given.facts,
+        estimate=given.estimate,
+        guarantees=given.guarantees,
+        releases=given.releases,
+    )
 
 
 def _check_alike(members: Sequence[Member]) -> None:

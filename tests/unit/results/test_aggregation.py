@@ -181,7 +181,7 @@ def test_one_release_does_not_count_twice():
     study = hdp.Study(private=people(100), schema=SCHEMA, budget=hdp.Budget(epsilon=4))
     fit = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
     again = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
-    for twice in ([fit, again], [fit, fit]):
+    for twice in ([fit, again], [fit, fit], {"state": hdp.aggregate([fit]), "school": again}):
         with pytest.raises(hdp.ArgumentError, match="twice"):
             hdp.aggregate(twice)
 
@@ -256,6 +256,29 @@ def test_tables_and_plots_show_every_level_and_break_nothing():
     with pytest.raises(hdp.ArgumentError, match="term"):
         found.plot("sex")
     mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize("interval", ["model", "across_sites"])
+def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
+    """The federation reads what states wrote; with one model that is what all schools at once would give."""
+    schools = several(7)
+    for name, own in {"north": schools[:3], "south": schools[3:]}.items():
+        hdp.aggregate(own, name=name, interval=interval).to_json(tmp_path / f"{name}.json")
+    states = {name: hdp.Aggregate.from_json(tmp_path / f"{name}.json") for name in ("north", "south")}
+    again = hdp.aggregate(schools[:3], name="north", interval=interval)
+    assert states["north"].to_json() == again.to_json()
+    assert states["north"].frame.equals(again.frame)
+    federation = hdp.aggregate(states)
+    if interval == "model":
+        flat = hdp.aggregate(schools)
+        assert federation.params.to_numpy() == pytest.approx(flat.params.to_numpy())
+        assert federation.cov_params().to_numpy() == pytest.approx(flat.cov_params().to_numpy())
+    assert federation.at("south").values == pytest.approx(states["south"].estimate.values)
+    with pytest.raises(hdp.ArgumentError, match="dictionary"):
+        hdp.aggregate(federation)
+    for text in ("{}", "{}x", states["north"].to_json().replace('"format":1', '"format":9'), schools[0].to_json()):
+        with pytest.raises(hdp.ArgumentError, match="not an aggregate"):
+            hdp.Aggregate.from_json(text)
 
 
 def test_hazard_models_are_combined_and_shown_by_their_covariates():
