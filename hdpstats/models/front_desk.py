@@ -19,7 +19,7 @@ class FrontDesk(ABC):
 
     def plan(
         self,
-        epsilon: float | Iterable[float] = (0.1, 0.5, 1.0, 3.0),
+        epsilon: float | Iterable[float] | Mapping[str, float] = (0.1, 0.5, 1.0, 3.0),
         *,
         n: int | None = None,
         delta: float = 0,
@@ -31,7 +31,7 @@ class FrontDesk(ABC):
         Parameters
         ----------
         epsilon
-            One or several values.
+            One or several values; or what `fit` would be given, one for each site by its name.
         n
             The number of private records, all at one site, where the study has none at hand or does not tell: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
@@ -44,6 +44,7 @@ class FrontDesk(ABC):
         ArgumentError, MechanismError
             What `fit` would raise, and for mechanisms whose errors are not known beforehand.
         """
+        values = [epsilon] if isinstance(epsilon, Mapping) else dict.fromkeys(epsilons_of(epsilon))
         requests = [
             fit_request(
                 epsilon=value,
@@ -53,7 +54,7 @@ class FrontDesk(ABC):
                 replicate=1,
                 allow_large_epsilon=True,
             )
-            for value in dict.fromkeys(epsilons_of(epsilon))
+            for value in values
         ]
         return plan(self._spec, requests=requests, n=n)
 

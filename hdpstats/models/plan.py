@@ -108,6 +108,8 @@ def plan(spec: Specification, *, requests: Sequence[FitRequest], n: object) -> P
     """
     records = people_of(spec.study, n)
     people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
+    for request in requests:
+        request.check(people)
     frames = [_rows(spec, request, people or {ANY: records}) for request in requests]
     return Plan(
         frame=pd.concat(frames, ignore_index=True),

@@ -136,3 +136,18 @@ def test_the_noise_of_a_protected_number_is_planned_for():
     # Half the sensitivity, 49/50 of epsilon, and the noise of the number.
     ratio = np.median(protected["privacy"] / open_["privacy"])
     assert 0.5 < ratio < 0.6
+
+
+def test_sites_may_be_planned_to_spend_differently():
+    model = model_of(THREE)
+    frugal, same = {"A": 0.2, "B": 1.0, "C": 1.0}, dict.fromkeys("ABC", 1.0)
+    for options in ({"mechanism": "objective"}, {"mechanism": "gradient", "delta": 1e-6}):
+        one = model.plan(1.0, **options)
+        pd.testing.assert_frame_equal(model.plan(same, **options).frame, one.frame)
+        assert mean_gain(model.plan(frugal, **options)) > 1.1 * mean_gain(one)
+    query = model.fit(frugal, delta=1e-6).query.sites[0][1]
+    kind = {"objective": ObjectiveQuery, "gradient": RoundsQuery}[named(model.plan(frugal, delta=1e-6))]
+    assert isinstance(query, kind)
+    for wrong, n in (({"A": 1.0}, None), (same, 4000)):
+        with pytest.raises(hdp.ArgumentError, match="epsilon must be a number"):
+            model.plan(wrong, n=n)
