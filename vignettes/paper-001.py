@@ -359,6 +359,14 @@ print("level by level or all at once, the same:", np.allclose(common.params, fla
 print("and the same covariance:", np.allclose(common.cov_params(), flat.cov_params()))
 
 # %% [markdown]
+# The country need not see the clinics. A region sends its aggregate as a file, and that is a member like a result:
+
+# %%
+files = {region: hdp.aggregate(clinics, name=region).to_json() for region, clinics in regions.items()}
+received = hdp.aggregate({region: hdp.Aggregate.from_json(text) for region, text in files.items()})
+print("from the regions' files, the same:", np.allclose(received.params, flat.params))
+
+# %% [markdown]
 # Where regions have means of their own, that is not the right model: nine clinics are then not nine draws of one thing,
 # but three regions are draws of a country. `between` says at which levels members differ, and by which estimate of
 # their variance (Paule and Mandel; DerSimonian and Laird):

@@ -172,6 +172,7 @@ PROMISED = {
             "equal hospitals, equal weights: True",
             "level by level or all at once, the same: True",
             "and the same covariance: True",
+            "from the regions' files, the same: True",
             "a country of regions is less certain: True",
             "members differ, variance by Paule and Mandel",
             "across sites more often: True",
