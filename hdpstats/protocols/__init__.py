@@ -3,7 +3,8 @@
 ``public`` and ``hazard`` prepare the public side (whitened rows or spells, the public fit), from which ``moments``
 predicts the private score. ``objective`` and ``hazard_objective`` turn both and an epsilon into the query of objective
 perturbation; ``output`` and ``sampling`` turn that one into their own. ``gradient`` asks in rounds: ``outcomes`` lists
-what public people might have had, and ``matching`` finds the coefficients that fit the answers. ``newton`` asks in
+what public people might have had, ``expectations`` are over them, ``matching`` finds the coefficients that fit the
+answers, and ``foresight`` says beforehand by what they will err. ``newton`` asks in
 rounds too, and steps with a public Hessian. ``pooling`` says how far apart the public and the private source may be.
 ``importance`` asks for a density ratio, in a coding of ``ratio_coding``.
 """
