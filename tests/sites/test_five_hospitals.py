@@ -29,12 +29,14 @@ def hazard(study):
     return hdpf.hazard(SURVIVAL, data=study, intervals=4)
 
 
+OBJECTIVE = {"mechanism": "objective"}
 MODELS = [pytest.param(logit, id="logit"), pytest.param(hazard, id="hazard")]
 FITS = [
     pytest.param(model, options, id=f"{model.__name__}, {name}")
     for model in (logit, hazard)
-    for name, options in (("objective", {}), ("gradient", {"mechanism": "gradient", "delta": 1e-6}))
+    for name, options in (("objective", OBJECTIVE), ("gradient", {"mechanism": "gradient", "delta": 1e-6}))
 ]
+STEPS = pytest.param(logit, {"mechanism": "newton"}, id="logit, newton")
 
 
 def check_books(hospitals, result, verified):
@@ -51,7 +53,7 @@ def check_books(hospitals, result, verified):
         assert running.account().verify()
 
 
-@pytest.mark.parametrize(("model", "options"), FITS)
+@pytest.mark.parametrize(("model", "options"), [*FITS, STEPS])
 def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals, verified, model, options):
     before, replicate = hospitals.spent(), next(REPLICATES)
     result = model(hospitals.study()).fit(epsilon=1.0, replicate=replicate, **options)
@@ -77,7 +79,7 @@ def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospit
         for _ in range(20):  # until it is met at work
             replicate, before = next(REPLICATES), hospitals.spent()
             begun = time.monotonic()
-            pending = pool.submit(lambda number=replicate: model(study).fit(epsilon=1.0, replicate=number))
+            pending = pool.submit(lambda number=replicate: model(study).fit(epsilon=1.0, replicate=number, **OBJECTIVE))
             met = hospitals.stop_between_charge_and_release("E")
             if met:
                 hospitals.kill("E")
@@ -100,7 +102,7 @@ def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospit
 
     # Restarted, it rejoins: the same fit has E's answer too, under the charge that stands, and charges nobody.
     hospitals.all_up()
-    whole = model(study).fit(epsilon=1.0, replicate=replicate)
+    whole = model(study).fit(epsilon=1.0, replicate=replicate, **OBJECTIVE)
     assert set(whole.sites["status"]) == {"answered"}
     assert whole.release.sites[:4] == result.release.sites
     assert hospitals.spent() == spent
@@ -115,7 +117,7 @@ def test_a_site_killed_while_it_holds_the_request_is_left_out_uncharged(hospital
     hospitals.signal("C", signal.SIGSTOP)
     with ThreadPoolExecutor(1) as pool:
         begun = time.monotonic()
-        pending = pool.submit(lambda: logit(study).fit(epsilon=1.0, replicate=replicate))
+        pending = pool.submit(lambda: logit(study).fit(epsilon=1.0, replicate=replicate, **OBJECTIVE))
         while not all(hospitals.spent()[name].epsilon > before[name].epsilon for name in "ABDE"):
             time.sleep(0.05)
         assert not pending.done()
@@ -127,7 +129,7 @@ def test_a_site_killed_while_it_holds_the_request_is_left_out_uncharged(hospital
     assert hospitals.spent()["C"] == before["C"]
     check_books(hospitals, result, verified)
     hospitals.all_up()
-    whole = logit(study).fit(epsilon=1.0, replicate=replicate)
+    whole = logit(study).fit(epsilon=1.0, replicate=replicate, **OBJECTIVE)
     assert set(whole.sites["status"]) == {"answered"}
     assert {name: each.epsilon - before[name].epsilon for name, each in hospitals.spent().items()} == dict.fromkeys(
         ROWS, 1
@@ -177,9 +179,9 @@ def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, mode
     for name in "AB":  # the first round of both was paid for before
         history = hospitals.running[name].account().history().set_index("entry")
         assert history.loc[first[name], "request"] == charges[name][-1][:12]
-        later = ROUNDS - 1 if options else 0
+        later = 0 if options == OBJECTIVE else ROUNDS - 1
         assert len(hospitals.entries(name, "charge")) == len(charges[name]) + later
-        assert options or hospitals.spent()[name] == paid[name]
+        assert (hospitals.spent()[name] == paid[name]) is (later == 0)
 
 
 ASKER = """
