@@ -102,6 +102,21 @@ def test_no_person_moves_the_sum_farther_than_the_noise_allows_for(theta):
     assert replaced > 0.85 * claimed(query)
 
 
+def test_rounding_to_the_grid_moves_opposite_rows_farther_apart_than_their_scores():
+    # At theta = 0 opposite rows of length M have scores M apart; rounded to the grid some are farther apart than that.
+    query = make_query("zero", truncation=100.0)
+    places = np.random.default_rng(5).standard_normal((2000, 3))
+    X = 2.5 * places / np.linalg.norm(places, axis=1)[:, None]
+    people = replace(people_of(extreme_rows(query.theta, 2), query), X=X, y=np.ones(2000))
+    people = replace(people, weights=np.ones(2000), offset=np.zeros(2000))
+    grid = score.calibrate(query, relation=Relation.REPLACE_ONE).grid
+    steps = np.rint(people.scores(np.zeros(3)) / float(grid)).astype(np.int64).tolist()
+    farthest_square = max(sum((2 * step) ** 2 for step in row) for row in steps)
+    unrounded = Fraction(2.5) * (1 + Fraction(1, 2**40))
+    claim = score.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value
+    assert unrounded**2 < farthest_square * grid**2 <= claim**2
+
+
 def test_a_sensitivity_of_the_norm_alone_would_be_found_wrong():
     # S = M holds at theta = 0 only; at large coefficients some pairs are one and a half times as far apart.
     assert farthest(make_query("zero"))[0] <= 2.5

@@ -72,6 +72,19 @@ def test_the_constants_are_those_of_the_docstring(relation):
     assert found.noise_sd == pytest.approx(math.sqrt(3) * float(found.sensitivity.value) / 0.5, rel=1e-9)
 
 
+@pytest.mark.parametrize("relation", list(Relation))
+def test_floats_and_rounding_are_paid_for_by_every_person_that_neighbours_differ_in(relation):
+    # Fails where rows a little longer than the norm, errors of floats or halves of a grid step are not counted.
+    found = score.calibrate(make_query(), relation=relation)
+    persons, D = (2, 2) if relation is Relation.REPLACE_ONE else (1, 2)
+    norm = Fraction(2.25) * (1 + Fraction(1, 2**40))
+    r = norm / 2  # theta is (0.3, -0.4) in binary64, a little longer or shorter than 1/2
+    sensitivity = norm * (diameter(r) if relation is Relation.REPLACE_ONE else length(r))
+    of_floats = norm * ((D + 2) * r / 2**54 + Fraction(1, 2**49)) + found.grid * Fraction(math.sqrt(D)) / 2
+    assert abs(found.sensitivity.value - sensitivity - persons * of_floats) < Fraction(1, 2**44)
+    assert Fraction(1, 2**44) < Fraction(1, 2**40) < of_floats
+
+
 def test_at_zero_half_of_the_printed_noise_is_enough():
     found = score.calibrate(make_query(theta=(0.0, 0.0)), relation=Relation.REPLACE_ONE)
     assert float(found.sensitivity.value) == pytest.approx(2.25, rel=1e-8)
