@@ -73,7 +73,7 @@ def no_noise(monkeypatch):
 @pytest.mark.parametrize("family", RANGES)
 @pytest.mark.parametrize("mechanism", ["statistics", hdp.mechanisms.SubsampleAggregate(**ORDER, blocks=4)])
 def test_the_loss_of_a_fit_is_that_of_one_site_and_at_most_its_epsilon(family, mechanism):
-    """Would fail for blocks of values, for noise of M epsilon, and if a site's query depended on another's records."""
+    """Would fail for noise of M epsilon, and if a site's query depended on another's records."""
     before = answers(fitted(sites(), family, mechanism)[1])
     for corner in list(CORNERS)[::12]:
         changed = replaced(people(SIZES["B"], seed=SIZES["B"]), ["x", "b"], CORNERS[corner], row=7)
@@ -93,6 +93,21 @@ def test_the_worst_neighbours_of_every_site_attain_its_own_epsilon():
         changed.loc[3] = highest.loc[3]
         lost = losses(before, answers(fitted(private | {name: changed}, "exponential", "statistics")[1]))
         assert lost == pytest.approx({each: EPSILONS[each] * (each == name) for each in private})
+
+
+@pytest.mark.usefixtures("no_noise")
+def test_blocks_of_rows_are_made_by_place_and_not_by_value():
+    """Where rows are sorted first, one person shifts every block, and the fit loses four times what is paid for."""
+    frame = people(40).assign(x=np.repeat([1.0, 11.0, 21.0, 31.0], 10))
+    changed = frame.copy()
+    changed.loc[39, "x"] = 0.5
+    found = []
+    for at_b in (frame, changed):
+        private = {"A": frame.copy(), "B": at_b, "C": frame.copy()}
+        study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+        model = hdpf.family("x ~ 1", data=study, family="normal", ranges={"sd": (1, 1 + 1e-6)})
+        found.append(answers(model.fit(EPSILONS, mechanism=hdp.mechanisms.SubsampleAggregate(**ORDER, blocks=4))))
+    assert losses(*found) == pytest.approx({"A": 0.0, "B": EPSILONS["B"], "C": 0.0})
 
 
 EDGE = {"probability": (0.5, 0.5 + 1e-9)}
