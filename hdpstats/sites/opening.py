@@ -124,7 +124,7 @@ def open_sites(
         )
     _check_alike(sites, declared.relation)
     for (one, first), (other, second) in combinations(sites.items(), 2):
-        if _same(first, second) or sources[one] is sources[other]:
+        if _same(first, second) or _same_rows(sources[one], sources[other]):
             raise ArgumentError(
                 f"private must name every site once: {one!r} and {other!r} have the same rows, or charge the same "
                 "account; give each site a ledger and people of its own",
@@ -194,6 +194,13 @@ def _same(first: Site, second: Site) -> bool:
         return first.ledger.shares_account_with(second.ledger)
     if isinstance(first, RemoteSite) and isinstance(second, RemoteSite):
         return first.address == second.address
+    return first is second
+
+
+def _same_rows(first: Source, second: Source) -> bool:
+    """Whether two sources are one object, or name one file."""
+    if isinstance(first, str | PathLike) and isinstance(second, str | PathLike):
+        return Path(first).samefile(second)  # both were read
     return first is second
 
 

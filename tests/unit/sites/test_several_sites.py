@@ -55,12 +55,14 @@ def test_two_sites_never_share_an_account_or_rows(tmp_path):
     (tmp_path / "link.db").symlink_to(path)
     linked = hdp.Ledger(tmp_path / "link.db", dataset="first", epsilon=5)
     frame = people(9)
+    frame.to_parquet(tmp_path / "rows.parquet")
     alike = [
         {"private": FRAMES, "ledger": shared},
         {"private": FRAMES, "ledger": {"Oslo": joined, "Bergen": same_people}},
         {"private": FRAMES, "ledger": {"Oslo": joined, "Bergen": hdp.Ledger.open_existing(path, dataset="first")}},
         {"private": FRAMES, "ledger": {"Oslo": joined, "Bergen": linked}},
         {"private": {"a": frame, "b": frame}, "budget": BUDGET},
+        {"private": [tmp_path / "rows.parquet", str(tmp_path / "rows.parquet")], "budget": BUDGET},
         {"private": [shared_site := site(5, 1), shared_site]},
     ]
     for options in alike:
