@@ -70,7 +70,7 @@ print((hospital / "dictionary.yaml").read_text())
 #
 # The hospital's authority signs a certificate for the site and one for each analyst's machine; a client without one
 # is turned away before it has said anything. Institutions have an authority; here `openssl` makes one. Tokens say
-# *who* asks. Larger places take them from their identity provider (`tokens: {issuer: ..., jwks: ...}`); a small
+# *who* asks. Larger places take them from their identity provider (`tokens: {issuer: ...}`); a small
 # one signs them with a key of its own.
 
 # %%

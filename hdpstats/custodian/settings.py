@@ -57,7 +57,8 @@ class Identities:
     key : Path or None
         The public key (PEM) of tokens that `hdpstats site token` made.
     issuer, jwks, ca : str, str, Path, each or None
-        An OpenID Connect issuer, the URL of its keys, and the authority of that URL's certificate.
+        An OpenID Connect issuer; the URL of its keys, where it is not to be asked for it; and the authority that the
+        issuer's certificate comes from.
     claim : str
         The claim that names the analyst.
     bound : bool
@@ -232,11 +233,14 @@ def _tls(entries: object, folder: Path) -> Tls:
 def _identities(entries: object, folder: Path) -> Identities:
     optional = {"key", "issuer", "jwks", "ca", "claim", "bound"}
     found = known(entries, name="tokens", needed={"audience"}, allowed=optional)
-    if ("key" in found) == ("jwks" in found) or ("jwks" in found) != ("issuer" in found):
-        message = "tokens must have either a key, or an issuer and jwks, the https URL of its keys"
+    if ("key" in found) == ("issuer" in found) or ("key" in found and "jwks" in found):
+        message = (
+            "tokens must have either a key, or an issuer (and jwks, the URL of its keys, where it does not tell it)"
+        )
         raise ArgumentError(message, argument="tokens")
-    if "jwks" in found and not text(found["jwks"], name="jwks").startswith("https://"):
-        raise ArgumentError("jwks must begin with 'https://'", argument="jwks")
+    place = "jwks" if "jwks" in found else "issuer"
+    if place in found and not text(found[place], name=place, longest=4000).startswith("https://"):
+        raise ArgumentError(f"{place} must begin with 'https://'", argument=place)
     if not isinstance(found.get("bound", False), bool):
         raise ArgumentError("bound must be true or false", argument="bound")
     for name in set(found) - {"bound"}:

@@ -224,11 +224,23 @@ class Door:
         """Return the issuer's keys by name; none where they cannot be read."""
         try:
             context = ssl.create_default_context(cafile=self._identities.ca)
-            response = httpx.get(self._identities.jwks or "", verify=context, timeout=5.0)
-            found = jwt.PyJWKSet.from_dict(response.raise_for_status().json())
-        except (httpx.HTTPError, OSError, ValueError, TypeError, AttributeError, jwt.PyJWTError):
+            found = jwt.PyJWKSet.from_dict(_get(self._identities.jwks or self._place(context), context))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, AttributeError, jwt.PyJWTError):
             return {}
         return {key.key_id: key.key for key in found.keys if key.public_key_use in (None, "sig")}
+
+    def _place(self, context: ssl.SSLContext) -> str:
+        """Return where an issuer says that its keys are (OpenID Connect Discovery 1.0, section 4)."""
+        issuer = str(self._identities.issuer)
+        told = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", context)
+        place = str(told.get("jwks_uri"))
+        if told.get("issuer") != issuer or not place.startswith("https://"):
+            raise ValueError("the document is another issuer's, or its keys are not behind https")
+        return place
+
+
+def _get(url: str, context: ssl.SSLContext) -> Any:
+    return httpx.get(url, verify=context, timeout=5.0).raise_for_status().json()
 
 
 def _digest(token: str) -> bytes:

@@ -1,7 +1,7 @@
 """An OpenID Connect issuer in a process of its own: publishes, over HTTPS, the keys that a file holds now.
 
-``python issuer.py FOLDER CERTIFICATE KEY``: serves ``FOLDER/jwks.json`` at ``/keys``, prints its port, and appends a
-line to ``FOLDER/read`` at every reading.
+``python issuer.py FOLDER CERTIFICATE KEY`` serves ``FOLDER/jwks.json`` at ``/keys`` and ``FOLDER/discovery.json`` where
+OpenID Connect has it; it prints its port, and appends to ``FOLDER/read`` at every reading of keys.
 """
 
 import datetime
@@ -26,10 +26,11 @@ class Issuer:
         self.publish()
         command = [sys.executable, __file__, str(folder), *map(str, institution.site_files)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.url = f"https://127.0.0.1:{int(self.process.stdout.readline())}"
         self.settings = {
             "audience": "trial",
             "issuer": URL,
-            "jwks": f"https://127.0.0.1:{int(self.process.stdout.readline())}/keys",
+            "jwks": f"{self.url}/keys",
             "ca": str(institution.authority.path),
             "claim": "email",
         }
@@ -72,6 +73,11 @@ class Issuer:
 def main(folder, certificate, key):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            if self.path == "/.well-known/openid-configuration":
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write((folder / "discovery.json").read_bytes())
+                return
             self.send_response(200 if self.path == "/keys" else 404)
             self.end_headers()
             with (folder / "read").open("a") as file:

@@ -1,12 +1,14 @@
 """A site that believes an OpenID Connect issuer: three processes, keys over HTTPS, keys that change."""
 
+import json
 import time
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 import hdpstats.api as hdp
-from hdpstats.custodian.tokens import SOONEST
+from hdpstats.custodian.settings import Identities
+from hdpstats.custodian.tokens import SOONEST, Door, Unauthenticated
 from tests.custodian.issuer import Issuer
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
@@ -76,3 +78,22 @@ def test_a_site_follows_an_issuers_keys(institution, issuer, believing):
     assert account.verify()
     assert len(account.history()) == 3
     assert set(account.history()["analyst"]) == {"ann"}
+
+
+def test_an_issuer_tells_where_its_keys_are_and_is_held_to_its_name(institution, issuer):
+    issuer.publish(one=ec.generate_private_key(ec.SECP256R1()))
+    found = {}
+    for case, document in {
+        "its own": {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"},
+        "another's": {"issuer": "https://id.other", "jwks_uri": f"{issuer.url}/keys"},
+        "in the open": {"issuer": issuer.url, "jwks_uri": f"http{issuer.url[5:]}/keys"},
+        "none": [],
+    }.items():
+        (issuer.folder / "discovery.json").write_text(json.dumps(document))
+        door = Door(Identities(audience="trial", issuer=issuer.url, ca=institution.authority.path, claim="email"))
+        try:
+            found[case] = door.who(issuer.token("one", iss=issuer.url), None)
+        except Unauthenticated as error:
+            found[case] = str(error)
+    unknown = "signed by an unknown key"
+    assert found == {"its own": "ann", "another's": unknown, "in the open": unknown, "none": unknown}

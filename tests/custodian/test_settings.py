@@ -23,6 +23,7 @@ CHANGES = {
     "an unknown word for the ledger": ({"ledger": {"place": "l.db", "dataset": "t", "eps": 1}}, "eps"),
     "a port beyond all ports": ({"listen": {"host": "127.0.0.1", "port": 70000}}, "port"),
     "tokens of nobody": ({"tokens": {"audience": "trial"}}, "tokens"),
+    "issuer in the open": ({"tokens": {"audience": "t", "issuer": "http://i"}}, "issuer"),
     "keys in the open": ({"tokens": {"audience": "t", "issuer": "https://i", "jwks": "http://i"}}, "jwks"),
     "bound to a word": ({"tokens": {"audience": "t", "key": "site.yaml", "bound": "yes"}}, "bound"),
     "an unknown mechanism": ({"analysts": {"ann": {"mechanisms": ["objective"]}}}, "objective"),

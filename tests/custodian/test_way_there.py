@@ -5,6 +5,7 @@ import select
 import socket
 import threading
 
+import httpx
 import pytest
 
 import hdpstats.api as hdp
@@ -62,3 +63,17 @@ def test_a_proxy_of_the_environment_is_passed_through_sealed(institution, runnin
         assert site.answer(histogram(replicate=50_001)) == release
     assert len(proxy.asked) == 1
     proxy.listening.close()
+
+
+def test_what_is_no_answer_is_not_quoted(institution, running, monkeypatch):
+    """Errors of a site are shown in results, as the reason why it did not answer."""
+
+    def broken(_):
+        raise httpx.RemoteProtocolError("illegal status line: bytearray(b'patient 17')")
+
+    with institution.connect(running) as site:
+        monkeypatch.setattr(site._wire, "handle_request", broken)
+        with pytest.raises(hdp.SiteError, match="sent what is no answer") as caught:
+            site.account()
+    assert "17" not in str(caught.value).replace(site.address, "")
+    assert caught.value.__cause__ is None
