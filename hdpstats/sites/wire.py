@@ -106,7 +106,9 @@ class Wire:
         except httpx.InvalidURL as error:
             raise ArgumentError(f"url must be https://host:port ({error})", argument="url") from None
         except httpx.RemoteProtocolError:  # its text quotes what was sent
-            raise SiteError(f"the site {self.address} broke off, or sent what is no answer; {_AGAIN}") from None
+            raise SiteError(
+                f"the site {self.address} cannot be reached (it broke off, or sent what is no answer); {_AGAIN}"
+            ) from None
         except httpx.HTTPError as error:
             raise SiteError(f"the site {self.address} cannot be reached ({_reason(error)}); {_AGAIN}") from None
         fields = _object(response.text)
