@@ -113,6 +113,14 @@ def test_a_new_key_is_read_but_not_at_every_unknown_name(issuer, identities, mon
     assert issuer.read == read + 1
 
 
+def test_what_an_old_key_signed_is_verified_anew_once_keys_may_have_changed(issuer, identities, monkeypatch):
+    """A key that the issuer took back must not be believed for as long as the tokens that it signed last."""
+    door, token = Door(identities), issuer.token("one")
+    assert door.who(token, None) == door.remembered(token, None) == "ann@uni"
+    monkeypatch.setattr(tokens, "FRESH", -1.0)
+    assert door.remembered(token, None) is None
+
+
 def test_an_issuer_that_cannot_be_reached_lets_nobody_in(identities):
     door = Door(Identities(audience="trial", issuer="https://id", jwks="https://127.0.0.1:1/keys"))
     with pytest.raises(Unauthenticated):
@@ -144,6 +152,15 @@ def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own
     assert door.remembered(token, shown) is None
     with pytest.raises(Unauthenticated, match="Expired"):
         door.who(token, shown)
+
+
+def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):
+    """By the clock of that moment a token may not be valid yet: what was found later does not count then."""
+    door, token = Door(Identities(audience="trial", key=institution.public_key)), institution.token()
+    assert door.who(token, None) == door.remembered(token, None) == "ann"
+    before = time.time() - 3600.0
+    monkeypatch.setattr(tokens.time, "time", lambda: before)
+    assert door.remembered(token, None) is None
 
 
 def test_a_token_bound_to_what_a_site_cannot_check_is_refused(institution):
