@@ -82,9 +82,9 @@ class FrontDesk(ABC):
             perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
         mechanism
             ``"auto"``, a name (``"objective"``, ``"output"``, ``"gradient"``, ``"newton"``, ``"sampling"``) or an
-            object of `hdp.mechanisms`. ``"auto"`` is objective perturbation, or the gradient mechanism where `plan`
-            predicts smaller standard errors of it: with a delta or at several sites, and 12 public people per
-            coefficient.
+            object of `hdp.mechanisms`. ``"auto"`` is objective perturbation, or with a delta the gradient mechanism
+            where there are 12 public people per coefficient and `plan` predicts smaller standard errors of it (of
+            regressions clearly smaller).
         se_share
             Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
             errors that do not take the private covariates to be distributed as the public ones.

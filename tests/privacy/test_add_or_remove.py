@@ -189,6 +189,16 @@ def test_one_person_more_changes_nothing_beside_a_noisy_hessian():
     assert seen("logit", more, noise=NOISY - number - 1, se_share=0.3) == ordinary("logit", 0.3)
 
 
+def test_one_person_more_changes_nothing_beside_scores_of_cut_rows():
+    """A release that tells how many rows were summed would differ here, and so would a ridge for their number."""
+    number, asked_for = jump("logit"), {"mechanism": hdp.mechanisms.PublicHessianNewton(rounds=1)}
+    here, _ = seen("logit", people(number), noise=NOISY - number, **asked_for)
+    assert here.exception is None
+    for cell in ("nan", "1e308", "one"):
+        more = one_more(people(number), "logit", CORNERS[cell])
+        assert seen("logit", more, noise=NOISY - number - 1, **asked_for)[0] == here
+
+
 @pytest.mark.parametrize("kind", ["logit", "hazard"])
 def test_one_person_more_changes_nothing_beside_clipped_scores(kind):
     """One round, as the coefficients that a second one asks at depend on the noisy numbers of the first."""
