@@ -26,12 +26,16 @@ NOT_BOUGHT = (
 )
 NEEDS_OUTCOMES = (
     "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
-    "outcome (40 complete ones)."
+    "outcome (40 complete ones) whose residuals vary."
 )
 ALL_DROWNED = (
     "Standard errors are NaN: the noise of the released Hessian drowns it at this epsilon and number of records. "
     "Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
 )
+
+
+FLAT = 1e-12
+"""Curvature in some direction over the largest, below which it is taken for none."""
 
 
 def estimates(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], meat: float | None = 1.0) -> Estimates:
@@ -58,14 +62,17 @@ def estimates(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], m
         return _as_released(parts, T=T, terms=terms, meat=meat)
     public = parts[0].public
     notes = [each.note for each in read]
-    return combine(
-        [Known(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
-        fit=None if public is None else public.fit,
-        T=T,
-        terms=terms,
-        notes=notes,
-        note=notes[0] if len(set(notes)) == 1 else DROWNED_SOMEWHERE,
-    )
+    try:
+        return combine(
+            [Known(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
+            fit=None if public is None else public.fit,
+            T=T,
+            terms=terms,
+            notes=notes,
+            note=notes[0] if len(set(notes)) == 1 else DROWNED_SOMEWHERE,
+        )
+    except np.linalg.LinAlgError:  # flat between the public fit and what was released: the purchase is not lost
+        return _as_released(parts, T=T, terms=terms, meat=meat)
 
 
 @final
@@ -96,10 +103,19 @@ def _own(part: Part, *, meat: float) -> _Read | None:
 
 
 def _from_public(part: Part) -> _Read | None:
-    if part.public is None or not part.public.known:
+    if part.public is None or not part.public.known or _is_flat(part):
         return None
     note = ASSUMED if part.release.hessian is None else DROWNED
     return _Read(information=PublicInformation(public=part.public, records=max(part.records, 1)), note=note)
+
+
+def _is_flat(part: Part) -> bool:
+    """Whether public rows tell no curvature in some direction, as where all of them lie on a line of a quantile."""
+    if part.public is None:
+        return True
+    places = (part.public.centre, part.theta)
+    eigenvalues = [np.linalg.eigvalsh(part.public.moments(at, records=max(part.records, 1)).H) for at in places]
+    return any(bool(values[0] <= FLAT * values[-1]) for values in eigenvalues)
 
 
 def _together(parts: Sequence[Part], *, meat: float) -> list[_Read] | None:

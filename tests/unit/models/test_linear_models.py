@@ -446,3 +446,16 @@ def test_the_median_of_symmetric_errors_and_an_outer_quantile_are_where_they_sho
         result = hdpf.quantile("y ~ x + g", data, q=q, offset="o").fit(LARGE, allow_large_epsilon=True)
         assert result.params["Intercept"] == pytest.approx(20.0 + 3.0 * z, abs=4.0 * result.bse["Intercept"])
         assert "half-width of" in result.facts.method
+
+
+def test_public_rows_on_a_line_tell_no_curvature_of_a_quantile_and_lose_no_purchase():
+    rng = np.random.default_rng(0)
+    x, others = rng.uniform(0, 5, 100), rng.uniform(0, 5, 1000)
+    public = pd.DataFrame({"x": x, "y": 20 + 8 * x})
+    private = pd.DataFrame({"x": others, "y": 20 + 8 * others + rng.normal(size=1000)})
+    schema = hdp.Schema(x=hdp.Continuous(0, 5), y=hdp.Continuous(0, 100))
+    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=5))
+    result = hdpf.quantile("y ~ x", data=study).fit(epsilon=1)
+    assert np.isfinite(result.params).all()
+    assert np.isnan(result.bse).all()
+    assert "whose residuals vary" in result.estimate.note
