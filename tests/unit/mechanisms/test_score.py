@@ -16,6 +16,7 @@ from hdpstats.design.geometry import from_box
 from hdpstats.mechanisms import score
 from hdpstats.mechanisms.answering import prepare
 from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.regression import RegressionPeople
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.event import Ran
@@ -133,6 +134,17 @@ def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_ann
     # 800 numbers of variance 1: their mean has standard error .035; their mean square, heavy-tailed, about .07.
     assert abs(errors.mean()) < 0.18
     assert np.mean(errors**2) == pytest.approx(1.0, abs=0.35)
+
+
+@pytest.mark.parametrize("delta", [False, True])
+def test_noise_is_drawn_before_a_score_is_computed(monkeypatch, delta):
+    done, scores = [], RegressionPeople.scores
+    for law in (BallNoise, RoundedNormal):
+        monkeypatch.setattr(law, "draw", lambda self: done.append("noise") or (0,) * self.dimension)
+    monkeypatch.setattr(RegressionPeople, "scores", lambda self, at: done.append("scores") or scores(self, at))
+    costs = {"delta": DELTA, "cost": mu_of(EPSILON, DELTA) ** 2, "ahead": Fraction(0)} if delta else {}
+    prepare(make_query(**costs), custody()).compute(table())
+    assert done == ["noise", "scores"]
 
 
 @pytest.mark.parametrize(
