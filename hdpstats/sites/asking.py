@@ -14,7 +14,7 @@ from typing import final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.progress import progress
-from hdpstats.queries import LedgerEntry, Query, Release
+from hdpstats.queries import CountRelease, LedgerEntry, Query, Release
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.study import Study
 
@@ -73,10 +73,14 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
 
 
 def _check_apart(releases: Mapping[str, Release]) -> None:
-    """Refuse one release under two names: it would count twice, as if other people had given it."""
+    """Refuse one release under two names: it would count twice, as if other people had given it.
+
+    A number of people is not compared: small noisy integers of two sites may be equal, and young ledgers with them.
+    """
     given: dict[LedgerEntry, str] = {}
     for name, release in releases.items():
-        other = name if release.entry is None else given.setdefault(release.entry, name)
+        known = None if isinstance(release, CountRelease) else release.entry
+        other = name if known is None else given.setdefault(known, name)
         if other != name:
             raise SiteError(
                 f"{other!r} and {name!r} handed out the same entry of the same ledger: they are one site under two "

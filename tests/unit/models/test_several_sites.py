@@ -186,6 +186,17 @@ def test_a_site_that_is_down_is_named_and_the_rest_is_valid():
     assert all(ledger.spent.epsilon == 1 for ledger in study.ledgers.values())
 
 
+def test_one_site_behind_two_addresses_is_not_counted_as_two():
+    whole = study_of()
+    twin = Down(whole.sites["A"])
+    twin.down = False
+    study = hdp.Study(private=dict(whole.sites) | {"B": twin}, public=PUBLIC)
+    with pytest.raises(hdp.SiteError, match="'A' and 'B' handed out the same entry of the same ledger"):
+        logit(study).fit(epsilon=1, mechanism="objective")
+    assert logit(study.at("A", "C")).fit(epsilon=1, mechanism="objective").facts.records == 3300
+    assert {name: ledger.spent.epsilon for name, ledger in whole.ledgers.items()} == {"A": 1, "B": 0, "C": 1}
+
+
 def test_a_result_survives_json_and_tells_an_output_checker_all(fitted):
     _, result = fitted
     again = hdp.Result.from_json(result.to_json())
