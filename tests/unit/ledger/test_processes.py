@@ -11,7 +11,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Ledger, bookkeeping
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.gaussian import delta_of_square
 from tests.processes import (
@@ -167,6 +167,24 @@ def test_a_writer_that_always_loses_gives_up():
 
     with pytest.raises(LedgerError, match="too busy"):
         ledger._store.write(work)
+
+
+def test_a_write_that_fails_leaves_no_trace_in_an_open_ledger(filled, request_for, cost, monkeypatch):
+    """A charge that was rolled back must not be taken for one that is durable, nor stop the account."""
+    ledger, right = Ledger(filled, dataset="trial", epsilon=3), bookkeeping._append
+
+    def written_and_lost(*args, **fields):
+        right(*args, **fields)
+        raise LedgerError("the disk is full")
+
+    spent, head = ledger.spent, ledger.head
+    with monkeypatch.context() as patch:
+        patch.setattr(bookkeeping, "_append", written_and_lost)
+        with pytest.raises(LedgerError, match="disk is full"):
+            ledger.charge(request_for(9), cost("0.5"))
+    assert (ledger.spent, ledger.head) == (spent, head)
+    assert ledger.charge(request_for(9), cost("0.5")).entry == 8
+    assert ledger.verify().entries == 8
 
 
 def test_a_failed_write_never_shows_what_was_written(filled, request_for, cost):
