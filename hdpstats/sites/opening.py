@@ -214,7 +214,9 @@ def _frame(private: object) -> pd.DataFrame:
         )
     path = Path(private)
     if not path.is_file():
-        raise ArgumentError(f"private must be the path of a Parquet file; {str(path)!r} is none", argument="private")
+        raise ArgumentError(  # without the text: it may be a cell of private rows that were given by mistake
+            "private must be the path of a Parquet file, and there is no file of that name", argument="private"
+        )
     try:
         return pd.read_parquet(path, dtype_backend="pyarrow")  # as it is stored: to convert a cell can fail
     except ImportError:

@@ -123,7 +123,7 @@ class _Tree:
     """A tree over all points, each of whose nodes knows the first set that has one of its points."""
 
     def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
-        self._tree, self._sets = tree.tree_of(points, sizes), len(sizes)
+        self._tree, self._sets = tree.tree_of(points[: sizes[-1]], sizes), len(sizes)
 
     def answer(self, rows: FloatArray) -> Nearest:
         """Return the neighbours of some rows."""

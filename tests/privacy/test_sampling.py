@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
+from hdpstats.design import compile_design
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms import sampling
 from hdpstats.mechanisms.base import Custody
@@ -351,10 +352,12 @@ def test_a_release_is_a_lattice_point_of_the_box() -> None:
     "change", [{"relation": Relation.ADD_OR_REMOVE_ONE}, {"unit": "id", "most_rows": 3}], ids=["relation", "unit"]
 )
 def test_sites_where_the_number_of_people_is_protected_refuse(change: dict[str, object]) -> None:
-    custody = Custody(schema=hdp.Schema(y=hdp.Binary()), relation=Relation.REPLACE_ONE, records=RECORDS)
-    assert sampling.prepare(asked(), CONTRAST, custody).events
+    schema = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary())
+    custody = Custody(schema=schema, relation=Relation.REPLACE_ONE, records=RECORDS)
+    contrast = replace(CONTRAST, design=compile_design("y ~ x", schema))
+    assert sampling.prepare(asked(), contrast, custody).events
     with pytest.raises(MechanismError, match="number of people is public"):
-        sampling.prepare(asked(), CONTRAST, replace(custody, **change))
+        sampling.prepare(asked(), contrast, replace(custody, **change))
 
 
 def test_what_floats_cannot_compute_is_refused() -> None:
