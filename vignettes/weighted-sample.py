@@ -248,11 +248,11 @@ print("statsmodels' standard errors are too small on average:", bool(ratio < 0.9
 # ### In R
 #
 # A cell with `%%R` hands the frame over; a CSV file from `sample.to_csv(path)` would do as well. `survey::svyglm` is
-# the usual tool for weighted records.
+# the usual tool for weighted records. Rows of weight 0, which noise may make, are left out: R warns of them.
 
 # %% magic_args="-i frame -o svy" language="R"
 # suppressPackageStartupMessages(library(survey))
-# design <- svydesign(ids = ~1, weights = ~weight, data = frame)
+# design <- svydesign(ids = ~1, weights = ~weight, data = subset(frame, weight > 0))
 # fit <- svyglm(event3 ~ grade3 + node_class + hormon, design = design, family = quasibinomial)
 # svy <- data.frame(coef = unname(coef(fit)), se = unname(SE(fit)))
 
