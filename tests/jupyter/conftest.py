@@ -73,7 +73,9 @@ class Notebook:
         if interrupt_after is not None:
             threading.Timer(interrupt_after, strike).start()
         options = {"allow_stdin": False, "timeout": 60} | options
-        reply = self.client.execute_interactive(code, output_hook=note, stdin_hook=self._answer, **options)
+        reply = self.client.execute_interactive(
+            code, output_hook=note, stdin_hook=self._answer, stop_on_error=False, **options
+        )
         seconds = time.monotonic() - struck[0] if struck else 0.0
         return Run(reply=reply["content"], messages=messages, seconds=seconds)
 

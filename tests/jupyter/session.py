@@ -48,7 +48,7 @@ class Session:
     def run(self, code, *, after=None, timeout=60):
         """Run a cell; ``after(reply)`` is called after each message while it returns True."""
         reply = Reply()
-        sent = self.client.execute(code)
+        sent = self.client.execute(code, stop_on_error=False)  # a cell after an error must not be dropped with it
         end = time.monotonic() + timeout
         while True:
             message = self.client.get_iopub_msg(timeout=max(end - time.monotonic(), 0.1))

@@ -78,7 +78,7 @@ def test_readline_is_an_error_where_nobody_can_be_asked(notebook):
 
 
 def test_an_interrupt_of_a_question_is_no_answer(fresh):
-    asked = fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True)
+    asked = fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True, stop_on_error=False)
     fresh.client.get_stdin_msg(timeout=30)
     fresh.interrupt()
     while (reply := fresh.client.get_shell_msg(timeout=5))["parent_header"]["msg_id"] != asked:
