@@ -23,6 +23,9 @@ The number sets scales (radius, ridge, the curvature to expect), on which an est
 relative error of it is about one of the standard errors.
 """
 
+ONLY = "site"
+"""What a site is called where it does not matter which one it is."""
+
 DIGITS = 10**15
 """The part is rounded down to such a fraction, so that what is left has no more digits than was asked."""
 

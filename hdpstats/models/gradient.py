@@ -9,7 +9,7 @@ from hdpstats.losses import BoundedSquares, PoissonLoss
 from hdpstats.mechanisms.options import NoisyNewton
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.conversation import converse
-from hdpstats.models.counting import reckon
+from hdpstats.models.counting import ONLY, reckon
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
@@ -21,9 +21,6 @@ from hdpstats.queries import CountRelease
 from hdpstats.queries.gradient import GradientQuery, GradientRelease, RoundsQuery, RoundsRelease
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites.asking import Missing
-
-ONLY = "site"
-"""What a site is called where it does not matter which one it is."""
 
 
 def fit_gradient(spec: Specification, options: NoisyNewton, request: FitRequest) -> Result:

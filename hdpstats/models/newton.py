@@ -12,7 +12,7 @@ from hdpstats.losses import Logistic
 from hdpstats.mechanisms.options import PublicHessianNewton
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.conversation import converse
-from hdpstats.models.counting import Reckoning, reckon
+from hdpstats.models.counting import ONLY, Reckoning, reckon
 from hdpstats.models.regression import Regression
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
@@ -33,9 +33,6 @@ from hdpstats.queries import CountRelease, RegressionModel
 from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
-
-ONLY = "site"
-"""What a site is called where it does not matter which one it is."""
 
 
 def fit_newton(spec: Specification, options: PublicHessianNewton, request: FitRequest) -> Result:

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self, final
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.queries.base import LedgerEntry, Query, Release
-from hdpstats.queries.gradient import RoundsRelease
-from hdpstats.queries.score import ScoreRoundsRelease
+from hdpstats.queries.base import LedgerEntry, Query, Release, placed
+from hdpstats.queries.rounds import ReleaseOfRounds
 
 
 @final
@@ -104,15 +103,11 @@ class SitesRelease(Release):
     def read(cls, fields: dict[str, Any], of_kind: Callable[[str, dict[str, Any]], Release]) -> Self:
         """Read what `to_dict` wrote; ``of_kind`` reads a release."""
         pairs = ((each, of_kind(each["kind"], each["release"])) for each in fields["sites"])
-        return cls(sites=tuple((str(each["site"]), _placed(release, each["entry"])) for each, release in pairs))
+        return cls(sites=tuple((str(each["site"]), placed(release, each["entry"])) for each, release in pairs))
 
 
 def answers_in(release: Release) -> tuple[Release, ...]:
     """Return the releases that were charged one by one: those of sites, the rounds of a fit, or the release itself."""
     if isinstance(release, SitesRelease):
         return tuple(answer for _, each in release.sites for answer in answers_in(each))
-    return release.rounds if isinstance(release, RoundsRelease | ScoreRoundsRelease) else (release,)
-
-
-def _placed(release: Release, entry: dict[str, Any] | None) -> Release:
-    return release if entry is None else release.at(LedgerEntry.from_dict(entry))
+    return release.rounds if isinstance(release, ReleaseOfRounds) else (release,)

@@ -163,14 +163,7 @@ class RemoteSite(Site):
             self.put_public(table)
             fields = self._wire.ask("POST", "/v1/answer", asked)
         with _reading():
-            entry = fields["entry"]
-            place = LedgerEntry(
-                dataset=str(entry["dataset"]),
-                version=int(entry["version"]),
-                number=int(entry["number"]),
-                head=str(entry["head"]),
-            )
-            return release_from_json(fields["release"]).at(place)
+            return release_from_json(fields["release"]).at(LedgerEntry.from_dict(fields["entry"]))
 
     def close(self) -> None:
         """Close the connections."""
