@@ -1,0 +1,48 @@
+"""The invented rows on which the answer to a query takes the longest, for whoever predicts how long it will take."""
+
+from hdpstats.data.invented import FollowUp, costly_frame
+from hdpstats.data.schema import Schema
+from hdpstats.data.table import PrivateTable
+from hdpstats.design.survival import compile_survival
+from hdpstats.mechanisms.base import Custody
+from hdpstats.queries import EvaluationQuery, HazardModel, Query
+
+
+def costly_table(query: Query, custody: Custody, *, rows: int) -> PrivateTable:
+    """Return so many invented rows of a site's schema that cost a query as much as any rows of that number could.
+
+    It is a table like that of private rows: with what `hdpstats.mechanisms.answering.prepare` returned for the query,
+    ``prepared.compute(table.admit(prepared.needs, key=prepared.key))`` does the work, under
+    `hdpstats._base.rehearsal.rehearsing` the most that it may be. For people of several rows let ``rows`` be a multiple
+    of `Custody.most_rows`.
+
+    Parameters
+    ----------
+    query
+        A query that `prepare` accepted.
+    custody
+        The public facts about the site.
+    rows
+        How many rows, from 1; with a unit, all rows of all people.
+    """
+    frame = costly_frame(
+        custody.schema,
+        rows=rows,
+        unit=custody.unit,
+        most_rows=custody.most_rows,
+        follow_up=follow_up_of(query, custody.schema),
+    )
+    return PrivateTable.from_frame(frame, custody.schema, unit=custody.unit)
+
+
+def follow_up_of(query: Query, schema: Schema) -> FollowUp | None:
+    """Return the survival outcome that a query is about; None where it is about none."""
+    model = getattr(query, "model", None)
+    if isinstance(model, HazardModel):
+        formula, grid = model.formula, model.grid
+    elif isinstance(query, EvaluationQuery) and query.grid is not None:
+        formula, grid = query.formula, query.grid
+    else:
+        return None
+    design = compile_survival(formula, schema)
+    return FollowUp(start=design.start, stop=design.stop, event=design.event, grid=grid)
