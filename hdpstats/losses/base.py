@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Self
 
-import mpmath
+from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray
 
@@ -79,8 +79,8 @@ class Loss(ABC):
         """Return ``dl/deta`` elementwise, within `ulps` of the truth, from its own element alone."""
 
     @abstractmethod
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
-        """Return ``dl/deta`` at mpmath's present precision, with an error of a few units in its last place."""
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
+        """Return ``dl/deta`` in the numbers of a context of its own, with an error of a few units in its last place."""
 
     @abstractmethod
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Self, final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
@@ -92,9 +92,9 @@ class PoissonLoss(Loss):
         """Return the cut mean less the count."""
         return np.asarray(self._mean(eta) - y)
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return the cut mean less the count."""
-        return min(mpmath.exp(min(eta, mpmath.mpf(FARTHEST))), mpmath.mpf(self.cap)) - y
+        return min(numbers.exp(min(eta, numbers.mpf(FARTHEST))), numbers.mpf(self.cap)) - y
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return the mean up to the cap, 0 beyond."""
@@ -179,11 +179,11 @@ class ExponentialTimes(Loss):
         s = 1.0 / np.sqrt(1.0 + u * u)
         return np.asarray(np.abs(y) * self.h * (u * s) - np.signbit(y) * s)
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return ``t h u s - d s``."""
-        u = mpmath.exp(min(max(eta, mpmath.mpf(-FARTHEST)), mpmath.mpf(FARTHEST))) / mpmath.mpf(self.h)
-        s = 1 / mpmath.sqrt(1 + u * u)
-        return abs(y) * mpmath.mpf(self.h) * (u * s) - (s if math.copysign(1.0, y) < 0.0 else 0)
+        u = numbers.exp(min(max(eta, numbers.mpf(-FARTHEST)), numbers.mpf(FARTHEST))) / numbers.mpf(self.h)
+        s = 1 / numbers.sqrt(1 + u * u)
+        return abs(y) * numbers.mpf(self.h) * (u * s) - (s if math.copysign(1.0, y) < 0.0 else 0)
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``t h u s^3 + d s (1 - s^2)``."""

@@ -44,8 +44,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 from scipy.special import expit, log_ndtr, logit, ndtr, ndtri
 
 from hdpstats._base.typing import FloatArray
@@ -113,8 +113,8 @@ class HazardLoss(ABC):
         """Return scores and curvatures elementwise."""
 
     @abstractmethod
-    def exact_scores(self, eta: mpmath.mpf, log_cap: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-        """Return ``c`` and ``e`` at mpmath's present precision."""
+    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
+        """Return ``c`` and ``e`` in the numbers of a context."""
 
     @property
     def steepness(self) -> float:
@@ -167,11 +167,11 @@ class LogitHazard(HazardLoss):
         c, e = _saturate(eta - log_cap, log_cap)
         return Cells(survived=c, event=e, survived_curvature=c * e * e, event_curvature=e * (1.0 - e * e))
 
-    def exact_scores(self, eta: mpmath.mpf, log_cap: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
+    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e``."""
-        u = mpmath.exp(eta - log_cap)
-        e = 1 / mpmath.sqrt(1 + u * u)
-        return mpmath.exp(log_cap) * u * e, e
+        u = numbers.exp(eta - log_cap)
+        e = 1 / numbers.sqrt(1 + u * u)
+        return numbers.exp(log_cap) * u * e, e
 
 
 @final
@@ -210,12 +210,12 @@ class CloglogHazard(HazardLoss):
         slope = np.where(m > 1e-8, m / -np.expm1(-np.maximum(m, 1e-8)) - 1.0, 0.5 * m)
         return Cells(survived=c, event=e, survived_curvature=c * s * s, event_curvature=e * (slope + 1.0 - s * s))
 
-    def exact_scores(self, eta: mpmath.mpf, log_cap: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
+    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e``; beyond ``eta = 50`` the latter is 0, as ``psi < exp(-10^21)`` there."""
-        u = mpmath.exp(eta - log_cap)
-        s = 1 / mpmath.sqrt(1 + u * u)
-        m = mpmath.exp(min(eta, mpmath.mpf(50)))
-        return mpmath.exp(log_cap) * u * s, m / mpmath.expm1(m) * s if eta < 50 else mpmath.mpf(0)
+        u = numbers.exp(eta - log_cap)
+        s = 1 / numbers.sqrt(1 + u * u)
+        m = numbers.exp(min(eta, numbers.mpf(50)))
+        return numbers.exp(log_cap) * u * s, m / numbers.expm1(m) * s if eta < 50 else numbers.mpf(0)
 
 
 @final
@@ -257,12 +257,12 @@ class ProbitHazard(HazardLoss):
             event_curvature=e * (1.0 - e * e) * elasticity,
         )
 
-    def exact_scores(self, eta: mpmath.mpf, log_cap: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
+    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e``; beyond ``|eta| = 35`` the value there, as `scores`."""
-        near = min(max(eta, mpmath.mpf(-35)), mpmath.mpf(35))
-        u = mpmath.ncdf(near) / mpmath.ncdf(-near) * mpmath.exp(-log_cap)
-        e = 1 / mpmath.sqrt(1 + u * u)
-        return mpmath.exp(log_cap) * u * e, e
+        near = min(max(eta, numbers.mpf(-35)), numbers.mpf(35))
+        u = numbers.ncdf(near) / numbers.ncdf(-near) * numbers.exp(-log_cap)
+        e = 1 / numbers.sqrt(1 + u * u)
+        return numbers.exp(log_cap) * u * e, e
 
 
 def _saturate(log_ratio: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:

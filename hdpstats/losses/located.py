@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Self, final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
@@ -105,9 +105,9 @@ class BoundedSquares(Located):
         """Return the cut prediction less the outcome."""
         return np.asarray(np.clip(eta, self.lower, self.upper) - y)
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return the cut prediction less the outcome."""
-        return min(max(eta, mpmath.mpf(self.lower)), mpmath.mpf(self.upper)) - y
+        return min(max(eta, numbers.mpf(self.lower)), numbers.mpf(self.upper)) - y
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return 1 within the range, 0 beyond."""
@@ -159,9 +159,9 @@ class HuberLoss(Located):
         """Return the residual cut to ``c``."""
         return np.asarray(np.clip(eta - y, -self.c, self.c))
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return the residual cut to ``c``."""
-        return min(max(eta - y, mpmath.mpf(-self.c)), mpmath.mpf(self.c))
+        return min(max(eta - y, numbers.mpf(-self.c)), numbers.mpf(self.c))
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return 1 for residuals up to ``c``, 0 beyond."""
@@ -228,10 +228,10 @@ class SmoothedQuantile(Located):
         """Return the share of the window below the prediction, less ``q``."""
         return np.asarray(np.clip(0.5 + (eta - y) / (2.0 * self.h), 0.0, 1.0) - self.q)
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return the share of the window below the prediction, less ``q``."""
-        share = mpmath.mpf(0.5) + (eta - y) / (2 * mpmath.mpf(self.h))
-        return min(max(share, mpmath.mpf(0)), mpmath.mpf(1)) - self.q
+        share = numbers.mpf(0.5) + (eta - y) / (2 * numbers.mpf(self.h))
+        return min(max(share, numbers.mpf(0)), numbers.mpf(1)) - self.q
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``1 / (2h)`` within the window, 0 beyond."""

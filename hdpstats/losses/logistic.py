@@ -4,8 +4,8 @@ import math
 from fractions import Fraction
 from typing import final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
@@ -50,9 +50,9 @@ class Logistic(Loss):
         """Return ``p - y``."""
         return np.asarray(expit(eta) - y, dtype=np.float64)
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return ``p - y``."""
-        return 1 / (1 + mpmath.exp(-eta)) - y
+        return 1 / (1 + numbers.exp(-eta)) - y
 
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return ``p (1 - p)``."""

@@ -15,8 +15,8 @@ The score of a row is :math:`(p - e_y) \otimes x`, its Hessian :math:`(\mathrm{d
 
 from fractions import Fraction
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
 
@@ -66,9 +66,9 @@ def residuals(eta: FloatArray, y: IntArray) -> FloatArray:
     return np.asarray(probabilities(eta) - hit)
 
 
-def exact_residuals(eta: list[mpmath.mpf], y: int) -> list[mpmath.mpf]:
-    """Return ``p - e_y`` at mpmath's present precision."""
-    top = max([*eta, mpmath.mpf(0)])
-    shares = [mpmath.exp(value - top) for value in eta]
-    whole = mpmath.exp(-top) + sum(shares, mpmath.mpf(0))
+def exact_residuals(numbers: MPContext, eta: list[mpf], y: int) -> list[mpf]:
+    """Return ``p - e_y`` in the numbers of a context."""
+    top = max([*eta, numbers.mpf(0)])
+    shares = [numbers.exp(value - top) for value in eta]
+    whole = numbers.exp(-top) + sum(shares, numbers.mpf(0))
     return [share / whole - (1 if y == k + 1 else 0) for k, share in enumerate(shares)]

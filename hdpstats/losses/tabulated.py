@@ -22,8 +22,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Self, final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
@@ -140,13 +140,13 @@ class Tabulated(Loss):
         cell, part = self._place(eta, y)
         return (1.0 - part) * self._mixed(self._nodes, y, cell) + part * self._mixed(self._nodes, y, cell + 1)
 
-    def exact_score(self, eta: mpmath.mpf, y: float) -> mpmath.mpf:
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return the interpolated table; the outcome's share is the float that `score` uses."""
         rows, shares = self._outcome(np.array([y]))
-        row, share = int(rows[0]), mpmath.mpf(float(shares[0]))
+        row, share = int(rows[0]), numbers.mpf(float(shares[0]))
         last = len(self.table[0]) - 1
-        place = min(max((eta - self.tilt * y - self.start) / self.step, mpmath.mpf(0)), mpmath.mpf(last))
-        cell = min(int(mpmath.floor(place)), last - 1)
+        place = min(max((eta - self.tilt * y - self.start) / self.step, numbers.mpf(0)), numbers.mpf(last))
+        cell = min(int(numbers.floor(place)), last - 1)
         low, high = (
             (1 - share) * self.table[row][column] + share * self.table[row + 1][column] for column in (cell, cell + 1)
         )

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLoss
@@ -259,13 +259,13 @@ class HazardObjective(Objective):
             largest = max(largest, baseline + float(np.max(np.abs(spells.Z @ part[e:]), initial=0.0)))
         return largest
 
-    def exact_loss_gradient(self, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
-        """Return the gradient of the sum of losses at mpmath's present precision."""
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
         spells, e, block = self.spells, self.spells.A.shape[1], self.spells.block
         A, rows = spells.A.tolist(), spells.Z.tolist()
-        total = [mpmath.mpf(0)] * len(theta)
+        total = [numbers.mpf(0)] * len(theta)
         for i, z in enumerate(rows):
-            offset, weight = mpmath.mpf(float(spells.offset[i])), mpmath.mpf(float(spells.weights[i]))
+            offset, weight = numbers.mpf(float(spells.offset[i])), numbers.mpf(float(spells.weights[i]))
             log_caps = [
                 spells.log_caps(slice(i, i + 1), slice(0, len(A)), cause)[0].tolist() for cause in range(spells.causes)
             ]
@@ -273,10 +273,10 @@ class HazardObjective(Objective):
                 alpha = theta[cause * block : cause * block + e]
                 beta = theta[cause * block + e : (cause + 1) * block]
                 level = sum((a * b for a, b in zip(z, beta, strict=True)), offset)
-                slope = mpmath.mpf(0)
+                slope = numbers.mpf(0)
                 for s in range(int(spells.entry[i]), int(spells.last[i])):
                     eta = sum((a * b for a, b in zip(A[s], alpha, strict=True)), level)
-                    c, event = spells.loss.exact_scores(eta, mpmath.mpf(log_caps[cause][s]))
+                    c, event = spells.loss.exact_scores(numbers, eta, numbers.mpf(log_caps[cause][s]))
                     ends = s + 1 == spells.last[i] and spells.cause[i] == cause + 1
                     score = weight * (-event if ends else c)
                     slope += score

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import Loss
@@ -95,13 +95,13 @@ class LinearObjective(Objective):
         """Return the largest change of a linear predictor along a direction (D,)."""
         return float(np.max(np.abs(self.X @ direction), initial=0.0))
 
-    def exact_loss_gradient(self, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
-        """Return the gradient of the sum of losses at mpmath's present precision."""
-        total = [mpmath.mpf(0)] * len(theta)
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
+        total = [numbers.mpf(0)] * len(theta)
         rows = zip(self.X.tolist(), self.y.tolist(), self.weights.tolist(), self.offset.tolist(), strict=True)
         for x, y, weight, offset in rows:
-            eta = sum((a * b for a, b in zip(x, theta, strict=True)), mpmath.mpf(offset))
-            residual = weight * self.loss.exact_score(eta, y)
+            eta = sum((a * b for a, b in zip(x, theta, strict=True)), numbers.mpf(offset))
+            residual = weight * self.loss.exact_score(numbers, eta, y)
             total = [t + residual * a for t, a in zip(total, x, strict=True)]
         return total
 

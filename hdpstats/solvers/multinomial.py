@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import final
 
-import mpmath
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
@@ -89,14 +89,14 @@ class MultinomialObjective(Objective):
         moves = np.abs(self.X @ direction.reshape(self.others, -1).T)
         return float(np.max(np.sum(moves, axis=1), initial=0.0))
 
-    def exact_loss_gradient(self, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
-        """Return the gradient of the sum of losses at mpmath's present precision."""
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
         D = self.X.shape[1]
         parts = [theta[k * D : (k + 1) * D] for k in range(self.others)]
-        total = [mpmath.mpf(0)] * len(theta)
+        total = [numbers.mpf(0)] * len(theta)
         for x, y, weight in zip(self.X.tolist(), self.y.tolist(), self.weights.tolist(), strict=True):
-            eta = [sum((a * b for a, b in zip(x, part, strict=True)), mpmath.mpf(0)) for part in parts]
-            left = [weight * value for value in exact_residuals(eta, y)]
+            eta = [sum((a * b for a, b in zip(x, part, strict=True)), numbers.mpf(0)) for part in parts]
+            left = [weight * value for value in exact_residuals(numbers, eta, y)]
             total = [t + left[place // D] * x[place % D] for place, t in enumerate(total)]
         return total
 

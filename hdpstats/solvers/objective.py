@@ -11,7 +11,7 @@ and its distance from the true gradient has the bound of `Objective.gradient_err
 import math
 from abc import ABC, abstractmethod
 
-import mpmath
+from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray
 
@@ -59,8 +59,8 @@ class Objective(ABC):
         """Return the largest change of a linear predictor along a direction (D,)."""
 
     @abstractmethod
-    def exact_loss_gradient(self, theta: list[mpmath.mpf]) -> list[mpmath.mpf]:
-        """Return the gradient of the sum of losses at mpmath's present precision."""
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
 
     @abstractmethod
     def exact_sizes(self, size: float) -> float:

@@ -146,9 +146,9 @@ def test_the_certificate_in_higher_precision_counts_where_a_table_begins(far: fl
     for bits in (106, 212):
         with mpmath.workprec(bits):
             theta = [mpmath.mpf("0.3")]
-            rough = objective.exact_loss_gradient(theta)[0]
+            rough = objective.exact_loss_gradient(mpmath.mp, theta)[0]
         with mpmath.workprec(600):
-            exact = objective.exact_loss_gradient(theta)[0]
+            exact = objective.exact_loss_gradient(mpmath.mp, theta)[0]
             assert abs(rough - exact) <= mpmath.mpf(2) ** (4 - bits) * objective.exact_sizes(0.3)
 
 

@@ -80,7 +80,7 @@ def test_probabilities_err_by_no_more_than_is_said() -> None:
         p = multinomial.probabilities(eta)
         with mpmath.workprec(200):
             for row, found in zip(eta.tolist(), p.tolist(), strict=True):
-                exact = multinomial.exact_residuals([mpmath.mpf(value) for value in row], 0)
+                exact = multinomial.exact_residuals(mpmath.mp, [mpmath.mpf(value) for value in row], 0)
                 error = mpmath.sqrt(sum((mpmath.mpf(f) - e) ** 2 for f, e in zip(found, exact, strict=True)))
                 assert float(error) <= (others + 16) * UNIT
 
@@ -209,7 +209,7 @@ def test_the_certificate_of_the_solver_holds_in_exact_arithmetic() -> None:
     solution = minimise(task, start=np.zeros(6))
     for theta in (solution.theta, solution.theta + 1e-3, rng.normal(size=6) * 100.0):
         with mpmath.workprec(200):
-            sums = task.exact_loss_gradient([mpmath.mpf(value) for value in theta.tolist()])
+            sums = task.exact_loss_gradient(mpmath.mp, [mpmath.mpf(value) for value in theta.tolist()])
             exact = [
                 s + mpmath.mpf(r) * (mpmath.mpf(t) - mpmath.mpf(c)) + mpmath.mpf(b)
                 for s, r, t, c, b in zip(sums, task.ridge, theta, task.centre, linear, strict=True)

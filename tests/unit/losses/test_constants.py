@@ -96,7 +96,9 @@ def test_scores_err_by_no_more_than_is_said(loss: Loss, eta: np.ndarray, y: np.n
     outcomes = rng.choice(y, len(some))
     scores = loss.score(some, outcomes)
     with mpmath.workprec(200):
-        exact = [loss.exact_score(mpmath.mpf(e), v) for e, v in zip(some.tolist(), outcomes.tolist(), strict=True)]
+        exact = [
+            loss.exact_score(mpmath.mp, mpmath.mpf(e), v) for e, v in zip(some.tolist(), outcomes.tolist(), strict=True)
+        ]
         errors = [abs(mpmath.mpf(float(s)) - x) for s, x in zip(scores, exact, strict=True)]
     assert float(max(errors)) <= loss.ulps * UNIT * float(loss.lipschitz)
 

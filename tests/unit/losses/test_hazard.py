@@ -157,7 +157,7 @@ def test_computed_scores_are_within_their_ulps_of_exact_ones(loss: HazardLoss) -
     worst = 0.0
     with mpmath.workprec(300):
         for k in range(len(eta)):
-            exact = loss.exact_scores(mpmath.mpf(float(eta[k])), mpmath.mpf(float(log_cap[k])))
+            exact = loss.exact_scores(mpmath.mp, mpmath.mpf(float(eta[k])), mpmath.mpf(float(log_cap[k])))
             cap = mpmath.exp(mpmath.mpf(float(log_cap[k])))
             errors = abs(exact[0] - float(survived[k])) / cap, abs(exact[1] - float(event[k]))
             worst = max(worst, *(float(error) * 2.0**53 for error in errors))
@@ -169,7 +169,7 @@ def test_computed_scores_are_within_their_ulps_of_exact_ones(loss: HazardLoss) -
 @pytest.mark.parametrize("eta", [-1e8, -1e3, 1e3, 1e8])
 def test_exact_scores_far_away_take_no_time(loss: HazardLoss, eta: float) -> None:
     with mpmath.workprec(424):
-        survived, event = loss.exact_scores(mpmath.mpf(eta), mpmath.mpf(-2))
+        survived, event = loss.exact_scores(mpmath.mp, mpmath.mpf(eta), mpmath.mpf(-2))
     assert float(survived) == pytest.approx(0.0 if eta < 0 else np.exp(-2.0), abs=1e-200)
     assert float(event) == pytest.approx(1.0 if eta < 0 else 0.0, abs=1e-200)
 

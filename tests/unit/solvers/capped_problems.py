@@ -117,7 +117,7 @@ def exact_gradient(problem: HazardObjective, theta: np.ndarray, *, bits: int = 2
             level = mpmath.mpf(float(spells.cap_baseline[k, s])) + offset + mpmath.mpf(spells.margin)
             slopes = zip(spells.Z[i].tolist(), spells.cap_slopes[k].tolist(), strict=True)
             level += sum((mpmath.mpf(a) * mpmath.mpf(b) for a, b in slopes), mpmath.mpf(0))
-            c, e = spells.loss.exact_scores(eta, level)
+            c, e = spells.loss.exact_scores(mpmath.mp, eta, level)
             score = mpmath.mpf(float(spells.weights[i])) * (-e if event else c)
             total = [t + score * a for t, a in zip(total, row, strict=True)]
     return total

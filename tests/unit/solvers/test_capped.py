@@ -101,7 +101,7 @@ def test_the_exact_gradient_is_the_float_one_up_to_its_bound(link: str, causes: 
     problem = objective(capped(12, m=8, q=4, link=link, causes=causes))
     theta = np.random.default_rng(13).standard_normal(len(problem.ridge))
     with mpmath.workprec(200):
-        loss = problem.exact_loss_gradient([mpmath.mpf(float(value)) for value in theta])
+        loss = problem.exact_loss_gradient(mpmath.mp, [mpmath.mpf(float(value)) for value in theta])
         penalty = problem.ridge * (theta - problem.centre) + problem.linear
         found = np.array([float(value) for value in loss]) + penalty
     assert np.linalg.norm(found - problem.gradient(theta)) <= problem.gradient_error(theta)

@@ -45,7 +45,7 @@ def problem(name: str, *, rows: int, ridge: float, noise: float, seed: int = 0) 
 
 
 def exactly(task: LinearObjective, theta: np.ndarray) -> list[mpmath.mpf]:
-    sums = task.exact_loss_gradient([mpmath.mpf(value) for value in theta.tolist()])
+    sums = task.exact_loss_gradient(mpmath.mp, [mpmath.mpf(value) for value in theta.tolist()])
     parts = zip(sums, task.ridge.tolist(), theta.tolist(), task.centre.tolist(), task.linear.tolist(), strict=True)
     return [s + mpmath.mpf(r) * (mpmath.mpf(t) - mpmath.mpf(c)) + mpmath.mpf(b) for s, r, t, c, b in parts]
 
@@ -81,7 +81,7 @@ def test_the_last_resort_converges_and_agrees(name: str) -> None:
     assert away <= solution.radius
     with mpmath.workprec(300):
         theta = [mpmath.mpf(value.numerator) / value.denominator for value in refined.theta]
-        sums = task.exact_loss_gradient(theta)
+        sums = task.exact_loss_gradient(mpmath.mp, theta)
         parts = zip(sums, task.ridge.tolist(), theta, task.centre.tolist(), task.linear.tolist(), strict=True)
         left = [s + mpmath.mpf(r) * (t - mpmath.mpf(c)) + mpmath.mpf(b) for s, r, t, c, b in parts]
         assert float(mpmath.sqrt(sum((each**2 for each in left), mpmath.mpf(0)))) <= 1.1e-22

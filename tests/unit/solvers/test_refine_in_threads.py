@@ -1,0 +1,68 @@
+"""Refinements in threads have numbers of their own; no module touches the global precision of mpmath."""
+
+import ast
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hdpstats
+from hdpstats.solvers import LinearObjective
+from hdpstats.solvers.refine import refine
+from tests.unit.solvers.test_losses_certified import problem
+
+MOST_GRADIENTS = 300
+GENEROUS = 120.0
+
+
+def test_a_refinement_beside_others_of_less_precision_is_as_exact_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before every gradient another thread starts a refinement of its own and stays in the midst of it.
+
+    With a global precision the gradient is then computed with the digits of the other one: its certificate is false, or
+    it never ends.
+    """
+    mine, other = problem("exponential", rows=8, ridge=1.0, noise=2.0), problem("squares", rows=4, ridge=1.0, noise=0.0)
+    start, wanted = np.full(4, 0.5), Fraction(1, 10**45)
+    alone = refine(mine, start=start, radius=Fraction(1, 10**80)).theta
+    plain = LinearObjective.exact_loss_gradient
+    inside, finished, others = threading.Event(), threading.Event(), []
+
+    def beside() -> None:
+        refine(other, start=np.zeros(4), radius=Fraction(1, 10**9))
+
+    def spied(objective: LinearObjective, *given: object) -> list:
+        if objective is other:
+            inside.set()
+            finished.wait(GENEROUS)
+            return plain(objective, *given)
+        if len(others) == MOST_GRADIENTS:
+            raise AssertionError("the refinement goes round")
+        others.append(threading.Thread(target=beside))
+        others[-1].start()
+        assert inside.wait(GENEROUS)
+        inside.clear()
+        return plain(objective, *given)
+
+    monkeypatch.setattr(LinearObjective, "exact_loss_gradient", spied)
+    try:
+        found = refine(mine, start=start, radius=wanted)
+    finally:
+        finished.set()
+        for thread in others:
+            thread.join(GENEROUS)
+    assert len(others) > 3
+    assert found.radius <= wanted
+    assert sum((a - b) ** 2 for a, b in zip(found.theta, alone, strict=True)) <= (wanted + Fraction(1, 10**80)) ** 2
+
+
+def test_no_module_imports_mpmath_as_a_whole() -> None:
+    """What is imported from it: contexts, numbers of a context, and integers of `mpmath.libmp`."""
+    allowed = {"mpmath": {"MPContext", "mpf"}, "mpmath.libmp": {"ln2_fixed", "pi_fixed"}}
+    for path in sorted(Path(hdpstats.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(name.name.split(".")[0] == "mpmath" for name in node.names), path
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mpmath":
+                assert {name.name for name in node.names} <= allowed[node.module], path
