@@ -51,10 +51,14 @@ for number in range(30):
 """
 
 SPEND_AS_TWO_ANALYSTS = """
+from hdpstats.ledger import Lease
+from hdpstats.ledger.leases import given_up
 analyst = ("ana", "ben")[int(worker) % 2]
 for number in range(1, 18):
+    request = request_for(number)
     try:
-        charge = ledger.charge(request_for(number), Spend(Fraction(1, 20)), analyst=analyst)
+        while isinstance(charge := ledger.charge(request, Spend(Fraction(1, 20)), analyst=analyst), Lease):
+            given_up(charge, lambda: ledger.lease(request.id))
     except InsufficientBudget:
         continue
     ledger.persist(charge, "{}")
@@ -72,8 +76,21 @@ except LedgerError as error:
 """
 
 SAME_REQUEST = """
-charge = ledger.charge(request_for(7), Spend(Fraction(1, 2)))
-print(ledger.persist(charge, '{"worker":%s}' % worker).release_json)
+from hdpstats.ledger import Lease
+from hdpstats.ledger.leases import given_up
+found = ledger.charge(request_for(7), Spend(Fraction(1, 2)))
+if isinstance(found, Lease):
+    given_up(found, lambda: ledger.lease(request_for(7).id))
+elif ledger.stored(request_for(7).id) is None:
+    ledger.persist(found, '{"worker":%s}' % worker)
+print(ledger.stored(request_for(7).id).release_json)
+"""
+
+HOLD_UNTIL_TOLD = """
+charge = ledger.charge(request_for(1), Spend(Fraction(1, 4)))
+print(charge.attempt, flush=True)
+sys.stdin.readline()
+print(ledger.persist(charge, '{"params":[1]}').release_json, flush=True)
 """
 
 DIE_BEFORE_PERSIST = """

@@ -52,3 +52,11 @@ class SiteError(HdpError):
 
 class LedgerError(HdpError):
     """A ledger cannot be opened, does not verify, or was opened with other terms."""
+
+
+class Superseded(LedgerError):  # noqa: N818  (a refusal that only a site meets, which then asks for the stored release)
+    """A release comes too late: its request was charged again, since its computation was thought to have ended."""
+
+
+class ChargedAgain(UserWarning):
+    """A release was charged more than once: a process that computed it before ended without recording it."""

@@ -4,7 +4,7 @@
 """
 
 from hdpstats.ledger.ledger import Ledger
-from hdpstats.ledger.records import Charge, Request, StoredRelease, Verification
+from hdpstats.ledger.records import Charge, Lease, Request, StoredRelease, Verification
 from hdpstats.ledger.verification import verify_file
 
-__all__ = ["Charge", "Ledger", "Request", "StoredRelease", "Verification", "verify_file"]
+__all__ = ["Charge", "Lease", "Ledger", "Request", "StoredRelease", "Verification", "verify_file"]

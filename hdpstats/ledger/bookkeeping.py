@@ -10,10 +10,11 @@ from sqlalchemy import Connection, bindparam, select
 
 from hdpstats import __version__
 from hdpstats._base import canonical
-from hdpstats._base.errors import LedgerError
+from hdpstats._base.errors import LedgerError, Superseded
 from hdpstats.ledger.caps import capped
 from hdpstats.ledger.chain import Chain, share_id
-from hdpstats.ledger.records import Account, Charge, Entry, Request, StoredRelease, in_words
+from hdpstats.ledger.leases import Holder, read_lease, write_lease
+from hdpstats.ledger.records import Account, Charge, Entry, Lease, Request, StoredRelease, in_words
 from hdpstats.ledger.refusals import check_terms, insufficient, without_cap
 from hdpstats.ledger.store import ENTRY, lock_ledger, read_accounts, read_entries, write_account, write_entry
 from hdpstats.privacy.balance import Balance
@@ -66,6 +67,7 @@ def _append(
     dataset: str,
     version: int,
     request_id: str,
+    attempt: int = 0,
     amount: Spend | Budget = NOTHING,
     body: str = "{}",
     analyst: str = "",
@@ -77,6 +79,7 @@ def _append(
         version=version,
         analyst=analyst,
         request_id=request_id,
+        attempt=attempt,
         epsilon=str(amount.epsilon),
         delta=str(amount.delta),
         mu_squared="0" if isinstance(amount, Budget) else str(amount.mu_squared),
@@ -172,12 +175,20 @@ def _make_room(connection: Connection, chain: Chain, request: Request, cost: Spe
 
 
 def add_charge(
-    connection: Connection, chain: Chain, request: Request, cost: Spend, ahead: Spend, analyst: str = ""
-) -> Charge:
-    """Charge a request once: return its charge if it has one, else compare with what is left and insert it.
+    connection: Connection,
+    chain: Chain,
+    request: Request,
+    cost: Spend,
+    ahead: Spend,
+    holder: Holder,
+    analyst: str = "",
+    over: Lease | None = None,
+) -> Charge | Lease:
+    """Charge a request, once as long as its computation lives: return the charge, or the lease of another holder.
 
     What lies ahead must be affordable too; it is not charged. An analyst pays for each request once out of his cap,
-    also for one that was charged for somebody else.
+    also for one that was charged for somebody else. A request without a release whose holder has ended, as ``over``
+    says, is charged again, to the total and to the analyst who asks: its next draw is another one.
     """
     charge = chain.charges.get(request.id)
     if charge is not None and charge.cost != cost:
@@ -186,23 +197,38 @@ def add_charge(
             f"cost {in_words(cost)} now; ask for another replicate",
             entry=charge.entry,
         )
-    if analyst and (request.id, analyst) not in chain.held:
+    if charge is not None and request.id not in chain.released:
+        lease = read_lease(connection, charge)
+        if lease is None or lease.holder != holder.name:
+            if lease not in (None, over):
+                return lease
+            charge = None
+    if analyst and (charge is None or (request.id, analyst) not in chain.held):
         _make_room(connection, chain, request, cost + ahead, analyst)
         if charge is not None:
             _share(connection, chain, charge, analyst)
-    if charge is None:
-        _make_room(connection, chain, request, cost + ahead)
-        _append(
-            connection,
-            chain,
-            "charge",
-            dataset=request.dataset,
-            version=request.version,
-            request_id=request.id,
-            amount=cost,
-            body=request.body,
-            analyst=analyst,
-        )
+    return charge or _new_charge(connection, chain, request, cost, ahead, holder, analyst)
+
+
+def _new_charge(
+    connection: Connection, chain: Chain, request: Request, cost: Spend, ahead: Spend, holder: Holder, analyst: str
+) -> Charge:
+    """Charge a request for the first time, or anew, and let the holder compute it."""
+    before = chain.charges.get(request.id)
+    _make_room(connection, chain, request, cost + ahead)
+    _append(
+        connection,
+        chain,
+        "charge",
+        dataset=request.dataset,
+        version=request.version,
+        request_id=request.id,
+        attempt=1 if before is None else before.attempt + 1,
+        amount=cost,
+        body=request.body,
+        analyst=analyst,
+    )
+    write_lease(connection, chain.charges[request.id], holder)
     return chain.charges[request.id]
 
 
@@ -222,8 +248,19 @@ def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str) -
 
 
 def add_release(connection: Connection, chain: Chain, charge: Charge, release_json: str) -> StoredRelease:
-    """Record the release of a charge, or return the one that is recorded: the first writer wins."""
-    if chain.charges.get(charge.request_id) != charge:
+    """Record the release of a charge, or return the one that is recorded for it.
+
+    Only the latest charge of a request has one: who computes under an earlier one, because he was thought to have
+    ended, comes too late.
+    """
+    latest = chain.charges.get(charge.request_id)
+    if latest is not None and latest != charge and latest.attempt > charge.attempt:
+        raise Superseded(
+            f"the request {charge.request_id[:12]} was charged again in entry {latest.entry}, because its computation "
+            "was thought to have ended; the release of the earlier charge is not recorded. Ask for the stored one",
+            entry=latest.entry,
+        )
+    if latest != charge:
         raise LedgerError(
             f"the request {charge.request_id[:12]} was never charged to this ledger, so its release cannot "
             "be recorded; charge it first",
@@ -238,9 +275,10 @@ def add_release(connection: Connection, chain: Chain, charge: Charge, release_js
         dataset=charge.dataset,
         version=charge.version,
         request_id=charge.request_id,
+        attempt=charge.attempt,
         body=release_json,
     )
-    return StoredRelease(request_id=charge.request_id, release_json=release_json, entry=charge.entry, head=chain.head)
+    return _stored(charge, release_json, chain.head)
 
 
 def find_release(connection: Connection, chain: Chain, request_id: str, analyst: str = "") -> StoredRelease | None:
@@ -252,5 +290,14 @@ def find_release(connection: Connection, chain: Chain, request_id: str, analyst:
         return None
     entry = Entry(**connection.execute(_RELEASED, {"request_id": request_id}).mappings().one())
     chain.check_known(entry)
-    place = chain.charges[request_id].entry
-    return StoredRelease(request_id=request_id, release_json=entry.body, entry=place, head=entry.hash)
+    return _stored(chain.charges[request_id], entry.body, entry.hash)
+
+
+def _stored(charge: Charge, release_json: str, head: str) -> StoredRelease:
+    return StoredRelease(
+        request_id=charge.request_id,
+        release_json=release_json,
+        entry=charge.entry,
+        attempt=charge.attempt,
+        head=head,
+    )

@@ -137,12 +137,12 @@ class Chain:
                 self.caps[key] = capped(total, self.received.get(key, NOTHING), self.caps.get(key))
             case "divide" if entry.dataset in self.names:
                 self._record_division(entry, Budget(amount.epsilon, amount.delta))
-            case "charge" if entry.dataset in self.names and entry.request_id not in self.charges:
+            case "charge" if entry.dataset in self.names and entry.request_id not in self.released:
                 self._record_charge(entry, amount)
             case "share" if entry.dataset in self.names and entry.analyst:
                 self._record_share(entry, amount)
             case "release" if entry.request_id in self.charges and entry.request_id not in self.released:
-                self.released.add(entry.request_id)
+                self._record_release(entry)
             case _:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
 
@@ -184,9 +184,7 @@ class Chain:
             raise damaged(entry.seq, "its analyst has no cap, where others have")
 
     def _receive(self, entry: Entry, request_id: str, amount: Spend) -> None:
-        """Let the analyst of an entry pay for a request out of his cap, once."""
-        if (request_id, entry.analyst) in self.held:
-            raise damaged(entry.seq, "its analyst has received its request before")
+        """Let the analyst of an entry pay for a request out of his cap."""
         self._pay(entry, entry.analyst, amount)
         key = (self.names[entry.dataset], entry.analyst)
         self.received[key] = self.received.get(key, NOTHING) + amount
@@ -197,6 +195,8 @@ class Chain:
         same = (charge.dataset, charge.version, charge.cost) == (entry.dataset, entry.version, amount)
         if not same or entry.request_id != share_id(charge.request_id, entry.analyst):
             raise damaged(entry.seq, "it shares something else than what was charged")
+        if (charge.request_id, entry.analyst) in self.held:
+            raise damaged(entry.seq, "its analyst has received its request before")
         self._receive(entry, charge.request_id, amount)
 
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
@@ -204,6 +204,11 @@ class Chain:
             raise damaged(entry.seq, "its request is another than its identity says")
         if amount == NOTHING:
             raise damaged(entry.seq, "its cost is nothing")
+        before = self.charges.get(entry.request_id)
+        if entry.attempt != (1 if before is None else before.attempt + 1):
+            raise damaged(entry.seq, "it is not the next charge of its request")
+        if before is not None and before.cost != amount:
+            raise damaged(entry.seq, "its cost is another than that of its request before")
         self._pay(entry, "", amount)
         if entry.analyst:
             self._receive(entry, entry.request_id, amount)
@@ -213,7 +218,13 @@ class Chain:
             version=entry.version,
             cost=amount,
             entry=entry.seq,
+            attempt=entry.attempt,
         )
+
+    def _record_release(self, entry: Entry) -> None:
+        if entry.attempt != self.charges[entry.request_id].attempt:
+            raise damaged(entry.seq, "its charge is not the latest one of its request")
+        self.released.add(entry.request_id)
 
     def check_accounts(self, stored: dict[str, Terms]) -> None:
         """Compare the terms of every dataset with the rows of the account table."""

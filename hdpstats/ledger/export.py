@@ -58,7 +58,7 @@ def _charged(entries: Sequence[Entry], analyst: str) -> Iterator[tuple[Entry, En
 
 def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFrame:
     """Return one row per charge among the entries of an account; the columns are those of `Ledger.history`."""
-    released = {entry.request_id for entry in entries if entry.kind == "release"}
+    released = {(entry.request_id, entry.attempt) for entry in entries if entry.kind == "release"}
     rows = []
     for entry, charge in _charged(entries, analyst):
         query = canonical.loads(charge.body).get("query")
@@ -73,7 +73,7 @@ def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFram
             "epsilon": float(rational(entry.epsilon, name="epsilon")),
             "delta": float(rational(entry.delta, name="delta")),
             "mu": math.sqrt(rational(entry.mu_squared, name="mu_squared")),
-            "released": charge.request_id in released,
+            "released": (charge.request_id, charge.attempt) in released,
             "request": charge.request_id[:12],
         }
         rows.append(row)

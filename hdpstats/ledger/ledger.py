@@ -26,6 +26,7 @@ from hdpstats.ledger.bookkeeping import (
 )
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.export import account_table, caps_table, history_frame, write_export
+from hdpstats.ledger.leases import Holder, add_beat, own_holder, read_lease
 from hdpstats.ledger.location import locate
 from hdpstats.ledger.page import account_html, caps_html, charges_html
 from hdpstats.ledger.records import (
@@ -33,6 +34,7 @@ from hdpstats.ledger.records import (
     Account,
     Charge,
     Entry,
+    Lease,
     Request,
     StoredRelease,
     Verification,
@@ -55,9 +57,9 @@ class Ledger:
     """The account of the privacy spent on a dataset: durable, exact, append-only, tamper-evident.
 
     A release is charged before private rows are touched, and recorded before it is handed out. A charge is
-    never refunded. An identical request returns the recorded release for free. Amounts are exact fractions, and
-    what they amount to never exceeds the total, whatever the number of processes that charge at once, and although
-    each request may be chosen after seeing the releases before it.
+    never refunded, and pays for one draw of the noise. An identical request returns the recorded release for free.
+    Amounts are exact fractions, and what they amount to never exceeds the total, whatever the number of processes that
+    charge at once, and although each request may be chosen after seeing the releases before it.
 
     Releases without Gaussian noise cost an epsilon and a delta, which add up (Dwork et al. 2006). Releases with
     Gaussian noise cost a ``mu`` whose squares add up, and amount together to far less than the sum of their epsilons
@@ -205,6 +207,11 @@ class Ledger:
         """The revision of the data that requests are made for."""
         return self._version
 
+    @property
+    def place(self) -> str:
+        """What two ledger objects on one file or database have in common; no password."""
+        return self._store.key
+
     def shares_account_with(self, other: "Ledger") -> bool:
         """Whether a charge to the one is a charge to the other: the same people, in the same ledger."""
         if not self._store.is_that_of(other._store):
@@ -347,12 +354,22 @@ class Ledger:
     def _account(self) -> Account:
         return self._latest().account(self._dataset)
 
-    def charge(self, request: Request, cost: Spend, ahead: Spend = NOTHING, analyst: str | None = None) -> Charge:
-        """Charge a request; durable when this returns, and the permission to compute its release.
+    def charge(
+        self,
+        request: Request,
+        cost: Spend,
+        ahead: Spend = NOTHING,
+        analyst: str | None = None,
+        *,
+        holder: Holder | None = None,
+        over: Lease | None = None,
+    ) -> Charge | Lease:
+        """Charge a request; durable when this returns, and the permission to compute its release **once**.
 
-        A request that was charged before, under the same identity, is not charged again: its release was
-        either recorded (ask `stored` first) or never left, as when the process was killed in between, and may
-        be computed anew under the same charge.
+        A request is charged once as long as the computation that it was charged for lives: the same holder receives
+        the same charge again, and goes on with the noise that it has drawn; everybody else receives the *lease* of the
+        holder, and waits for the stored release (`hdpstats.ledger.leases`). Where the holder is given up, the request
+        is charged again (``over=``), and the new charge has a draw of its own.
 
         An analyst pays for a request out of his cap as well, once. If it was charged for somebody else before, his cap
         is charged and the total is not; ask `stored` again then, before anything is computed. The custodian's own
@@ -369,6 +386,10 @@ class Ledger:
             that no fit ends half paid for.
         analyst
             Who will receive the release.
+        holder
+            The computation that will record the release; by default this process stands for one.
+        over
+            The lease of a holder that is given up: as long as it is still the latest one, the request is charged again.
 
         Raises
         ------
@@ -389,16 +410,34 @@ class Ledger:
         if cost == NOTHING:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
         name = "" if analyst is None else checked_analyst(analyst)
-        return self._write(partial(add_charge, request=request, cost=cost, ahead=ahead, analyst=name))
+        held_by = holder or own_holder()
+        return self._write(
+            lambda connection, chain: add_charge(connection, chain, request, cost, ahead, held_by, name, over)
+        )
+
+    def lease(self, request_id: str) -> Lease | None:
+        """Return who computes a charged request; None where it was never charged, or has its release."""
+
+        def latest(connection: Connection, chain: Chain) -> Lease | None:
+            charge = None if request_id in chain.released else chain.charges.get(request_id)
+            return None if charge is None else read_lease(connection, charge)
+
+        return self._read(latest)
+
+    def beat(self, charge: Charge) -> None:
+        """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
+        self._store.write(partial(add_beat, charge=charge))
 
     def persist(self, charge: Charge, release_json: str) -> StoredRelease:
-        """Record the release of a charge and return what may be handed out; the first writer wins.
+        """Record the release of a charge and return what may be handed out.
 
-        Where two processes computed the same request at once, both receive the release that was recorded
-        first; the noise of the other is lost and never seen.
+        Only the latest charge of a request can have a release, and only one: of a holder that was given up nothing is
+        recorded.
 
         Raises
         ------
+        Superseded
+            If the request was charged again since; the release given here is lost.
         LedgerError
             If the charge is not in this ledger, or the ledger is damaged or cannot be written.
         """
@@ -422,8 +461,8 @@ class Ledger:
         Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``dataset`` and ``version``, ``analyst``
         (for whom, if anybody was named), ``mechanism`` and
         ``model`` (the query's kind and formula, if any), ``epsilon`` and ``delta`` (of releases without Gaussian
-        noise), ``mu`` (of those with), ``released`` (whether the release was recorded), ``request`` (first 12 digits
-        of its identity).
+        noise), ``mu`` (of those with), ``released`` (whether a release was recorded for this charge: not for one whose
+        process ended before), ``request`` (first 12 digits of its identity).
         """
         name = "" if analyst is None else checked_analyst(analyst)
         return history_frame(self._entries()[1], analyst=name)

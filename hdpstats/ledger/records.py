@@ -120,9 +120,10 @@ class Request:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """A cost that is durably recorded: the permission to compute the release of one request.
+    """A cost that is durably recorded: the permission to compute the release of one request, once.
 
-    ``entry`` is the number of the charge in the ledger, as `Ledger.history` shows it.
+    ``entry`` is the number of the charge in the ledger, as `Ledger.history` shows it. ``attempt`` is 1, or the number
+    of a further charge of the same request after a process that computed it ended without a release.
     """
 
     request_id: str
@@ -130,6 +131,31 @@ class Charge:
     version: int
     cost: Spend
     entry: int
+    attempt: int = 1
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who computes a charged request that has no release yet.
+
+    Attributes
+    ----------
+    request_id, attempt : str, int
+        The charge.
+    holder : str
+        The one computation that may record its release.
+    process : str
+        The process that it runs in (`hdpstats.ledger.leases.this_process`).
+    beats : int
+        How often the holder said that it is still at work.
+    """
+
+    request_id: str
+    attempt: int
+    holder: str
+    process: str
+    beats: int = 0
 
 
 @final
@@ -137,13 +163,14 @@ class Charge:
 class StoredRelease:
     """A release that is durably recorded and may be handed out, any number of times.
 
-    ``entry`` is the number of its charge; ``head`` is the hash of its own entry, a point of the chain that
-    `Ledger.verify` can be asked about later.
+    ``entry`` is the number of its charge, and ``attempt`` how often its request was charged up to then; ``head`` is the
+    hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later.
     """
 
     request_id: str
     release_json: str
     entry: int
+    attempt: int
     head: str
 
 
@@ -181,7 +208,8 @@ class Account:
 class Entry:
     """One row of the append-only table, exactly as it is stored; amounts are fractions written as text.
 
-    ``analyst`` is empty where the entry concerns nobody in particular.
+    ``analyst`` is empty where the entry concerns nobody in particular. ``attempt`` numbers the charges of a request,
+    and says of a release which of them it belongs to; it is 0 elsewhere.
     """
 
     seq: int
@@ -190,6 +218,7 @@ class Entry:
     version: int
     analyst: str
     request_id: str
+    attempt: int
     epsilon: str
     delta: str
     mu_squared: str

@@ -1,4 +1,4 @@
-"""The database of a ledger: three tables, durable transactions, errors that say what to do.
+"""The database of a ledger: four tables, durable transactions, errors that say what to do.
 
 The code is SQLAlchemy Core; what differs between databases is at the end of this module. A SQLite file is set to
 write-ahead logging with a full flush at every commit, and a transaction that will write takes the write lock when it
@@ -6,7 +6,7 @@ begins. A PostgreSQL server is told the same at the beginning of such a transact
 and that neither a writer that waits nor one that stopped holds up the others for more than a minute. Writers then lock
 the one row of the table ``ledger`` and read afterwards, each statement seeing what was committed before it (READ
 COMMITTED); readers see one state of the database (REPEATABLE READ). A role that may SELECT and INSERT everywhere and
-UPDATE the table ``ledger`` can do all that a ledger needs, and cannot alter an entry.
+UPDATE the tables ``ledger`` and ``lease`` can do all that a ledger needs, and cannot alter an entry.
 
 Connections live for one transaction, so that a forked or spawned worker never
 shares one. A ledger in memory lasts as long as one connection that does nothing else, so that an interrupt, after which
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 METADATA = MetaData()
 
-FORMAT = "hdpstats-ledger-3"
+FORMAT = "hdpstats-ledger-4"
 """What this module writes and reads; a change of the tables or of what is hashed is a new format."""
 
 LEDGER = Table("ledger", METADATA, Column("format", String(40), primary_key=True))
@@ -82,6 +82,7 @@ ENTRY = Table(
     Column("version", Integer, nullable=False),
     Column("analyst", String(255), nullable=False),
     Column("request_id", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False),
     Column("epsilon", Text, nullable=False),
     Column("delta", Text, nullable=False),
     Column("mu_squared", Text, nullable=False),
@@ -89,9 +90,20 @@ ENTRY = Table(
     Column("at", Text, nullable=False),
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
-    UniqueConstraint("kind", "request_id"),
+    UniqueConstraint("kind", "request_id", "attempt"),
     CheckConstraint("kind IN ('open', 'grant', 'divide', 'charge', 'share', 'release')"),
 )
+
+LEASE = Table(
+    "lease",
+    METADATA,
+    Column("request_id", String(64), primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("holder", String(64), nullable=False),
+    Column("process", String(200), nullable=False),
+    Column("beats", Integer, nullable=False),
+)
+"""Who computes which charge (`hdpstats.ledger.leases`): no part of the chain, as it says nothing of what was spent."""
 
 _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c.seq)
 _APPEND = insert(ENTRY)
@@ -109,7 +121,7 @@ _REMEDIES = {
     "locked": "another process has been writing for a minute; repeat the call",
     "lock timeout": "another process has been writing for a minute; repeat the call",
     "read-only transaction": "the server is a copy that cannot be charged; name the one it follows",
-    "permission denied": "ask its administrator for SELECT and INSERT on its tables and UPDATE on its table ledger",
+    "permission denied": "ask its administrator for SELECT and INSERT on its tables and UPDATE on ledger and lease",
     "connection": "check that the server runs, and repeat the call: what was charged is not charged again",
     "disk is full": "free some space on its disk and repeat the call",
 }
@@ -176,6 +188,7 @@ class Store:
         self.place, self._file = shown(url), file_of(url)
         self._create = create
         self._memory = in_memory(url)
+        self.key = uuid.uuid4().hex if self._memory else str(self._file.resolve() if self._file else self.place)
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._engine = self._connectable(url)

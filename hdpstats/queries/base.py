@@ -108,16 +108,26 @@ def check_pure(query: Query, what: str) -> None:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerEntry:
-    """Where a release stands in the custodian's ledger: data set, version, entry number, head of the chain."""
+    """Where a release stands in the custodian's ledger: data set, version, entry number, head of the chain.
+
+    ``attempt`` is how often its request was charged: more than once where a process that computed it ended before.
+    """
 
     dataset: str
     version: int
     number: int
     head: str
+    attempt: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON values."""
-        return {"dataset": self.dataset, "version": self.version, "number": self.number, "head": self.head}
+        return {
+            "dataset": self.dataset,
+            "version": self.version,
+            "number": self.number,
+            "head": self.head,
+            "attempt": self.attempt,
+        }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -127,6 +137,7 @@ class LedgerEntry:
             version=int(fields["version"]),
             number=int(fields["number"]),
             head=str(fields["head"]),
+            attempt=int(fields["attempt"]),
         )
 
 

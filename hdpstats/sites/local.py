@@ -14,7 +14,7 @@ from hdpstats.mechanisms.answering import check_kind, columns_of, prepare
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
-from hdpstats.sites.firewall import behind_the_wall
+from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.quote import Quote
 from hdpstats.sites.site import Site
 from hdpstats.sites.terms import Terms
@@ -111,7 +111,8 @@ class LocalSite(Site):
         was computed for somebody else before.
 
         What was answered before is read from the ledger, where it stands under the whole text of the query, the data
-        set and the terms: it needs no public rows again.
+        set and the terms: it needs no public rows again. A query that is not answered yet is computed once, whoever
+        asks at the same time (`hdpstats.sites.attempts`).
         """
         self._check(query)
         request = Request(
@@ -123,14 +124,9 @@ class LocalSite(Site):
             terms=str(self._terms),
             replicate=query.replicate,
         )
-        stored = self._ledger.stored(request.id, analyst)
-        if stored is None:
-            prepared = self._prepare(query)
-            charge = self._ledger.charge(request, total(prepared.events), prepared.ahead, analyst)
-            stored = None if analyst is None else self._ledger.stored(request.id, analyst)
-            if stored is None:
-                release = behind_the_wall(partial(self._compute, prepared))
-                stored = self._ledger.persist(charge, release.to_json())
+        stored = drawn_once(
+            self._ledger, request, prepare=partial(self._prepare, query), compute=self._compute, analyst=analyst
+        )
         return self._handed_out(stored)
 
     def quote(self, query: Query) -> Quote:
@@ -172,8 +168,13 @@ class LocalSite(Site):
 
     def _handed_out(self, stored: StoredRelease) -> Release:
         entry = LedgerEntry(
-            dataset=self._ledger.dataset, version=self._ledger.version, number=stored.entry, head=stored.head
+            dataset=self._ledger.dataset,
+            version=self._ledger.version,
+            number=stored.entry,
+            head=stored.head,
+            attempt=stored.attempt,
         )
+        warn_if_charged_again(entry)
         return release_from_json(stored.release_json).at(entry)
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from hdpstats._base.validation import integer
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
+from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import Facts, public_to_dict
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.quote import Quote
@@ -163,7 +164,10 @@ class RemoteSite(Site):
             self.put_public(table)
             fields = self._wire.ask("POST", "/v1/answer", asked)
         with _reading():
-            return release_from_json(fields["release"]).at(LedgerEntry.from_dict(fields["entry"]))
+            entry = LedgerEntry.from_dict(fields["entry"])
+            release = release_from_json(fields["release"]).at(entry)
+        warn_if_charged_again(entry)
+        return release
 
     def close(self) -> None:
         """Close the connections."""

@@ -12,6 +12,7 @@ import pytest
 from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.bookkeeping import add_charge, held_chain
+from hdpstats.ledger.leases import Holder
 from hdpstats.privacy.budget import NOTHING, Spend
 from tests.processes import (
     DIE_WITHIN_THE_TRANSACTION,
@@ -49,7 +50,7 @@ def test_a_writer_waits_for_the_one_before_and_compares_with_what_that_one_left(
     """A writer that read before it locked, or never locked, would write, fail on the entry's number and start over."""
     ledger, other = (Ledger(url, dataset="trial", epsilon=1) for _ in range(2))
     cost, attempts = Spend(Fraction(3, 5)), []
-    charging = partial(add_charge, cost=cost, ahead=NOTHING)
+    charging = partial(add_charge, cost=cost, ahead=NOTHING, holder=Holder())
     charged, go_on = threading.Event(), threading.Event()
 
     def charge_and_hold(connection):

@@ -71,12 +71,12 @@ def test_a_role_that_may_only_append_charges_and_cannot_rewrite(server, database
     sql(f"CREATE ROLE {name} LOGIN")
     with pytest.raises(LedgerError, match=r"permission denied.*administrator"):
         Ledger.open_existing(server.url(database, name), dataset="trial")
-    sql(f"GRANT SELECT ON ledger, account, entry TO {name}")
+    sql(f"GRANT SELECT ON ledger, account, entry, lease TO {name}")
     reader = Ledger.open_existing(server.url(database, name), dataset="trial")
     assert reader.verify().entries == 11
-    with pytest.raises(LedgerError, match=r"permission denied.*UPDATE on its table ledger"):
+    with pytest.raises(LedgerError, match=r"permission denied.*UPDATE on ledger and lease"):
         reader.charge(request_for(5), HALF)
-    sql(f"GRANT INSERT ON account, entry TO {name}; GRANT UPDATE ON ledger TO {name}")
+    sql(f"GRANT INSERT ON account, entry, lease TO {name}; GRANT UPDATE ON ledger, lease TO {name}")
     service = Ledger(server.url(database, name), dataset="trial", epsilon=4, delta=1e-6, unit="päťient")
     service.persist(service.charge(request_for(5), Spend(Fraction(1, 8)), analyst="ana"), "{}")
     service.grant("eve", epsilon=1)
@@ -147,7 +147,7 @@ def test_opening_what_exists_creates_nothing(url, sql):
 def test_an_older_format_is_refused_by_name(url, sql, request_for):
     filled(url, request_for)
     sql("UPDATE ledger SET format = 'hdpstats-ledger-2'")
-    with pytest.raises(LedgerError, match=r"another format .'hdpstats-ledger-2', not 'hdpstats-ledger-3'"):
+    with pytest.raises(LedgerError, match=r"another format .'hdpstats-ledger-2', not 'hdpstats-ledger-4'"):
         Ledger.open_existing(url, dataset="trial")
 
 

@@ -1,9 +1,13 @@
 """Several processes and threads on one ledger, and processes that die."""
 
 import multiprocessing
+import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -11,16 +15,19 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
-from hdpstats.ledger import Ledger, bookkeeping
+from hdpstats.ledger import Charge, Lease, Ledger, bookkeeping, leases
+from hdpstats.ledger.leases import Holder, given_up, has_ended
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.gaussian import delta_of_square
 from tests.processes import (
     DIE_BEFORE_PERSIST,
     DIE_WITHIN_THE_TRANSACTION,
     GAUSSIANS_AND_OTHERS,
+    HOLD_UNTIL_TOLD,
     SAME_REQUEST,
     SPEND_ALL,
     run_together,
+    start,
 )
 
 
@@ -53,16 +60,118 @@ def test_processes_with_the_same_request_pay_once_and_receive_the_same_release(p
     assert Ledger(path, dataset="trial", epsilon=1).spent == Spend(Fraction(1, 2))
 
 
-def test_a_process_killed_before_its_release_has_paid_and_may_finish_for_free(path, request_for):
+def test_a_process_killed_before_its_release_has_paid_and_another_draw_is_paid_again(path, request_for):
+    """The dead process may have drawn noise: whether it lived long enough to record it may have depended on that."""
     assert run_together(DIE_BEFORE_PERSIST, path, 1) == ([-signal.SIGKILL], [""])
-    ledger = Ledger(path, dataset="trial", epsilon=1)
-    assert ledger.spent == Spend(Fraction(1, 2))
+    ledger, half = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 2))
+    assert ledger.spent == half
     assert list(ledger.history()["released"]) == [False]
     assert ledger.stored(request_for(1).id) is None
-    charge = ledger.charge(request_for(1), Spend(Fraction(1, 2)))
-    assert ledger.persist(charge, '{"params":[1]}').release_json == '{"params":[1]}'
+    lease = ledger.charge(request_for(1), half)
+    assert isinstance(lease, Lease)
+    assert ledger.spent == half
+    assert given_up(lease, lambda: ledger.lease(request_for(1).id)) == lease
+    charge = ledger.charge(request_for(1), half, over=lease)
+    assert (charge.attempt, charge.entry, ledger.spent) == (2, 3, Spend(1))
+    assert ledger.persist(charge, '{"params":[1]}').attempt == 2
+    assert list(ledger.history()["released"]) == [False, True]
+    assert ledger.verify().entries == 4
+
+
+def test_a_second_draw_that_the_account_does_not_afford_is_refused(path, request_for):
+    assert run_together(DIE_BEFORE_PERSIST, path, 1)[0] == [-signal.SIGKILL]
+    ledger, half = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 2))
+    ledger.charge(request_for(2), Spend(Fraction(1, 4)))
+    lease = ledger.charge(request_for(1), half)
+    with pytest.raises(InsufficientBudget):
+        ledger.charge(request_for(1), half, over=lease)
+    assert ledger.spent == Spend(Fraction(3, 4))
+
+
+def test_a_process_that_was_given_up_while_it_lived_cannot_record_its_release(path, request_for):
+    """What it has drawn is lost: its number is no longer that of the latest charge."""
+    process = start(HOLD_UNTIL_TOLD, path, 0)
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    assert [process.stdout.readline() for _ in range(2)] == ["ready\n", "1\n"]
+    ledger, cost = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 4))
+    lease = ledger.charge(request_for(1), cost)
+    assert isinstance(lease, Lease)
+    assert not has_ended(lease.process)
+    charge = ledger.charge(request_for(1), cost, over=lease)
+    output, error = process.communicate("now\n")
+    assert (output, "Superseded" in error) == ("", True)
+    assert ledger.stored(request_for(1).id) is None
+    ledger.persist(charge, '{"params":[2]}')
+    assert ledger.stored(request_for(1).id).release_json == '{"params":[2]}'
+    assert ledger.verify().entries == 4
+
+
+def test_two_that_give_up_a_holder_at_once_do_not_both_charge(path, request_for):
+    assert run_together(DIE_BEFORE_PERSIST, path, 1)[0] == [-signal.SIGKILL]
+    half, holders = Spend(Fraction(1, 2)), [Holder(), Holder()]
+    ledgers = [Ledger(path, dataset="trial", epsilon=1) for _ in holders]
+    asking = list(zip(ledgers, holders, strict=True))
+    found = [ledger.charge(request_for(1), half, holder=holder) for ledger, holder in asking]
+    assert found[0] == found[1]
+    first, second = (ledger.charge(request_for(1), half, holder=holder, over=found[0]) for ledger, holder in asking)
+    assert isinstance(first, Charge)
+    assert (second.holder, second.attempt) == (holders[0].name, 2)
+    assert ledgers[0].spent == Spend(1)
+
+
+def test_an_analyst_who_asks_again_after_a_death_pays_again_and_one_who_did_not_ask_pays_nothing(path, request_for):
+    ledger, cost = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 4))
+    ledger.grant("ana", epsilon=1)
+    ledger.grant("ben", epsilon=1)
+    dead = Holder(process="a machine that is gone 1 1")
+    ledger.charge(request_for(1), cost, analyst="ana", holder=dead)
+    lease = ledger.charge(request_for(1), cost, analyst="ana")
+    ledger.persist(ledger.charge(request_for(1), cost, analyst="ana", over=lease), "{}")
     assert ledger.spent == Spend(Fraction(1, 2))
-    assert ledger.verify().entries == 3
+    assert (ledger.spent_by("ana"), ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), Spend(0))
+    ledger.charge(request_for(1), cost, analyst="ben")
+    assert ledger.stored(request_for(1).id, "ben") is not None
+    assert (ledger.spent, ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), cost)
+    ledger.verify()
+
+
+class Clock:
+    """A clock that moves when somebody sleeps."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(leases, "monotonic", lambda: self.now)
+        monkeypatch.setattr(leases, "sleep", self.sleep)
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_holder_that_is_heard_of_is_waited_for_and_one_that_is_not_is_given_up_after_a_minute(monkeypatch):
+    clock = Clock(monkeypatch)
+    lease = Lease(request_id="ab", attempt=1, holder="other", process="another machine 1 1")
+
+    def alive_for(seconds):
+        return lambda: replace(lease, beats=int(min(clock.now, seconds) // leases.BEAT))
+
+    last = given_up(lease, alive_for(600))
+    assert (last.beats, clock.now) == (60, pytest.approx(660, abs=1))
+    assert given_up(lease, lambda: None) is None
+    assert given_up(lease, lambda: replace(lease, attempt=2)) is None
+
+
+def test_a_process_is_known_to_have_ended_on_this_machine_only():
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    here = leases.this_process()
+    machine = here.split(" ")[0]
+    began = leases._started(child.pid)
+    assert not has_ended(here)
+    assert not has_ended(f"{machine} {child.pid} {began}")
+    child.communicate()
+    assert has_ended(f"{machine} {child.pid} {began}")
+    assert has_ended(f"{machine} {os.getpid()} 1")
+    assert not has_ended(f"elsewhere {child.pid} {began}")
 
 
 def test_a_process_killed_within_the_transaction_has_not_charged(path, request_for):

@@ -1,0 +1,230 @@
+"""One charge, one draw: however often and by however many a request is asked for at once, or after a failure."""
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import ChargedAgain
+from hdpstats.mechanisms.objective import PreparedObjective
+from hdpstats.noise import entropy
+from hdpstats.sites import attempts
+from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
+
+PRIVATE = people(RECORDS)
+THREADS = 6
+
+
+@pytest.fixture(scope="module")
+def query():
+    model = hdpf.logit(FORMULA, data=study_of(PRIVATE, people(PUBLIC_ROWS, seed=1)))
+    return model.fit(epsilon=1.0).query
+
+
+@pytest.fixture(params=["memory", "file"])
+def place(request, tmp_path):
+    return None if request.param == "memory" else tmp_path / "ledger.db"
+
+
+def site_at(place, **options):
+    return hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3, **options))
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The perturbations that were drawn, and what else is to happen when a computation begins."""
+    drawn, right = [], PreparedObjective.compute
+
+    class Spy:
+        draws = drawn
+        before = staticmethod(lambda: None)
+        after = staticmethod(lambda: None)
+
+    def compute(self, table):
+        Spy.before()
+        release = right(self, table)
+        drawn.append(release.theta)
+        Spy.after()
+        return release
+
+    monkeypatch.setattr(PreparedObjective, "compute", compute)
+    return Spy
+
+
+def test_identical_requests_at_once_are_computed_once(place, query, computed):
+    """Else the release would be the fastest of several draws, at the price of one.
+
+    Ledger objects on one file are one account; two in memory are two.
+    """
+    site = site_at(place)
+    sites = [site if place is None else site_at(place) for _ in range(THREADS)]
+    barrier, inside, most = threading.Barrier(THREADS), [0], [0]
+
+    def count():
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+
+    computed.before = staticmethod(count)
+    computed.after = staticmethod(lambda: inside.__setitem__(0, inside[0] - 1))
+
+    def ask(one):
+        barrier.wait()
+        return one.answer(query)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        released = list(pool.map(ask, sites))
+    assert len(computed.draws) == most[0] == 1
+    assert {release.theta for release in released} == set(computed.draws)
+    assert site.ledger.spent.epsilon == 1
+    assert site.ledger.verify().entries == 3
+
+
+def test_who_waits_for_the_same_request_pays_out_of_his_own_cap(place, query, computed):
+    site = site_at(place)
+    for number in range(THREADS):
+        site.ledger.grant(f"analyst {number}", epsilon=2)
+    barrier = threading.Barrier(THREADS)
+
+    def ask(number):
+        barrier.wait()
+        return site.answer(query, analyst=f"analyst {number}").theta
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert len(set(pool.map(ask, range(THREADS)))) == len(computed.draws) == 1
+    assert site.ledger.spent.epsilon == 1
+    assert {site.ledger.spent_by(f"analyst {number}").epsilon for number in range(THREADS)} == {1}
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_computation_that_failed_goes_on_with_the_noise_that_it_had(place, query, computed, failure, when):
+    """Else the release would be a draw *given that* it did not fail."""
+    site = site_at(place)
+
+    def fail():
+        raise failure
+
+    setattr(computed, when, staticmethod(fail))
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt if failure is KeyboardInterrupt else hdp.SiteError):
+            site.answer(query)
+    setattr(computed, when, staticmethod(lambda: None))
+    release = site_at(place).answer(query) if place else site.answer(query)
+    assert set(computed.draws) == {release.theta}
+    assert site.ledger.spent.epsilon == 1
+    assert site.ledger.verify().entries == 3
+    assert site.answer(query) == release
+
+
+def test_a_release_that_could_not_be_recorded_is_the_same_when_it_can(place, query, computed, monkeypatch):
+    """A full disk must not be a way to another draw."""
+    site, right = site_at(place), hdp.Ledger.persist
+
+    def full(*_):
+        raise hdp.LedgerError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hdp.Ledger, "persist", full)
+        for _ in range(2):
+            with pytest.raises(hdp.LedgerError, match="disk is full"):
+                site.answer(query)
+    assert hdp.Ledger.persist is right
+    assert {site.answer(query).theta} == set(computed.draws)
+    assert len(computed.draws) == 3
+
+
+def test_a_draw_that_is_begun_anew_reads_the_same_bits_and_goes_on_with_others():
+    draw = entropy.Draw()
+    with entropy.drawing(draw):
+        first = [entropy.bits(37) for _ in range(5)]
+    with entropy.drawing(draw):
+        again = [entropy.bits(37) for _ in range(9)]
+    assert again[:5] == first
+    assert len(set(again)) == 9
+    assert repr(draw) == "<draw>"
+
+
+def test_bits_come_from_the_draw_of_their_own_thread():
+    draws = [entropy.Draw(), entropy.Draw()]
+    barrier = threading.Barrier(2)
+
+    def take(draw):
+        with entropy.drawing(draw):
+            found = []
+            for _ in range(50):
+                barrier.wait()
+                found.append(entropy.bits(64))
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(take, draws)
+    with entropy.drawing(draws[0]):
+        assert [entropy.bits(64) for _ in range(50)] == first
+    assert not set(first) & set(second)
+
+
+def test_no_draw_is_kept_once_its_release_is_recorded(query):
+    site = site_at(None)
+    site.answer(query)
+    assert (site.ledger.place, site.answer(query)) not in attempts._ATTEMPTS._found
+    assert not [key for key in attempts._ATTEMPTS._found if key[0] == site.ledger.place]
+
+
+CHILD = """
+import os, sys
+import hdpstats.api as hdp
+from hdpstats.mechanisms.objective import PreparedObjective
+from hdpstats.queries import query_from_json
+from tests.support import RECORDS, SCHEMA, people
+
+place, query = sys.argv[1], query_from_json(sys.stdin.readline())
+site = hdp.LocalSite(people(RECORDS), schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3))
+if len(sys.argv) > 2:
+    right = PreparedObjective.compute
+    def compute(self, table):
+        right(self, table)
+        os._exit(7)
+    PreparedObjective.compute = compute
+print(site.answer(query).theta)
+"""
+
+
+def asked_in_a_process(place, query, *, dies=False):
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(place), *(["dies"] if dies else [])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ), query.to_json() + "\n"
+
+
+def test_processes_that_ask_at_once_receive_one_draw(tmp_path, query):
+    place = tmp_path / "ledger.db"
+    started = [asked_in_a_process(place, query) for _ in range(3)]
+    said = [process.communicate(text) for process, text in started]
+    assert {error for _, error in said} == {""}
+    assert len({output for output, _ in said}) == 1
+    ledger = hdp.Ledger(place, dataset="trial", epsilon=3)
+    assert ledger.spent.epsilon == 1
+    assert ledger.verify().entries == 3
+
+
+def test_a_draw_that_died_with_its_process_is_paid_for_and_so_is_the_next_one(tmp_path, query):
+    place = tmp_path / "ledger.db"
+    process, text = asked_in_a_process(place, query, dies=True)
+    assert process.communicate(text)[0] == ""
+    assert process.returncode == 7
+    site = site_at(place)
+    assert site.ledger.spent.epsilon == 1
+    with pytest.warns(ChargedAgain, match="charged 2 times"):
+        release = site.answer(query)
+    assert site.ledger.spent.epsilon == 2
+    assert release.entry.attempt == 2
+    history = site.ledger.history()
+    assert history["released"].tolist() == [False, True]
+    assert history["request"].nunique() == 1
+    site.ledger.verify()
