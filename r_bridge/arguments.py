@@ -25,7 +25,7 @@ _VECTORS: Final = frozenset({"columns", "levels", "knots", "times", "intervals",
 _NAMED_VECTORS: Final = frozenset({"columns", "ranges"})
 """Arguments that are lists of such."""
 
-_OF_SITES: Final = frozenset({"n_max"})
+_OF_SITES: Final = frozenset({"n_max", "row_order"})
 """Arguments that may have one value for each site, by its name."""
 
 

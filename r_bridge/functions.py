@@ -216,11 +216,10 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
 def study(**parts: Any) -> Any:
     """Return a study."""
     options = _options(parts)
-    if options.get("n_max") is not None:
-        frames = _frames(options.get("private"))
-        numbers = of_sites(options["n_max"], frames, name="n_max", words="have a value for each of")
-        several = isinstance(numbers, dict)
-        options["n_max"] = {site: whole(each) for site, each in numbers.items()} if several else whole(numbers)
+    for name in [each for each in ("n_max", "row_order") if options.get(each) is not None]:
+        found = of_sites(options[name], _frames(options.get("private")), name=name, words="have a value for each of")
+        several = isinstance(found, dict)
+        options[name] = {site: whole(each) for site, each in found.items()} if several else whole(found)
     return checked_call(hdp.Study, options, name="study")
 
 

@@ -255,7 +255,8 @@ trial = pd.DataFrame({"sbp": draw.normal(134, 17, 3_000)})
 trial.loc[0, "sbp"] = 1e6  # somebody's typing error
 published = pd.DataFrame({"sbp": draw.normal(134, 17, 100)})
 schema = hdp.Schema(sbp=hdp.Continuous(60, 240))
-study = hdp.Study(private=trial, public=published, schema=schema, budget=hdp.Budget(epsilon=2.0))
+declared = {"private": trial, "public": published, "schema": schema}
+study = hdp.Study(**declared, budget=hdp.Budget(epsilon=2.0), row_order="arbitrary")
 pressure = hdpf.family("sbp ~ 1", data=study, family="normal", ranges={"sd": (5, 50)})
 statistics = pressure.fit(epsilon=1.0)
 print(statistics.summary())
@@ -264,11 +265,12 @@ print(statistics.summary())
 # Standard errors hold sampling (the information of the normal law at the estimate) and noise (its exact law). The
 # record of a million counts as 240.
 #
-# Blocks need a declaration that nobody sorted the rows. Their range is a window around the published estimate, which is
-# public. They need more noise all the same: use them where there is no bounded sufficient statistic.
+# Blocks of rows need a declaration that nobody sorted the rows. The custodian makes it with the account, as nobody else
+# knows: `row_order="arbitrary"`. Their range is a window around the published estimate, which is public. They need more
+# noise all the same: use them where there is no bounded sufficient statistic.
 
 # %%
-aggregated = pressure.fit(epsilon=1.0, mechanism=hdp.mechanisms.SubsampleAggregate(order="arbitrary"))
+aggregated = pressure.fit(epsilon=1.0, mechanism="subsample")
 print(aggregated.facts.method)
 print("windows:", [tuple(round(edge, 1) for edge in window) for window in aggregated.query.box])
 tables = {"statistics": statistics.tidy(), "blocks": aggregated.tidy(), "published": pressure.fit_public().tidy()}
@@ -282,11 +284,14 @@ print("statistics have the smaller noise in the mean:", bool(noise[0][0] < noise
 print("spent:", float(study.ledger.spent.epsilon), "of 2, one epsilon per fit whatever the number of blocks")
 
 # %% [markdown]
-# Without the declaration the fit is refused, and nothing is charged:
+# Without the declaration the site refuses, whoever asks, and nothing is charged:
 
 # %%
+undeclared = hdp.Study(**declared, budget=hdp.Budget(epsilon=2.0))
 try:
-    pressure.fit(epsilon=1.0, mechanism="subsample")
+    hdpf.family("sbp ~ 1", data=undeclared, family="normal", ranges={"sd": (5, 50)}).fit(
+        epsilon=1.0, mechanism="subsample"
+    )
 except hdp.MechanismError as error:
     print(error)
 

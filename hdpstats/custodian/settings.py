@@ -6,6 +6,7 @@
     version: 1
     data: rotterdam.parquet            # or .csv; paths are relative to this file
     schema: dictionary.yaml
+    persons: {row_order: arbitrary}    # where it is so: the order of rows was not made from their values
     ledger: {place: ledger.db, dataset: rotterdam, epsilon: 3, delta: 1e-6}
     listen: {host: 127.0.0.1, port: 8443}
     tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
@@ -113,7 +114,7 @@ class Settings:
     ledger : mapping
         Arguments of `hdpstats.ledger.Ledger`; without an epsilon the account must exist.
     persons : mapping
-        ``unit``, ``max_rows_per_unit`` and ``n_max`` as in `hdpstats.sites.LocalSite`, where they apply.
+        ``unit``, ``max_rows_per_unit``, ``n_max`` and ``row_order`` as in `hdpstats.sites.LocalSite`, where they apply.
     host, port : str, int
         Where to listen.
     tls : Tls
@@ -164,7 +165,7 @@ class Settings:
             persons=known(
                 found.get("persons", {}),
                 name="persons",
-                allowed={"unit", "max_rows_per_unit", "n_max"},
+                allowed={"unit", "max_rows_per_unit", "n_max", "row_order"},
             ),
             host=text(listen["host"], name="host", longest=255),
             port=integer(listen["port"], name="port", lower=0, upper=65535),

@@ -34,6 +34,8 @@ class Custody:
         The largest number of rows of one person.
     public : mapping of str to PublicTable
         The public tables that the site keeps, by their SHA-256.
+    row_order : {"undeclared", "arbitrary"}
+        Whether whoever holds the rows declared that their order was not made from values.
     """
 
     schema: Schema
@@ -42,6 +44,7 @@ class Custody:
     unit: str | None = None
     most_rows: int = 1
     public: Mapping[str, PublicTable] = field(default_factory=dict)
+    row_order: str = "undeclared"
 
     def table(self, sha256: str | None) -> PublicTable:
         """Return the public table that a query names, or raise SiteError where the site does not have it."""

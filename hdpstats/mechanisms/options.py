@@ -210,17 +210,17 @@ class SufficientStatistics:
 class SubsampleAggregate:
     """The mean of estimates from disjoint blocks of people, with noise (Chen and Sung, algorithm 1, corrected), pure.
 
+    Blocks are runs of rows where whoever holds the rows declared that their order was not made from values
+    (``Study(row_order="arbitrary")``, or a site's own declaration). Where people are named instead
+    (``Study(unit=..., max_rows_per_unit=1)``) a hash of the name makes the blocks, whatever the order, with twice the
+    noise. Otherwise the site refuses.
+
     For `hdpf.family`. `SufficientStatistics` needs less noise; this asks nothing of an estimate but that it can be
     projected on a public box. Noise and bias vanish beside the sampling error only where epsilon is large against the
     sixth root of one over the number of people.
 
     Parameters
     ----------
-    order
-        ``"arbitrary"`` declares that the order of the private rows was not made from their values (not sorted by any):
-        blocks are runs of rows, and one record is then in one block. Without the declaration a fit is refused, unless
-        people are named (``Study(unit=..., max_rows_per_unit=1)``): blocks are then made by a keyed hash of the name,
-        whatever the order, with twice the noise.
     blocks
         How many; by default the number of least predicted error, with 25 rows each or more.
     window
@@ -230,17 +230,15 @@ class SubsampleAggregate:
 
     Examples
     --------
-    >>> SubsampleAggregate(order="arbitrary", blocks=40)
-    SubsampleAggregate(order='arbitrary', blocks=40, window=5.0)
+    >>> SubsampleAggregate(blocks=40)
+    SubsampleAggregate(blocks=40, window=5.0)
     """
 
-    order: str = "undeclared"
     blocks: int | None = None
     window: float | None = 5.0
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        choice(self.order, name="order", options=("arbitrary", "undeclared"))
         if self.blocks is not None:
             integer(self.blocks, name="blocks", lower=1, upper=2**20)
         if self.window is not None:

@@ -13,14 +13,25 @@ the sums are released with integer noise
 **Sensitivity.** Replacing the record of a row changes one block, hence one estimate, which moves by at most
 :math:`2^{20}` in each coordinate: :math:`2^{20}` in the maximum norm, attained where a block's estimate jumps from one
 corner of the box to the opposite one. Without the projection there is no bound: one record of 1e6 moves a mean of ten
-blocks of ten rows by 10,000. This holds because the blocks depend on the number of a row and on the public ``n`` only.
-Were the rows sorted by a value, or dealt to blocks by one, a replaced record could change every block: the order of
-rows must be declared not to come from values, which the query does.
+blocks of ten rows by 10,000. Nor is there one unless the blocks are made without a look at values, in one of two ways.
 
-Where people are named (a unit, one row each, the first), blocks may be made by a keyed hash of the name instead,
-whatever the order of rows. A row then moves the block of its own name and no other. But whoever replaces a person has
-another name, so that **two** blocks change: the sensitivity is :math:`2 \cdot 2^{20}`, and :math:`\rho = \epsilon /
-2^{21}`.
+*By rows, where their order is declared.* Neighbours are two tables of ``n`` rows of which the same row, say number
+``r``, holds different records, all others being equal and at equal numbers. Blocks depend on numbers of rows and on the
+public ``n`` only, so that row ``r`` is in one block, the same in both tables, and the other blocks are equal. Whether
+two *sets* of people that differ in one person lead to such tables is decided by whoever wrote them down. If the order
+was made without a look at values (of arrival, of a register, by chance), the person who takes another's place stands
+where that one stood, or, for an order by chance, the orders of both sets can be paired so that this holds in each pair,
+and an average over pairs has the same guarantee. In a table sorted by a value it is false: one person moved from one
+end to the other shifts all rows between by one place, every block changes, and the sum moves by up to ``k`` times
+:math:`2^{20}`. No program can see from rows how they were ordered. So the *site* must declare it
+(`hdpstats.sites.terms.Terms.row_order`), as it declares bounds; a query cannot, and is refused without.
+
+*By persons, where they are named* (a unit, one row each, the first). A person's block is a hash of the name, whatever
+the order of rows, so that a row moves the block of its own name and no other. But whoever replaces a person has another
+name: **two** blocks change, the sensitivity is :math:`2 \cdot 2^{20}`, and :math:`\rho = \epsilon / 2^{21}`. A name
+must not be made from values either, such as a person's rank: that the names of the others stay is what neighbours are
+under a unit. A column that identifies people is used for this where it is declared as the unit, and not otherwise:
+whether a column of the schema has a name of its own for every person cannot be seen from rows.
 
 **Guarantee.** The exponents of an output under neighbours differ by at most :math:`\rho 2^{20} = \epsilon`: epsilon-DP
 for the whole vector, once, not once per block. Independent Laplace noise with the Euclidean diameter of the box as its
@@ -96,6 +107,8 @@ def prepare(query: SubsampleQuery, custody: Custody) -> PreparedSubsample:
     named = query.by == "persons"
     if named and custody.unit is None:
         raise MechanismError("blocks by persons need people who are named: this site's have no unit")
+    if not named and custody.unit is None:
+        check_order(custody.row_order)
     family = family_at(query.family, query.column, custody, named=named)
     d = len(family.parameters)
     if len(query.box) != d:
@@ -112,6 +125,20 @@ def prepare(query: SubsampleQuery, custody: Custody) -> PreparedSubsample:
         noise=noise,
         records=custody.records,
     )
+
+
+def check_order(row_order: str) -> None:
+    """Refuse blocks of rows where whoever holds them has not declared that their order was not made from values."""
+    if row_order != "arbitrary":
+        raise MechanismError(
+            "subsample and aggregate makes blocks of consecutive rows, which is private only where the order of rows "
+            "was not made from their values (sorted by none), and the site has not declared that. Where it is so, who "
+            "holds the rows declares it: hdp.Study(..., row_order='arbitrary'), hdp.LocalSite(..., "
+            "row_order='arbitrary'), or 'persons: {row_order: arbitrary}' in the settings of a service. Else name "
+            "people by unit=..., max_rows_per_unit=1, at twice the noise; or use 'statistics', which needs no order",
+            available=("statistics",),
+            row_order=row_order,
+        )
 
 
 def units_of_blocks(query: SubsampleQuery, family: Family, x: FloatArray) -> IntArray:

@@ -133,8 +133,8 @@ class ExponentialFamily:
         delta
             Accepted as for other models; the release is pure, which is stronger.
         mechanism
-            ``"auto"`` and ``"statistics"`` are noisy sufficient statistics; an `hdp.mechanisms.SubsampleAggregate`
-            declares the order of rows, see there.
+            ``"auto"`` and ``"statistics"`` are noisy sufficient statistics; ``"subsample"``, or an
+            `hdp.mechanisms.SubsampleAggregate` with options, needs a declared order of rows or named people.
         replicate
             Number of the draw.
         allow_large_epsilon

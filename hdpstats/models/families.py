@@ -20,7 +20,7 @@ from hdpstats.losses.families import FAMILIES, Family, Interval
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.options import FamilyMechanism, SubsampleAggregate, SufficientStatistics
 from hdpstats.mechanisms.statistics import family_of
-from hdpstats.mechanisms.subsample import blocks_of_neighbours, optimal_blocks
+from hdpstats.mechanisms.subsample import blocks_of_neighbours, check_order, optimal_blocks
 from hdpstats.models.contributions import Contribution, purchase
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import checked_study
@@ -167,6 +167,9 @@ def fit_family(model: FamilyModel, request: FitRequest) -> Result:
         )
     request.check(sites)
     request = replace(request, delta=Fraction(0))  # whatever was offered: both mechanisms are pure
+    if isinstance(mechanism, SubsampleAggregate) and model.study.unit is None:
+        for site in sites.values():  # each would refuse for itself, when others have been charged
+            check_order(site.terms.row_order)
     people = sum(site.records for site in sites.values())
     queries = {
         name: question(model, mechanism, request.at(name), records=site.records, people=people)
@@ -210,14 +213,6 @@ def question_of_blocks(
 ) -> SubsampleQuery:
     """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
     by = "rows" if model.study.unit is None else "persons"
-    if by == "rows" and options.order != "arbitrary":
-        raise MechanismError(
-            "subsample and aggregate makes blocks of consecutive rows, which is private only where the order of rows "
-            "was not made from their values (sorted by none). Declare it: mechanism=hdp.mechanisms.SubsampleAggregate("
-            "order='arbitrary'); name people by Study(unit=..., max_rows_per_unit=1), at twice the noise; or use "
-            "'statistics', which needs no order",
-            available=("statistics",),
-        )
     public = model.public
     place = inside(model.guess, model.ranges, records=records)
     spreads = np.sqrt(np.diag(np.linalg.inv(model.family.information(place))))

@@ -25,8 +25,9 @@ class SubsampleQuery(ChargedQuery):
     blocks : int
         ``k``.
     by : {"rows", "persons"}
-        What makes the blocks. ``"rows"``: row ``i`` of ``n`` belongs to block ``floor(i k / n)``; whoever asks declares
-        by it that the order of rows was not made from their values. ``"persons"``: a keyed hash of who it is.
+        What makes the blocks. ``"rows"``: row ``i`` of ``n`` belongs to block ``floor(i k / n)``, which a site allows
+        only where its custodian declared that the order of rows was not made from their values. ``"persons"``: a hash
+        of the name of the person, for sites with a unit.
     """
 
     kind: ClassVar[str] = "subsample/1"

@@ -14,7 +14,7 @@ from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.sites.terms import Terms
 
-FORMAT = 1
+FORMAT = 2
 """The number of this format; a site and an asker with different ones do not talk."""
 
 
@@ -52,6 +52,7 @@ class Facts:
                 "unit": terms.unit,
                 "max_rows_per_unit": None if terms.unit is None else terms.most_rows,
                 "n_max": terms.n_max,
+                "row_order": terms.row_order,
             },
             "records": self.records,
             "dataset": self.dataset,

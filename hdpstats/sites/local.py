@@ -41,6 +41,9 @@ class LocalSite(Site):
         With ``unit``: the most rows of one person that a model uses.
     n_max
         With ``unit`` or under ``add_or_remove_one``: the declared number of people; see `hdpstats.sites.terms.Terms`.
+    row_order
+        ``"arbitrary"`` declares that the order of the rows was not made from their values (they are sorted by none):
+        subsample and aggregate of people without a unit needs it. `PrivateTable` keeps the order of ``frame``.
 
     Notes
     -----
@@ -57,13 +60,18 @@ class LocalSite(Site):
         unit: str | None = None,
         max_rows_per_unit: int | None = None,
         n_max: int | None = None,
+        row_order: str = "undeclared",
     ) -> None:
         if not isinstance(schema, Schema):
             raise ArgumentError("schema must be an hdp.Schema", argument="schema")
         if not isinstance(ledger, Ledger):
             raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
         self._terms = Terms.declared(
-            relation=ledger.relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max
+            relation=ledger.relation,
+            unit=unit,
+            max_rows_per_unit=max_rows_per_unit,
+            n_max=n_max,
+            row_order=row_order,
         )
         if ledger.unit != self._terms.unit:
             raise ArgumentError(
@@ -152,6 +160,7 @@ class LocalSite(Site):
             unit=self._terms.unit,
             most_rows=self._terms.most_rows,
             public=self._public,
+            row_order=self._terms.row_order,
         )
 
     def _prepare(self, query: Query) -> Prepared:

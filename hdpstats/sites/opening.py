@@ -35,18 +35,22 @@ MOST_SITES = 1000
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """What is declared about private rows, as it was given; ``n_max`` may be one number per site."""
+    """What is declared about private rows, as it was given; ``n_max`` and ``row_order`` may be one for each site."""
 
     relation: str
     unit: str | None
     max_rows_per_unit: int | None
     n_max: int | Mapping[str, int] | None
+    row_order: str | Mapping[str, str]
 
     def terms(self, site: str = "") -> Terms:
         """Return the checked terms of a site."""
-        n_max = _own(self.n_max, site)
         return Terms.declared(
-            relation=self.relation, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit, n_max=n_max
+            relation=self.relation,
+            unit=self.unit,
+            max_rows_per_unit=self.max_rows_per_unit,
+            n_max=_own(self.n_max, site),
+            row_order=_own(self.row_order, site),
         )
 
 
@@ -102,9 +106,12 @@ def open_sites(
     if not frames and (declared.unit, declared.max_rows_per_unit, declared.n_max) != (None, None, None):
         message = "unit, max_rows_per_unit and n_max belong to private rows; a site brings its own"
         raise ArgumentError(message, argument="unit")
+    if not frames and declared.row_order != "undeclared":
+        message = "row_order belongs to private rows; a site brings its own, which its custodian declares"
+        raise ArgumentError(message, argument="row_order")
     if not frames and (ledger is not None or budget is not None):
         raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
-    for argument, value in (("ledger", ledger), ("budget", budget), ("n_max", declared.n_max)):
+    for argument, value in _per_site(ledger, budget, declared):
         _check_names(argument, value, frames)
     sites: dict[str, Site] = {}
     for name, source in sources.items():
@@ -121,6 +128,7 @@ def open_sites(
             unit=terms.unit,
             max_rows_per_unit=most_rows,
             n_max=terms.n_max,
+            row_order=terms.row_order,
         )
     _check_alike(sites, declared.relation)
     for (one, first), (other, second) in combinations(sites.items(), 2):
@@ -131,6 +139,11 @@ def open_sites(
                 argument="private",
             )
     return sites
+
+
+def _per_site(ledger: object, budget: object, declared: Declared) -> list[tuple[str, object]]:
+    """Return the arguments that may have one value for each site."""
+    return [("ledger", ledger), ("budget", budget), ("n_max", declared.n_max), ("row_order", declared.row_order)]
 
 
 def _check_names(argument: str, value: object, frames: Sequence[str]) -> None:

@@ -55,6 +55,10 @@ class Study:
         Under ``add_or_remove_one`` the declared maximum of people, with room: noisy counts are cut there. With ``unit``
         under ``replace_one`` the declared number of people, which standard errors rest on, as rows do not tell it. No
         guarantee depends on it. A dictionary where sites differ.
+    row_order
+        ``"arbitrary"`` declares that the order of the private rows was not made from their values (they are sorted by
+        none): the mechanism ``"subsample"`` needs it where people are not named by ``unit``. Whoever holds the rows
+        declares it; a site that is not in this process brings its own declaration. A dictionary where sites differ.
     deadline
         For several sites: how many seconds a round may take, after which remote sites that have not answered are left
         out of the fit. None waits as long as their connections do.
@@ -88,6 +92,7 @@ class Study:
         unit: str | None = None,
         max_rows_per_unit: int | None = None,
         n_max: int | Mapping[str, int] | None = None,
+        row_order: str | Mapping[str, str] = "undeclared",
         deadline: float | None = None,
         quorum: int | None = None,
     ) -> None:
@@ -97,7 +102,9 @@ class Study:
         self._schema = schema_of(schema, sources)
         if not sources and (ledger is not None or budget is not None):
             raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
-        declared = Declared(relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max)
+        declared = Declared(
+            relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max, row_order=row_order
+        )
         self._sites: Mapping[str, Site] = {}
         if sources:
             self._sites = open_sites(sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared)

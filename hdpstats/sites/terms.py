@@ -9,6 +9,7 @@ from hdpstats.privacy.relation import Relation
 
 MOST_ROWS_OF_A_PERSON = 10**6
 MOST_PEOPLE = 2**31
+ROW_ORDERS = ("undeclared", "arbitrary")
 
 
 @final
@@ -28,6 +29,10 @@ class Terms:
         The declared number of people, where the number of rows does not tell it. With a unit under ``replace_one`` it
         stands for the number of people everywhere, also in standard errors: declare what is publicly known. Where the
         number itself is protected it is a maximum: every noisy count is cut there.
+    row_order : {"undeclared", "arbitrary"}
+        ``"arbitrary"`` where whoever holds the rows declares that their order was not made from values: no column of
+        the rows, and nothing that follows from one, decided which row stands where. It says nothing about who is
+        protected; `hdpstats.mechanisms.subsample` alone rests on it.
 
     Notes
     -----
@@ -44,14 +49,24 @@ class Terms:
     unit: str | None
     most_rows: int
     n_max: int | None
+    row_order: str = "undeclared"
 
     def __str__(self) -> str:
+        """Say who is protected. Requests in ledgers carry this text, in which the order of rows has no part."""
         rows = "one row per person" if self.unit is None else f"at most {self.most_rows} rows per {self.unit!r}"
         most = "" if self.n_max is None else f", n_max {self.n_max}"
         return f"{self.relation.value}, {rows}{most}"
 
     @classmethod
-    def declared(cls, *, relation: object, unit: object, max_rows_per_unit: object, n_max: object) -> "Terms":
+    def declared(
+        cls,
+        *,
+        relation: object,
+        unit: object,
+        max_rows_per_unit: object,
+        n_max: object,
+        row_order: object = "undeclared",
+    ) -> "Terms":
         """Return checked terms, or raise an `ArgumentError` that names the argument.
 
         With ``unit`` both numbers are needed; without it ``n_max`` belongs to ``add_or_remove_one``, which needs it.
@@ -80,6 +95,7 @@ class Terms:
             unit=None if unit is None else text(unit, name="unit", longest=100),
             most_rows=1 if unit is None else _number("max_rows_per_unit", max_rows_per_unit, MOST_ROWS_OF_A_PERSON),
             n_max=None if n_max is None else _number("n_max", n_max, MOST_PEOPLE),
+            row_order=choice(row_order, name="row_order", options=ROW_ORDERS),
         )
 
 

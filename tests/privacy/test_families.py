@@ -25,7 +25,7 @@ RANGES = {
 }
 MECHANISMS = {
     "statistics": "statistics",
-    "subsample": hdp.mechanisms.SubsampleAggregate(order="arbitrary", blocks=4),
+    "subsample": hdp.mechanisms.SubsampleAggregate(blocks=4),
 }
 CANARY = 17.17171717
 
@@ -36,7 +36,7 @@ def people():
 
 
 def fitted(private, family, mechanism):
-    study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+    study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
     column = "b" if family == "bernoulli" else "x"
     model = hdpf.family(f"{column} ~ 1", data=study, family=family, ranges=RANGES[family])
     return study, model, model.fit(1.0, mechanism=MECHANISMS[mechanism])

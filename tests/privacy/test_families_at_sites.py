@@ -33,7 +33,6 @@ RANGES = {
 }
 SIZES = {"A": 40, "B": 101, "C": 60}
 EPSILONS = {"A": 0.5, "B": 1.0, "C": 3.0}
-ORDER = {"order": "arbitrary"}
 
 
 def people(n, seed=0, names=None):
@@ -47,7 +46,8 @@ def sites(**changed):
 
 
 def fitted(private, family, mechanism, **options):
-    study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), **options)
+    declared = {"row_order": "arbitrary"} | options
+    study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), **declared)
     column, ranges = RANGES[family]
     return study, hdpf.family(f"{column} ~ 1", data=study, family=family, ranges=ranges).fit(
         EPSILONS, mechanism=mechanism
@@ -71,7 +71,7 @@ def no_noise(monkeypatch):
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("family", RANGES)
-@pytest.mark.parametrize("mechanism", ["statistics", hdp.mechanisms.SubsampleAggregate(**ORDER, blocks=4)])
+@pytest.mark.parametrize("mechanism", ["statistics", hdp.mechanisms.SubsampleAggregate(blocks=4)])
 def test_the_loss_of_a_fit_is_that_of_one_site_and_at_most_its_epsilon(family, mechanism):
     """Would fail for noise of M epsilon, and if a site's query depended on another's records."""
     before = answers(fitted(sites(), family, mechanism)[1])
@@ -104,9 +104,9 @@ def test_blocks_of_rows_are_made_by_place_and_not_by_value():
     found = []
     for at_b in (frame, changed):
         private = {"A": frame.copy(), "B": at_b, "C": frame.copy()}
-        study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+        study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
         model = hdpf.family("x ~ 1", data=study, family="normal", ranges={"sd": (1, 1 + 1e-6)})
-        found.append(answers(model.fit(EPSILONS, mechanism=hdp.mechanisms.SubsampleAggregate(**ORDER, blocks=4))))
+        found.append(answers(model.fit(EPSILONS, mechanism=hdp.mechanisms.SubsampleAggregate(blocks=4))))
     assert losses(*found) == pytest.approx({"A": 0.0, "B": EPSILONS["B"], "C": 0.0})
 
 
@@ -167,7 +167,7 @@ def look(private, family, mechanism):
     }
 
 
-@pytest.mark.parametrize("mechanism", ["statistics", hdp.mechanisms.SubsampleAggregate(**ORDER, blocks=4)])
+@pytest.mark.parametrize("mechanism", ["statistics", hdp.mechanisms.SubsampleAggregate(blocks=4)])
 @pytest.mark.parametrize("family", ["normal", "bernoulli"])
 def test_one_row_at_one_site_changes_nothing_that_is_seen(family, mechanism):
     ordinary = observe(functools.partial(look, sites(), family, mechanism))

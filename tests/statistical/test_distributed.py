@@ -65,12 +65,12 @@ def blocks_of(parties, epsilon):
 def at_sites(parties, epsilon, repeats, *, seed):
     """Return rates from blocks and log-odds from statistics of fits at several sites."""
     rng, found = np.random.default_rng(seed), []
-    options = hdp.mechanisms.SubsampleAggregate(order="arbitrary", blocks=blocks_of(parties, epsilon))
+    options = hdp.mechanisms.SubsampleAggregate(blocks=blocks_of(parties, epsilon))
     for _ in range(repeats):
         private = {
             f"site {j}": pd.DataFrame({"x": RATE.draw(rng, (N,)), "b": COIN.draw(rng, (N,))}) for j in range(parties)
         }
-        study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+        study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
         rate = hdpf.family("x ~ 1", data=study, family="exponential", ranges={"rate": RATE.box})
         chance = hdpf.family("b ~ 1", data=study, family="bernoulli", ranges={"probability": COIN.box})
         found.append(
@@ -208,7 +208,7 @@ def test_intervals_cover_the_truth_with_one_three_and_ten_sites(page):
     truths = {"normal": ("sbp", {"sd": (5, 40)}, [130.0, 15.0]), "bernoulli": ("died", None, [0.4])}
     mechanisms = {
         "statistics": hdp.mechanisms.SufficientStatistics(),
-        "subsample": hdp.mechanisms.SubsampleAggregate(order="arbitrary"),
+        "subsample": hdp.mechanisms.SubsampleAggregate(),
     }
     page += ["## Coverage of 95 % intervals, sites of 300 to 2,000 people, epsilon 0.5, 120 data sets", ""]
     page += ["| sites | mechanism | family | covered |", "| --- " * 4 + "|"]
@@ -220,7 +220,7 @@ def test_intervals_cover_the_truth_with_one_three_and_ten_sites(page):
                 f"site {j}": pd.DataFrame({"sbp": rng.normal(130, 15, n), "died": rng.random(n) < 0.4})
                 for j, n in enumerate(np.geomspace(300, 2000, count).astype(int) if count > 1 else [1000])
             }
-            study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10))
+            study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
             for name, (column, ranges, truth) in truths.items():
                 model = hdpf.family(f"{column} ~ 1", data=study, family=name, ranges=ranges)
                 for mechanism, options in mechanisms.items():

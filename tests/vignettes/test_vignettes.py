@@ -164,7 +164,7 @@ PROMISED = {
             "within 8 standard errors of the truth: True",
             "statistics have the smaller noise in the mean: True",
             "spent: 2.0 of 2",
-            "Declare it: mechanism=hdp.mechanisms.SubsampleAggregate(order='arbitrary')",
+            "declares it: hdp.Study(..., row_order='arbitrary')",
             "one person, at one of 4 sites only",
             "last, or last but one, in weight: True",
             "one person's guarantee: 2.0 ",

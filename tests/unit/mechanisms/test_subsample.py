@@ -34,7 +34,8 @@ RATES = replace(QUERY, column="p", family="exponential", box=((0.5, 2.0),))
 N = 100
 
 
-def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=N, **custody):
+def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=N, row_order="arbitrary", **custody):
+    custody |= {"row_order": row_order}
     return subsample.prepare(query, Custody(schema=SCHEMA, relation=relation, records=records, **custody))
 
 

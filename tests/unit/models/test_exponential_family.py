@@ -40,7 +40,8 @@ def people(n=N, seed=0):
 
 
 def study_of(private, **options):
-    return hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=100), **options)
+    declared = {"row_order": "arbitrary"} | options
+    return hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=100), **declared)
 
 
 def model_of(name, study):
@@ -169,7 +170,7 @@ def test_refusals_come_before_any_charge():
         model_of("poisson", hdp.Study(public=people(30), schema=SCHEMA)).fit(1.0)
 
 
-BLOCKS = hdp.mechanisms.SubsampleAggregate(order="arbitrary")
+BLOCKS = hdp.mechanisms.SubsampleAggregate()
 
 
 @pytest.mark.parametrize("public", [None, 60])
@@ -191,12 +192,12 @@ def test_a_public_window_is_narrower_than_the_ranges_and_means_less_noise():
     assert low < public["sbp"].mean() < high
     assert high - low < 80
     assert (np.diag(narrow.cov_privacy) < np.diag(wide.cov_privacy)).all()
-    whole = hdp.mechanisms.SubsampleAggregate(order="arbitrary", window=None)
+    whole = hdp.mechanisms.SubsampleAggregate(window=None)
     assert model_of("normal", study_of(people(), public=public)).fit(2.0, mechanism=whole).query.box == wide.query.box
 
 
 def test_noise_of_blocks_is_the_range_over_blocks_and_epsilon():
-    options = hdp.mechanisms.SubsampleAggregate(order="arbitrary", blocks=50)
+    options = hdp.mechanisms.SubsampleAggregate(blocks=50)
     result = model_of("poisson", study_of(people())).fit(0.5, mechanism=options)
     assert result.cov_privacy.iloc[0, 0] == pytest.approx(2 * (25 / (50 * 0.5)) ** 2)
     sampling = result.cov_sampling.iloc[0, 0]
@@ -204,25 +205,27 @@ def test_noise_of_blocks_is_the_range_over_blocks_and_epsilon():
 
 
 def test_blocks_without_a_declared_order_are_refused_before_any_charge():
-    study = study_of(people())
+    study = study_of(people(), row_order="undeclared")
     for mechanism in ("subsample", hdp.mechanisms.SubsampleAggregate()):
-        with pytest.raises(hdp.MechanismError, match="order='arbitrary'"):
+        with pytest.raises(hdp.MechanismError, match="row_order='arbitrary'"):
             model_of("poisson", study).fit(1.0, mechanism=mechanism)
     assert study.ledger.spent.epsilon == 0
-    for options in ({"order": "sorted"}, {"blocks": 0}, {"window": 0.5}):
+    with pytest.raises(hdp.ArgumentError, match="row_order"):
+        study_of(people(), row_order="sorted")
+    for options in ({"blocks": 0}, {"window": 0.5}):
         with pytest.raises(hdp.ArgumentError):
             hdp.mechanisms.SubsampleAggregate(**options)
 
 
 def test_named_people_need_no_declared_order():
     frame = people().sort_values("visits").assign(id=lambda data: [f"p{k}" for k in range(len(data))])
-    study = study_of(frame, unit="id", max_rows_per_unit=1, n_max=N)
+    study = study_of(frame, unit="id", max_rows_per_unit=1, n_max=N, row_order="undeclared")
     result = model_of("poisson", study).fit(2.0, mechanism="subsample")
     assert result.query.by == "persons"
     assert np.abs(result.params["mean"] - 3.0) < 7 * result.bse["mean"]
     assert study.ledger.spent.epsilon == 2
     rows = model_of("poisson", study_of(people())).fit(
-        2.0, mechanism=hdp.mechanisms.SubsampleAggregate(order="arbitrary", blocks=result.query.blocks)
+        2.0, mechanism=hdp.mechanisms.SubsampleAggregate(blocks=result.query.blocks)
     )
     assert result.cov_privacy.iloc[0, 0] == pytest.approx(4 * rows.cov_privacy.iloc[0, 0])
     with pytest.raises(hdp.SiteError):

@@ -13,7 +13,6 @@ from hdpstats.mechanisms.subsample import optimal_blocks
 
 SCHEMA = hdp.Schema(stay=hdp.Continuous(0, 20), visits=hdp.Continuous(0, 25), sbp=hdp.Continuous(60, 220))
 RATES = {"rate": (0.05, 2)}
-ORDER = "arbitrary"
 
 
 def people(n, seed=0):
@@ -24,11 +23,12 @@ def people(n, seed=0):
 
 def study_of(sizes, **options):
     private = {f"site {place}": people(n, seed=place) for place, n in enumerate(sizes)}
-    return hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=100), **options)
+    declared = {"row_order": "arbitrary"} | options
+    return hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=100), **declared)
 
 
 def blocks(**options):
-    return hdp.mechanisms.SubsampleAggregate(order=ORDER, **options)
+    return hdp.mechanisms.SubsampleAggregate(**options)
 
 
 def visits(study):
@@ -182,8 +182,13 @@ def test_what_cannot_be_is_refused_before_any_ledger_is_charged():
     study = study_of([300, 40])
     with pytest.raises(hdp.MechanismError, match="at most 40"):
         visits(study).fit(1.0, mechanism=blocks(blocks=100))
-    with pytest.raises(hdp.MechanismError, match="order='arbitrary'"):
-        visits(study).fit(1.0, mechanism="subsample")
+    mixed = study_of([300, 40], row_order={"site 0": "arbitrary", "site 1": "undeclared"})
+    with pytest.raises(hdp.MechanismError, match="row_order='arbitrary'"):
+        visits(mixed).fit(1.0, mechanism="subsample")
+    assert {ledger.spent.epsilon for ledger in mixed.ledgers.values()} == {Fraction(0)}
+    assert visits(mixed.at("site 0")).fit(1.0, mechanism="subsample").query.by == "rows"
+    with pytest.raises(hdp.ArgumentError, match="row_order must have a value for each of 'site 0', 'site 1'"):
+        study_of([300, 40], row_order={"site 0": "arbitrary"})
     with pytest.raises(hdp.ArgumentError, match="site 1"):
         visits(study).fit({"site 0": 1.0})
     assert {ledger.spent.epsilon for ledger in study.ledgers.values()} == {Fraction(0)}

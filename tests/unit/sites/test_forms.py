@@ -86,7 +86,7 @@ def test_facts_of_another_format_are_refused():
     terms = Terms.declared(relation="replace_one", unit=None, max_rows_per_unit=None, n_max=None)
     facts = Facts(schema=SCHEMA, terms=terms, records=5, dataset="trial", version=3)
     with pytest.raises(hdp.SiteError, match="version"):
-        Facts.from_dict(facts.to_dict() | {"format": 2})
+        Facts.from_dict(facts.to_dict() | {"format": 1})
 
 
 def test_quotes_cross_without_rounding():

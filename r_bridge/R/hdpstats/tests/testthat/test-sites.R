@@ -140,8 +140,15 @@ test_that("families are fitted to one site and to several", {
   expect_equal(dp_sites(fit)$epsilon, c(2, 1, 3))
   normal <- dp_family(age ~ 1, dp_at(study, "Oslo"), 1, family = "normal", ranges = list(mean = c(30, 80), sd = c(1, 40)))
   expect_named(coef(normal), c("mean", "sd"))
-  blocks <- dp_family(age ~ 1, study, 1, family = "normal", mechanism = list(name = "subsample", order = "arbitrary", blocks = 20))
-  expect_match(blocks$method, "20 blocks")
+  options <- list(name = "subsample", blocks = 20)
+  expect_match(conditionMessage(caught(dp_family(age ~ 1, study, 1, family = "normal", mechanism = options))), "row_order='arbitrary'")
+  expect_equal(dp_ledger(study)$Oslo$spent[["epsilon"]], 2) # refused before anything was charged
+  declared <- hospitals(budget = dp_budget(10), row_order = "arbitrary")
+  expect_match(dp_family(age ~ 1, declared, 1, family = "normal", mechanism = options)$method, "20 blocks")
+  orders <- c(Oslo = "arbitrary", Bergen = "arbitrary", Turku = "undeclared")
+  mixed <- hospitals(budget = dp_budget(10), row_order = orders)
+  expect_error(dp_family(age ~ 1, mixed, 1, family = "normal", mechanism = options), class = "dp_mechanism_error")
+  expect_match(dp_family(age ~ 1, dp_at(mixed, "Oslo"), 1, family = "normal", mechanism = options)$method, "20 blocks")
   expect_match(conditionMessage(caught(dp_family(age ~ 1, study, 1))), "family must be given")
   expect_match(conditionMessage(caught(dp_family(age ~ hormon, study, 1, family = "normal"))), "describes one column")
   for (ranges in list(61.25, list(mean = 61.25), list(61.25), list(mean = c("61.25", "62")), data.frame(mean = 61.25))) {
