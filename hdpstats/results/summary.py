@@ -86,6 +86,7 @@ def promise_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[s
     rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]
     for k, entry in enumerate(each.entry for each in releases if each.entry is not None):
         where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
+        where += f", charged {entry.attempt} times" if entry.attempt > 1 else ""
         rows.append(("Ledger entry:" if k == 0 else "", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
     return rows
 
