@@ -11,8 +11,8 @@ from hdpstats._base.errors import SiteError
 T = TypeVar("T")
 
 REFUSAL = (
-    "the private computation did not complete; the budget stays charged. The same request may be sent again: it goes on "
-    "under its charge, with the noise that it had"
+    "the private computation did not complete; the budget stays charged. The same request may be sent again: it goes "
+    "on under its charge, with the noise that it had"
 )
 """The one text for every failure inside the wall."""
 

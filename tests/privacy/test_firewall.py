@@ -127,7 +127,7 @@ def test_the_wall_keeps_nothing_of_a_computation_that_failed():
 def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, monkeypatch):
     """The search of the test above must be able to fail."""
     monkeypatch.setattr(objective, "run", betray)
-    monkeypatch.setattr("hdpstats.sites.local.behind_the_wall", lambda compute: compute())
+    monkeypatch.setattr("hdpstats.sites.attempts.behind_the_wall", lambda compute: compute())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         error = caught_from(lambda: model.fit(epsilon=1.0), ValueError)
