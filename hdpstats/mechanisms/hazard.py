@@ -5,6 +5,10 @@ caps, over intervals and causes, passes ``H``, which is a function of the person
 Ending follow-up by a function of the covariates is censoring that tells nothing about the event, so the estimate stays
 consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
 
+**Work** is bounded by public facts: sums of caps and the objective go through every interval of every spell, whatever
+its follow-up; scores person by person (`hdpstats.mechanisms.hazard_people`) through those at risk, at most all
+intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.costly`.
+
 Constants: `hdpstats.privacy.hazard`. Where covariates vary within a person every spell has its own weight and caps add
 up over the person's spells, and the bound for time-varying rows holds.
 """
@@ -219,7 +223,8 @@ class HazardContrast(Contrast):
             margin=self.model.cap.margin,
             total=self.model.cap.total,
         )
-        return HazardPeople(spells=whole.ended(found.person), person=found.person, number=found.people)
+        spells = whole.ended(found.person, several=self.time_varying)
+        return HazardPeople(spells=spells, person=found.person, number=found.people)
 
 
 def hazard_contrast(model: HazardModel, custody: Custody) -> HazardContrast:

@@ -152,7 +152,8 @@ class HazardSide(PublicSide):
             margin=cap.margin,
             total=cap.total,
         )
-        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(self.person))
+        several = bool(np.any(self.person[1:] == self.person[:-1]))
+        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(self.person, several=several))
 
     def thinned(self, most: int) -> "HazardSide":
         """Return at most ``most`` of the people, evenly spread over the rows."""

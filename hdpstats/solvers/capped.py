@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLoss
 from hdpstats.solvers.kernels import grid_sum, row_products
@@ -85,12 +86,10 @@ class CappedSpells:
         return np.asarray((self.A[intervals] @ alpha) + (self.Z[spells] @ beta + self.offset[spells])[:, None])
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Yield blocks of spells with the intervals that they can reach."""
-        size = max(1, CELLS // len(self.A))
+        """Yield blocks of spells with all intervals: the work on a spell does not depend on its follow-up."""
+        size, whole = max(1, CELLS // len(self.A)), slice(0, len(self.A))
         for start in range(0, len(self.Z), size):
-            spells = slice(start, min(start + size, len(self.Z)))
-            first, last = int(self.entry[spells].min()), int(self.last[spells].max())
-            yield spells, slice(first, max(first, last))
+            yield slice(start, min(start + size, len(self.Z))), whole
 
     def at_risk(self, spells: slice, intervals: slice) -> FloatArray:
         """Return 1.0 where a spell is at risk, else 0.0."""
@@ -104,22 +103,24 @@ class CappedSpells:
         rows = np.flatnonzero(cause_here)
         return rows, self.last[spells][rows] - 1 - intervals.start
 
-    def ended(self, person: IntArray) -> "CappedSpells":
+    def ended(self, person: IntArray, *, several: bool = True) -> "CappedSpells":
         """Return the spells with follow-up ended before a person's sum of caps, over all causes, passes ``total``.
 
         ``person`` (m,) names the person of each spell; the spells of one stand together in the order of time. The sum
-        of a person is formed from that person's spells alone, to the last bit.
+        of a person is formed from that person's spells alone, to the last bit. ``several`` says whether a person may
+        have more than one: a public fact, that decides how much is computed. In a rehearsal nobody's follow-up ends, as
+        what comes after takes the longest then.
         """
-        none = np.zeros(len(self.Z))
-        whole, fits = self._cap_sums(before=none)
-        rank, before = _rank(person), none.copy()
-        order = np.argsort(rank, kind="stable")
-        later = np.split(order, np.flatnonzero(np.diff(rank[order])) + 1)[1:]
-        for places in later:  # the second spells of everybody, then the third ones
-            before[places] = before[places - 1] + whole[places - 1]
-        if np.any(before):
+        before = np.zeros(len(self.Z))
+        whole, fits = self._cap_sums(before=before)
+        if several:
+            rank = _rank(person)
+            order = np.argsort(rank, kind="stable")
+            later = np.split(order, np.flatnonzero(np.diff(rank[order])) + 1)[1:]
+            for places in later:  # the second spells of everybody, then the third ones
+                before[places] = before[places - 1] + whole[places - 1]
             fits = self._cap_sums(before=before)[1]
-        last = self.entry + fits
+        last = self.last if full_length() else self.entry + fits
         return replace(self, last=last, cause=np.where(last == self.last, self.cause, 0))
 
     def _cap_sums(self, *, before: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -132,7 +133,7 @@ class CappedSpells:
                 caps += np.exp(self.log_caps(part, intervals, cause))
             running = np.cumsum(caps * at_risk, axis=1)
             fits[part] = np.sum(at_risk * (before[part, None] + running <= self.total), axis=1)
-            sums[part] = running[:, -1] if running.shape[1] else 0.0
+            sums[part] = running[:, -1]
         return sums, fits
 
     def scores(self, theta: FloatArray) -> FloatArray:
