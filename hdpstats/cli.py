@@ -113,6 +113,12 @@ def _key(arguments: argparse.Namespace) -> None:
 
 
 def _token(arguments: argparse.Namespace) -> None:
+    if (arguments.certificate is None) != arguments.unbound:
+        raise ArgumentError(
+            "certificate must name the analyst's certificate (PEM): --certificate FILE; only for a site whose settings "
+            "have 'bound: false' may a token be good with any certificate: --unbound, and no --certificate",
+            argument="certificate",
+        )
     token = _custodian().issue(
         arguments.key,
         analyst=arguments.analyst,
@@ -138,6 +144,9 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     token.add_argument("--audience", required=True, metavar="NAME", help="the site, as its settings have it in tokens")
     token.add_argument("--hours", type=float, default=8.0, help="how long it is believed; 8 by default")
     token.add_argument("--certificate", metavar="FILE", help="the analyst's certificate, without which it is no good")
+    token.add_argument(
+        "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"
+    )
     serve.set_defaults(run=_serve)
     check.set_defaults(run=_check)
     key.set_defaults(run=_key)

@@ -14,30 +14,33 @@ from its canonical text and from no other: keys that are unknown, given twice or
 """
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, final
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, final
 
 import anyio.to_thread
-from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
+from hdpstats.custodian.capacity import Capacity, Hold
 from hdpstats.custodian.dummy import dummy_columns
+from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Settings
 from hdpstats.custodian.tokens import Door, Unauthenticated
-from hdpstats.custodian.transport import FINGERPRINT, Unacceptable, body
+from hdpstats.custodian.transport import FINGERPRINT, body
 from hdpstats.privacy.accountant import total
 from hdpstats.queries import Query, query_from_json
 from hdpstats.sites import LocalSite
 from hdpstats.sites.codes import CODES, code_of
 from hdpstats.sites.forms import Facts, public_from_dict
+from hdpstats.sites.quote import Quote
 from hdpstats.sites.share import Share
 
-T = TypeVar("T")
 Opened = Callable[[Request], Awaitable[Response]]
 MOST_DUMMY = 10_000
 LARGEST_SEED = 10**9
@@ -56,7 +59,7 @@ def application(site: LocalSite, settings: Settings) -> FastAPI:
     )
     # Doors read their requests themselves, from canonical text: FastAPI has no parameter to find and no body to parse.
     routes: list[BaseRoute] = [Route(path, service.guarded(door), methods=[method]) for method, path, door in doors]
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, routes=routes)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, routes=routes, redirect_slashes=False)
     _refusals(app)
     return app
 
@@ -70,7 +73,7 @@ class Service:
         self._analysts = settings.analysts
         self._limits = settings.limits
         self._door = Door(settings.identities)
-        self._computing = CapacityLimiter(settings.limits.computing)
+        self._capacity = Capacity(settings.limits, settings.analysts)
         self._facts = Facts(
             schema=site.schema,
             terms=site.terms,
@@ -79,14 +82,15 @@ class Service:
             version=site.ledger.version,
         )
 
-    def guarded(self, door: Opened) -> Opened:
+    def guarded(self, door: Opened) -> "Guarded":
         """Return a door that opens to whom the site knows."""
+        return Guarded(self, door)
 
-        async def opened(request: Request) -> Response:
-            await self.identify(request)
-            return await door(request)
-
-        return opened
+    @contextmanager
+    def admitted(self, analyst: str) -> Iterator[Hold]:
+        """Count a request of an analyst, and give what counts its bytes, until its response was read."""
+        with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
+            yield hold
 
     async def identify(self, request: Request) -> None:
         """Note who asks, or refuse before the body is read."""
@@ -110,35 +114,42 @@ class Service:
     async def invent(self, request: Request) -> Response:
         """Draw dummy rows."""
         rows, seed = _numbers(request, rows=MOST_DUMMY, seed=LARGEST_SEED)
-        return _json({"columns": await self._work(lambda: dummy_columns(self._facts, rows=rows, seed=seed))})
+        analyst = request.state.analyst
+        columns = await self._capacity.read(analyst, lambda: dummy_columns(self._facts, rows=rows, seed=seed))
+        return _json({"columns": columns})
 
     async def take_public(self, request: Request) -> Response:
         """Keep public rows."""
-        text = await body(request, longest=self._limits.public, seconds=self._limits.seconds)
+        text, analyst = await self._body(request, longest=self._limits.public), request.state.analyst
 
         def take() -> str:
             table = public_from_dict(_object(text), schema=self._facts.schema, unit=self._facts.terms.unit)
-            self._site.put_public(table)
+            self._site.put_public(table, analyst=analyst, most_bytes=self._limits.kept_each)
             return table.sha256
 
-        sha256 = await self._work(take)
-        journal.write(analyst=request.state.analyst, door="public", sha256=sha256)
+        sha256 = await self._capacity.parse(analyst, take)
+        journal.write(analyst=analyst, door="public", sha256=sha256)
         return _json({"sha256": sha256})
 
     async def price(self, request: Request) -> Response:
         """Say what a query would cost."""
-        text = await body(request, longest=self._limits.query, seconds=self._limits.seconds)
-        quote = await self._work(lambda: self._site.quote(self._permitted(text, request.state.analyst)))
+        text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
+
+        def quoted() -> Quote:
+            return self._site.quote(self._permitted(text, analyst), analyst=analyst)
+
+        quote = await self._capacity.read(analyst, quoted)
         return _json(quote.to_dict())
 
     async def answer(self, request: Request) -> Response:
         """Let the site answer a query."""
-        text = await body(request, longest=self._limits.query, seconds=self._limits.seconds)
-        return _json(await self._work(lambda: self._answered(text, request.state.analyst)))
+        text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
+        return _json(await self._capacity.compute(analyst, lambda: self._answered(text, analyst)))
 
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""
-        share = await self._work(lambda: Share.of(request.state.analyst, self._site.ledger))
+        analyst = request.state.analyst
+        share = await self._capacity.read(analyst, lambda: Share.of(analyst, self._site.ledger))
         return _json(share.to_dict())
 
     def _answered(self, text: str, analyst: str) -> dict[str, Any]:
@@ -151,12 +162,31 @@ class Service:
 
     def _permitted(self, text: str, analyst: str) -> Query:
         query = read_query(text)
-        if not self._analysts[analyst].allow(query, self._site.columns(query)):
+        if not self._analysts[analyst].allow(query, self._site.columns(query, analyst=analyst)):
             raise Unacceptable("forbidden")
         return query
 
-    async def _work(self, task: Callable[[], T]) -> T:
-        return await anyio.to_thread.run_sync(task, limiter=self._computing)
+    async def _body(self, request: Request, *, longest: int) -> str:
+        return await body(request, longest=longest, seconds=self._limits.seconds, hold=request.state.hold)
+
+
+@final
+class Guarded:
+    """A door as an ASGI application: who asks is identified first, and counted until he has read the response."""
+
+    def __init__(self, service: Service, door: Opened) -> None:
+        self._service = service
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        await self._service.identify(request)
+        with self._service.admitted(request.state.analyst) as request.state.hold:
+            response = await self._door(request)
+            # What was charged is handed out: it is counted, and never refused.
+            request.state.hold(len(response.body), always=self._door == self._service.answer)
+            await response(scope, receive, send)
 
 
 def read_query(text: str) -> Query:

@@ -13,7 +13,7 @@
     tokens: {audience: rotterdam, key: tokens.pub}
     analysts:
       ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3], epsilon: 1}
-      bob: {epsilon: 2, delta: 1e-6}
+      bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
 """
 
 from collections.abc import Mapping
@@ -61,10 +61,10 @@ class Identities:
         An OpenID Connect issuer; the URL of its keys, where it is not to be asked for it; and the authority that the
         issuer's certificate comes from.
     claim : str
-        The claim that names the analyst.
+        The claim that names the analyst. Where it is ``email``, ``email_verified`` must be true.
     bound : bool
-        Whether a token must name the client certificate that it is used with (RFC 8705); where it names one, that is
-        always checked.
+        Whether a token must name the client certificate that it is used with (RFC 8705), as by default; where it names
+        one, that is always checked.
     """
 
     audience: str
@@ -73,31 +73,49 @@ class Identities:
     jwks: str | None = None
     ca: Path | None = None
     claim: str = "sub"
-    bound: bool = False
+    bound: bool = True
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one client can take of a site.
+    """What clients can take of a site; ``…_each`` is for one analyst, so that nobody takes what others need.
 
     Attributes
     ----------
     query, public : int
         Longest bodies in bytes, of queries and of public rows.
+    kept_each : int
+        Bytes of memory for the public rows that the site keeps of one analyst: the latest tables.
+    bytes, bytes_each : int
+        Bytes of bodies under way at once, and of responses that were not read yet.
+    requests_each : int
+        Requests under way at once.
     seconds : float
-        How long the head of a request may take to arrive, its body, and a TLS handshake, each.
-    computing : int
+        How long the head of a request may take to arrive, its body, and a TLS handshake, each; and each megabyte of a
+        response to be read.
+    computing, computing_each : int
         Answers that are computed at once; others wait.
-    connections : int
-        Connections at once; others are told that the site is busy.
+    connections, connections_each : int
+        Connections at once; the second is for one client certificate. Further ones are closed.
+    handshakes, handshakes_each : int
+        Connections at once that have not finished their TLS handshake; the second is for one address (of IPv6: one
+        network of 64 bits). Further ones are closed.
     """
 
     query: int = 4_000_000
-    public: int = 64_000_000
+    public: int = 32_000_000
+    kept_each: int = 256_000_000
+    bytes: int = 256_000_000
+    bytes_each: int = 64_000_000
+    requests_each: int = 64
     seconds: float = 15.0
     computing: int = 2
+    computing_each: int = 1
     connections: int = 512
+    connections_each: int = 64
+    handshakes: int = 256
+    handshakes_each: int = 64
 
 
 @final
@@ -251,13 +269,35 @@ def _identities(entries: object, folder: Path) -> Identities:
     )
 
 
+_WHOLE = {
+    "query": (1000, 10**9),
+    "public": (1000, 10**9),
+    "kept_each": (1000, 10**12),
+    "bytes": (1000, 10**12),
+    "bytes_each": (1000, 10**12),
+    "requests_each": (1, 10**6),
+    "computing": (1, 1000),
+    "computing_each": (1, 1000),
+    "connections": (2, 100_000),
+    "connections_each": (1, 100_000),
+    "handshakes": (1, 100_000),
+    "handshakes_each": (1, 100_000),
+}
+"""The least and the largest values of whole limits."""
+
+
 def _limits(entries: object) -> Limits:
     found = known(entries, name="limits", allowed=set(Limits.__dataclass_fields__))
     usual = Limits()
-    return Limits(
-        query=whole(found, "query", default=usual.query, lower=1000, upper=10**9),
-        public=whole(found, "public", default=usual.public, lower=1000, upper=10**9),
+    limits = Limits(
         seconds=real(found.get("seconds", usual.seconds), name="seconds", lower=0.1, upper=3600.0),
-        computing=whole(found, "computing", default=usual.computing, lower=1, upper=1000),
-        connections=whole(found, "connections", default=usual.connections, lower=2, upper=100_000),
+        **{
+            name: whole(found, name, default=getattr(usual, name), lower=least, upper=most)
+            for name, (least, most) in _WHOLE.items()
+        },
     )
+    for name in ("query", "public"):
+        if getattr(limits, name) > limits.bytes_each or limits.bytes_each > limits.bytes:
+            message = f"limits: {name} must be at most bytes_each, and that at most bytes: none could arrive otherwise"
+            raise ArgumentError(message, argument="limits")
+    return limits

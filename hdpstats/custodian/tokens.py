@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real, text
+from hdpstats.custodian.files import check_secret
 from hdpstats.custodian.settings import Identities
 
 LEEWAY = 10
@@ -68,8 +69,12 @@ def write_keys(stem: str | Path) -> tuple[Path, Path]:
     return private, public
 
 
-def issue(key: str | Path, *, analyst: str, audience: str, hours: float, certificate: str | Path | None = None) -> str:
-    """Return a token of an analyst, signed by a key of `write_keys` (ES256); bound to a certificate if one is given."""
+def issue(key: str | Path, *, analyst: str, audience: str, hours: float, certificate: str | Path | None) -> str:
+    """Return a token of an analyst, signed by a key of `write_keys` (ES256), good with a certificate of his only.
+
+    Without a certificate it is good with any, at sites whose settings have ``bound: false``.
+    """
+    check_secret(Path(key), name="key")
     now = datetime.now(UTC)
     claims: dict[str, Any] = {
         "sub": text(analyst, name="analyst", longest=100),
@@ -185,6 +190,8 @@ class Door:
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Unauthenticated(type(error).__name__) from None
+        if self._identities.claim == "email" and claims.get("email_verified") is not True:
+            raise Unauthenticated("an address that the issuer did not verify")
         bound = claims.get("cnf")
         known = Believed(
             key=key,

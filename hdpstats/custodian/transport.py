@@ -10,6 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.custodian.capacity import Hold
+from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Tls
 from hdpstats.custodian.tokens import thumbprint
 
@@ -17,14 +19,6 @@ FINGERPRINT = "hdpstats.certificate"
 """Where a request's scope holds the SHA-256 of the client's certificate."""
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
-
-
-class Unacceptable(Exception):  # noqa: N818  (a code, not an error)
-    """A request is refused with a code of `hdpstats.sites.codes`."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
@@ -107,10 +101,11 @@ class Loop(asyncio.SelectorEventLoop):
         return await super().create_server(*arguments, **options)
 
 
-async def body(request: Request, *, longest: int, seconds: float) -> str:
+async def body(request: Request, *, longest: int, seconds: float, hold: Hold) -> str:
     """Return the body of a request as text, or refuse one that is too long, too slow or no UTF-8.
 
-    A length that is announced is believed where it is too long; what arrives is counted in any case.
+    A length that is announced is believed where it is too long; what arrives is counted in any case, and ``hold`` is
+    told of every part, which it may refuse.
     """
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > longest:
@@ -122,6 +117,7 @@ async def body(request: Request, *, longest: int, seconds: float) -> str:
                 size += len(part)
                 if size > longest:
                     raise Unacceptable("too-large")
+                hold(len(part))
                 parts.append(part)
     except TimeoutError:
         raise Unacceptable("too-slow") from None

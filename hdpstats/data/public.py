@@ -193,6 +193,12 @@ class PublicTable:
         return self._rows
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of memory that the rows take."""
+        persons = 0 if self._persons is None else self._persons.nbytes
+        return persons + sum(values.nbytes for values in [*self._numbers.values(), *self._codes.values()])
+
+    @property
     def sha256(self) -> str:
         """SHA-256 of the declared columns, 64 hex digits.
 

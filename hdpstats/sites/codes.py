@@ -56,6 +56,12 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         "too-large": Refusal(
             413, SiteError, "the request is longer than the site accepts, and nothing was charged; send fewer rows"
         ),
+        "busy": Refusal(
+            503,
+            SiteError,
+            "the site has as many requests or bytes of yours, or of all analysts, under way as it takes, and nothing "
+            "was charged; wait for your other requests, and repeat this one",
+        ),
         "insufficient-budget": Refusal(
             409,
             InsufficientBudget,

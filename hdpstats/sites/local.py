@@ -17,10 +17,8 @@ from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
 from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.quote import Quote
 from hdpstats.sites.site import Site
+from hdpstats.sites.tables import PublicTables
 from hdpstats.sites.terms import Terms
-
-MOST_PUBLIC = 8
-"""Public tables that a site keeps: the latest ones."""
 
 
 @final
@@ -81,7 +79,7 @@ class LocalSite(Site):
             )
         self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit)
         self._ledger = ledger
-        self._public: dict[str, PublicTable] = {}
+        self._public = PublicTables()
 
     @property
     def schema(self) -> Schema:
@@ -103,14 +101,17 @@ class LocalSite(Site):
         """The account of this site."""
         return self._ledger
 
-    def put_public(self, table: PublicTable) -> None:
-        """Keep public rows for later queries; see `Site.put_public`."""
+    def put_public(self, table: PublicTable, *, analyst: str | None = None, most_bytes: int | None = None) -> None:
+        """Keep public rows for later queries; see `Site.put_public`.
+
+        With an analyst, for his queries only; of what he handed over the latest tables stay, together of at most
+        ``most_bytes``. Nobody's rows make those of another go.
+        """
         if not isinstance(table, PublicTable):
             raise ArgumentError("table must be a public table, as study.public is", argument="table")
         if table.schema.sha256 != self.schema.sha256:
             raise SiteError("the public rows were checked against another schema than this site's")
-        kept = {sha256: own for sha256, own in self._public.items() if sha256 != table.sha256}
-        self._public = dict([*kept.items(), (table.sha256, table)][-MOST_PUBLIC:])
+        self._public.put(table, analyst, most_bytes)
 
     def answer(self, query: Query, *, analyst: str | None = None) -> Release:
         """Answer a query; see `Site.answer`.
@@ -133,40 +134,44 @@ class LocalSite(Site):
             replicate=query.replicate,
         )
         stored = drawn_once(
-            self._ledger, request, prepare=partial(self._prepare, query), compute=self._compute, analyst=analyst
+            self._ledger,
+            request,
+            prepare=partial(self._prepare, query, analyst),
+            compute=self._compute,
+            analyst=analyst,
         )
         return self._handed_out(stored)
 
-    def quote(self, query: Query) -> Quote:
+    def quote(self, query: Query, *, analyst: str | None = None) -> Quote:
         """Say what a query would read and cost, or refuse it as `answer` would; a function of public facts only."""
-        prepared = self._prepare(query)
+        prepared = self._prepare(query, analyst)
         return Quote(columns=tuple(sorted(prepared.needs)), cost=total(prepared.events), ahead=prepared.ahead)
 
-    def columns(self, query: Query) -> tuple[str, ...]:
+    def columns(self, query: Query, *, analyst: str | None = None) -> tuple[str, ...]:
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
         self._check(query)
-        return columns_of(query, self._custody())
+        return columns_of(query, self._custody(analyst))
 
     def _check(self, query: Query) -> None:
         check_kind(query)
         if query.schema_sha256 != self.schema.sha256:
             raise SiteError("the query was written for another schema than this site's; ask the custodian for it")
 
-    def _custody(self) -> Custody:
+    def _custody(self, analyst: str | None) -> Custody:
         return Custody(
             schema=self.schema,
             relation=self._terms.relation,
             records=self.records,
             unit=self._terms.unit,
             most_rows=self._terms.most_rows,
-            public=self._public,
+            public=self._public.of(analyst),
             row_order=self._terms.row_order,
         )
 
-    def _prepare(self, query: Query) -> Prepared:
+    def _prepare(self, query: Query, analyst: str | None) -> Prepared:
         """Check everything that can be checked without a row, and fix every constant."""
         self._check(query)
-        prepared = prepare(query, self._custody())
+        prepared = prepare(query, self._custody(analyst))
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")

@@ -15,10 +15,10 @@ from hdpstats.data.schema import Schema
 from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import Facts, public_to_dict
-from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.quote import Quote
 from hdpstats.sites.share import Share
 from hdpstats.sites.site import Site
+from hdpstats.sites.tables import MOST_PUBLIC
 from hdpstats.sites.terms import Terms
 from hdpstats.sites.wire import Certificate, Token, Wire, open_wire
 
@@ -151,8 +151,8 @@ class RemoteSite(Site):
     def answer(self, query: Query) -> Release:
         """Answer a query; see `Site.answer`.
 
-        Public rows that were handed over and that the site no longer has (it was started anew, or others handed over
-        theirs) are sent once more.
+        Public rows that were handed over and that the site no longer has (it was started anew, or you handed over
+        others) are sent once more.
         """
         asked = _canonical(query)
         try:

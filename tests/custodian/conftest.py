@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.custodian.institution import Institution
+from tests.custodian.institution import EVERYTHING, Institution
 from tests.custodian.people import PRIVATE, SCHEMA
 
 SECONDS = 3.0
 ANALYSTS = {
-    "ann": {},
+    "ann": EVERYTHING,
     "bob": {
         "mechanisms": ["objective-perturbation", "histogram", "evaluation"],
         "models": ["regression"],
@@ -16,7 +16,7 @@ ANALYSTS = {
 }
 SMALL = {
     "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1.5},
-    "analysts": {"ann": {"epsilon": 1.2}, "bob": {"epsilon": 0.8}},
+    "analysts": {"ann": EVERYTHING | {"epsilon": 1.2}, "bob": EVERYTHING | {"epsilon": 0.8}},
 }
 
 

@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 import hdpstats.api as hdp
 from hdpstats.custodian import issue, write_keys
 
+EVERYTHING = {"mechanisms": "all", "models": "all"}
 DAY = datetime.timedelta(days=1)
 
 
@@ -122,9 +123,10 @@ class Institution:
         self.secret, self.public_key = write_keys(folder / "tokens")
         self._stack = contextlib.ExitStack()
 
-    def token(self, analyst="ann", *, audience="trial", hours=1.0, key=None, certificate=None):
-        """Return a token."""
-        return issue(key or self.secret, analyst=analyst, audience=audience, hours=hours, certificate=certificate)
+    def token(self, analyst="ann", *, audience="trial", hours=1.0, key=None, certificate=...):
+        """Return a token, bound to ann's certificate unless another one is given, or None."""
+        bound = self.ann_files[0] if certificate is ... else certificate
+        return issue(key or self.secret, analyst=analyst, audience=audience, hours=hours, certificate=bound)
 
     def connect(self, running, **options):
         """Connect as ann, unless told otherwise."""
@@ -136,6 +138,7 @@ class Institution:
         place = self.folder / name
         place.mkdir(exist_ok=True)
         frame.to_parquet(place / "rows.parquet")
+        (place / "rows.parquet").chmod(0o600)
         schema.to_yaml(place / "dictionary.yaml")
         settings = {
             "format": "hdpstats site",
@@ -150,7 +153,7 @@ class Institution:
                 "clients": str(self.authority.path),
             },
             "tokens": {"audience": "trial", "key": str(self.public_key)},
-            "analysts": {"ann": {}},
+            "analysts": {"ann": EVERYTHING},
         }
         path = place / "site.yaml"
         path.write_text(yaml.safe_dump(settings | entries, sort_keys=False))

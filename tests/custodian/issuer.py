@@ -33,6 +33,7 @@ class Issuer:
             "jwks": f"{self.url}/keys",
             "ca": str(institution.authority.path),
             "claim": "email",
+            "bound": False,
         }
 
     def publish(self, **keys):
@@ -53,7 +54,7 @@ class Issuer:
     def token(self, name, **changes):
         """Return a token that a key signed, published or not."""
         key, now = self.keys[name], datetime.datetime.now(datetime.UTC)
-        claims = {"iss": URL, "aud": "trial", "email": "ann", "sub": "0815", "iat": now}
+        claims = {"iss": URL, "aud": "trial", "email": "ann", "email_verified": True, "sub": "0815", "iat": now}
         claims |= {"exp": now + datetime.timedelta(minutes=5)} | changes
         algorithm = "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"
         return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": name})

@@ -90,7 +90,9 @@ def test_an_issuer_tells_where_its_keys_are_and_is_held_to_its_name(institution,
         "none": [],
     }.items():
         (issuer.folder / "discovery.json").write_text(json.dumps(document))
-        door = Door(Identities(audience="trial", issuer=issuer.url, ca=institution.authority.path, claim="email"))
+        door = Door(
+            Identities(audience="trial", issuer=issuer.url, ca=institution.authority.path, claim="email", bound=False)
+        )
         try:
             found[case] = door.who(issuer.token("one", iss=issuer.url), None)
         except Unauthenticated as error:

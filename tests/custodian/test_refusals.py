@@ -167,7 +167,15 @@ def test_public_rows_that_are_none(raw, site, unchanged):
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/"), ("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/v1/answer"), ("POST", "/v1/facts")],
+    [
+        ("GET", "/"),
+        ("GET", "/v1/facts/"),
+        ("POST", "/v1/answer/"),
+        ("GET", "/docs"),
+        ("GET", "/openapi.json"),
+        ("GET", "/v1/answer"),
+        ("POST", "/v1/facts"),
+    ],
 )
 def test_other_doors(raw, unchanged, method, path):
     assert code(raw.request(method, path)) == "not-found"

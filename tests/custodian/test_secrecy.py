@@ -128,7 +128,8 @@ class Broken(Exception):
 @pytest.fixture
 def served(institution, tmp_path, monkeypatch):
     """Ask an application in this process, whose site breaks with private words; return the response and the log."""
-    settings = Settings.from_yaml(institution.write("broken", PRIVATE, SCHEMA))
+    tokens = {"audience": "trial", "key": str(institution.public_key), "bound": False}
+    settings = Settings.from_yaml(institution.write("broken", PRIVATE, SCHEMA, tokens=tokens))
     ledger = hdp.Ledger(None, dataset="trial", epsilon=3)
     site = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=ledger)
     lines = []
@@ -140,7 +141,7 @@ def served(institution, tmp_path, monkeypatch):
 
         async def post():
             transport = httpx.ASGITransport(application(site, settings), raise_app_exceptions=False)
-            headers = {"authorization": f"Bearer {institution.token()}"}
+            headers = {"authorization": f"Bearer {institution.token(certificate=None)}"}
             async with httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers) as client:
                 return await client.post("/v1/answer", content=histogram().to_json())
 

@@ -4,6 +4,7 @@ import stat
 import subprocess
 import sys
 
+import jwt
 import pytest
 import yaml
 
@@ -31,8 +32,8 @@ CHANGES = {
     "an unknown column": ({"analysts": {"ann": {"columns": ["z"]}}}, "'z'"),
     "no list": ({"analysts": {"ann": {"columns": "x"}}}, "list"),
     "an unknown entry of an analyst": ({"analysts": {"ann": {"rows": 1}}}, "rows"),
-    "a cap for some": ({"analysts": {"ann": {"epsilon": 1}, "bob": {}}}, "bob"),
-    "a delta without an epsilon": ({"analysts": {"ann": {"delta": 0.1}}}, "epsilon"),
+    "a cap for some": ({"analysts": {"ann": {"models": "all", "epsilon": 1}, "bob": {"models": "all"}}}, "bob"),
+    "a delta without an epsilon": ({"analysts": {"ann": {"models": "all", "delta": 0.1}}}, "epsilon"),
     "an unknown limit": ({"limits": {"speed": 1}}, "speed"),
     "no time at all": ({"limits": {"seconds": 0}}, "seconds"),
 }
@@ -81,7 +82,7 @@ def test_amounts_are_exact_also_where_yaml_reads_a_text(path):
 
 def test_caps_are_granted_when_a_site_opens_and_an_account_may_exist_already(path):
     hdp.Ledger(path.with_name("own.db"), dataset="t", epsilon=2)
-    changes = {"ledger": {"place": "own.db", "dataset": "t"}, "analysts": {"ann": {"epsilon": 1}}}
+    changes = {"ledger": {"place": "own.db", "dataset": "t"}, "analysts": {"ann": {"models": "all", "epsilon": 1}}}
     ledger = Settings.from_yaml(changed(path, changes)).open_ledger()
     assert ledger.budget == hdp.Budget(epsilon=2)
     assert ledger.caps["ann"].total == hdp.Budget(epsilon=1)
@@ -137,6 +138,26 @@ def test_keys_and_tokens_from_the_command_line(institution, running, tmp_path, c
         assert site.analyst == "ann"
     assert main([*words, "--certificate", str(institution.secret)]) == 2
     assert main([*words[:3], str(tmp_path / "mine.pub"), *words[4:]]) == 2
+
+
+def test_a_token_is_for_a_certificate_unless_the_word_is_said(institution, capsys):
+    words = ["site", "token", "--key", str(institution.secret), "--analyst", "ann", "--audience", "trial"]
+    assert main(words) == 2
+    assert "--certificate" in capsys.readouterr().err
+    assert main([*words, "--unbound", "--certificate", str(institution.ann_files[0])]) == 2
+    capsys.readouterr()
+    assert main([*words, "--unbound"]) == 0
+    claims = jwt.decode(capsys.readouterr().out.strip(), options={"verify_signature": False})
+    assert "cnf" not in claims
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o622, 0o666])
+def test_a_key_that_others_may_read_signs_no_token(tmp_path, institution, capsys, mode):
+    assert main(["site", "key", str(tmp_path / "open")]) == 0
+    (tmp_path / "open.key").chmod(mode)
+    words = ["site", "token", "--key", str(tmp_path / "open.key"), "--analyst", "ann", "--audience", "trial"]
+    assert main([*words, "--certificate", str(institution.ann_files[0])]) == 2
+    assert "chmod 600" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named():

@@ -6,6 +6,7 @@ import json
 import ssl
 import threading
 import time
+from dataclasses import replace
 
 import jwt
 import pytest
@@ -36,7 +37,14 @@ class Issuer:
 
     def token(self, name, *, key=None, algorithm="ES256", **changes):
         now = datetime.datetime.now(datetime.UTC)
-        claims = {"iss": "https://id", "aud": "trial", "email": "ann@uni", "sub": "0815", "iat": now}
+        claims = {
+            "iss": "https://id",
+            "aud": "trial",
+            "email": "ann@uni",
+            "email_verified": True,
+            "sub": "0815",
+            "iat": now,
+        }
         claims |= {"exp": now + datetime.timedelta(minutes=5)} | changes
         return jwt.encode(claims, key or self.keys[name], algorithm=algorithm, headers={"kid": name})
 
@@ -72,7 +80,7 @@ def issuer(started):
 
 @pytest.fixture
 def identities(issuer):
-    return Identities(audience="trial", issuer="https://id", jwks=issuer.url, ca=issuer.ca, claim="email")
+    return Identities(audience="trial", issuer="https://id", jwks=issuer.url, ca=issuer.ca, claim="email", bound=False)
 
 
 def test_an_issuers_token_names_the_analyst_by_the_agreed_claim(issuer, identities):
@@ -97,6 +105,18 @@ def test_tokens_of_an_issuer_that_are_not_believed(issuer, identities):
     ):
         with pytest.raises(Unauthenticated):
             door.who(token, None)
+
+
+@pytest.mark.parametrize("verified", [None, False, "true", 1])
+def test_an_address_that_the_issuer_did_not_verify_names_nobody(issuer, identities, verified):
+    """Where anybody may enter any address at an issuer, it would name whomever he likes."""
+    with pytest.raises(Unauthenticated, match="verify"):
+        Door(identities).who(issuer.token("one", email_verified=verified), None)
+
+
+def test_another_claim_needs_no_verified_address(issuer, identities):
+    by_number = replace(identities, claim="sub")
+    assert Door(by_number).who(issuer.token("one", email_verified=False), None) == "0815"
 
 
 def test_a_new_key_is_read_but_not_at_every_unknown_name(issuer, identities, monkeypatch):
@@ -127,16 +147,16 @@ def test_an_issuer_that_cannot_be_reached_lets_nobody_in(identities):
         door.who(jwt.encode({}, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"), None)
 
 
-def test_a_site_may_insist_on_bound_tokens(institution):
-    door = Door(Identities(audience="trial", key=institution.public_key, bound=True))
+def test_a_site_insists_on_bound_tokens_unless_told_otherwise(institution):
+    door = Door(Identities(audience="trial", key=institution.public_key))
     with pytest.raises(Unauthenticated, match="certificate"):
-        door.who(institution.token(), None)
+        door.who(institution.token(certificate=None), None)
     with pytest.raises(Unauthenticated, match="certificate"):
-        door.who(institution.token(), "print")
+        door.who(institution.token(certificate=None), "print")
 
 
 def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own_certificate_only(institution):
-    door = Door(Identities(audience="trial", key=institution.public_key))
+    door = Door(Identities(audience="trial", key=institution.public_key, bound=False))
     now = datetime.datetime.now(datetime.UTC)
     shown = tokens.thumbprint(ssl.PEM_cert_to_DER_cert(institution.ann_files[0].read_text()))
     claims = {"sub": "ann", "aud": "trial", "iat": now - datetime.timedelta(minutes=1), "cnf": {"x5t#S256": shown}}
@@ -156,7 +176,10 @@ def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own
 
 def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):
     """By the clock of that moment a token may not be valid yet: what was found later does not count then."""
-    door, token = Door(Identities(audience="trial", key=institution.public_key)), institution.token()
+    door, token = (
+        Door(Identities(audience="trial", key=institution.public_key, bound=False)),
+        institution.token(certificate=None),
+    )
     assert door.who(token, None) == door.remembered(token, None) == "ann"
     before = time.time() - 3600.0
     monkeypatch.setattr(tokens.time, "time", lambda: before)
@@ -164,7 +187,7 @@ def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):
 
 
 def test_a_token_bound_to_what_a_site_cannot_check_is_refused(institution):
-    door = Door(Identities(audience="trial", key=institution.public_key))
+    door = Door(Identities(audience="trial", key=institution.public_key, bound=False))
     now = datetime.datetime.now(datetime.UTC)
     claims = {"sub": "ann", "aud": "trial", "iat": now, "exp": now + datetime.timedelta(minutes=1)}
     for bound in ({"jkt": "0" * 43}, {}, "x5t", {"x5t#S256": None}):
@@ -175,8 +198,8 @@ def test_a_token_bound_to_what_a_site_cannot_check_is_refused(institution):
 
 def test_a_door_remembers_so_many_tokens_and_no_more(institution, monkeypatch):
     monkeypatch.setattr(tokens, "MOST_REMEMBERED", 3)
-    door = Door(Identities(audience="trial", key=institution.public_key))
-    handed_out = [institution.token(hours=1 + number) for number in range(5)]
+    door = Door(Identities(audience="trial", key=institution.public_key, bound=False))
+    handed_out = [institution.token(hours=1 + number, certificate=None) for number in range(5)]
     for token in handed_out:
         door.who(token, None)
     assert [door.remembered(token, None) for token in handed_out] == [None, None, "ann", "ann", "ann"]

@@ -10,11 +10,11 @@ import hdpstats.api as hdp
 from hdpstats.privacy.budget import Spend
 from hdpstats.queries import HistogramQuery
 from hdpstats.queries.histogram import Axis
-from tests.custodian.institution import Institution
+from tests.custodian.institution import EVERYTHING, Institution
 from tests.custodian.people import PRIVATE, SCHEMA
 
 SHARE = Fraction(1, 25)
-CAPS = {"ann": {"epsilon": 0.8}, "bob": {"epsilon": 0.6}}
+CAPS = {"ann": EVERYTHING | {"epsilon": 0.8}, "bob": EVERYTHING | {"epsilon": 0.6}}
 
 
 def histogram(replicate):

@@ -1,0 +1,126 @@
+"""What one analyst can take of a site: computing slots, requests under way, bytes in memory.
+
+Each analyst has parts of his own, which others cannot use up. An analyst who waits for his own part is in no queue of
+others: in that of all together he stands once for each of his own computing slots, so that others go first in turn.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol, TypeVar, final
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from hdpstats.custodian.refusing import Unacceptable
+from hdpstats.custodian.settings import Limits
+
+T = TypeVar("T")
+
+READING_EACH = 2
+"""Threads of one analyst that do not compute answers: prices, invented rows, his part of the ledger."""
+
+READING = 8
+"""Such threads of all together."""
+
+
+class Hold(Protocol):
+    """Counts bytes of a request, and refuses those that are too many; never what must be handed out ``always``."""
+
+    def __call__(self, size: int, *, always: bool = False) -> None:
+        """Count so many further bytes."""
+
+
+@final
+class Bytes:
+    """Bytes of bodies and responses under way, in all and of each analyst."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most, self._most_each = limits.bytes, limits.bytes_each
+        self._held: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """The bytes of all together."""
+        return self._held.total()
+
+    @contextmanager
+    def holding(self, analyst: str) -> Iterator["Hold"]:
+        """Give a function that counts further bytes of a request, until the request ends.
+
+        Raises
+        ------
+        Unacceptable
+            By that function, unless it is told ``always``: there are too many under way, of the analyst or of all.
+        """
+        held = 0
+
+        def hold(size: int, *, always: bool = False) -> None:
+            nonlocal held
+            if not (always or self._fits(analyst, size)):
+                raise Unacceptable("busy")
+            held += size
+            self._held[analyst] += size
+
+        try:
+            yield hold
+        finally:
+            self._held[analyst] -= held
+            if not self._held[analyst]:
+                del self._held[analyst]
+
+    def _fits(self, analyst: str, size: int) -> bool:
+        return self.total + size <= self._most and self._held[analyst] + size <= self._most_each
+
+
+@final
+class Capacity:
+    """The computing slots, threads and bytes of a site; to be used from its event loop alone."""
+
+    def __init__(self, limits: Limits, analysts: Iterable[str]) -> None:
+        names = tuple(analysts)
+        self._computing = CapacityLimiter(limits.computing)
+        self._computing_each = {name: CapacityLimiter(limits.computing_each) for name in names}
+        self._reading = CapacityLimiter(READING)
+        self._parsing = CapacityLimiter(1)
+        self._reading_each = {name: CapacityLimiter(READING_EACH) for name in names}
+        self._requests: Counter[str] = Counter()
+        self._most_requests = limits.requests_each
+        self.bytes = Bytes(limits)
+
+    @contextmanager
+    def request(self, analyst: str) -> Iterator[None]:
+        """Count a request of an analyst while it is under way; refuse one too many."""
+        if self._requests[analyst] >= self._most_requests:
+            raise Unacceptable("busy")
+        self._requests[analyst] += 1
+        try:
+            yield
+        finally:
+            self._requests[analyst] -= 1
+
+    @asynccontextmanager
+    async def computing(self, analyst: str) -> AsyncIterator[None]:
+        """Hold a computing slot: one of the analyst's own first, and then one of all."""
+        async with self._computing_each[analyst], self._computing:
+            yield
+
+    async def compute(self, analyst: str, task: Callable[[], T]) -> T:
+        """Return what a task computes in a thread, which a computing slot is held for."""
+        async with self.computing(analyst):
+            return await run(task)
+
+    async def read(self, analyst: str, task: Callable[[], T]) -> T:
+        """Return what a task that answers no query computes in a thread; such tasks take no computing slot."""
+        async with self._reading_each[analyst], self._reading:
+            return await run(task)
+
+    async def parse(self, analyst: str, task: Callable[[], T]) -> T:
+        """Return what a task reads from a long body; one at a time, since that takes many times its bytes."""
+        async with self._reading_each[analyst], self._parsing:
+            return await run(task)
+
+
+async def run(task: Callable[[], T]) -> T:
+    """Return what a task computes in a thread; how many there are at once is bounded elsewhere."""
+    return await anyio.to_thread.run_sync(task, limiter=CapacityLimiter(1))

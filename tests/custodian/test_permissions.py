@@ -1,0 +1,93 @@
+"""What is not listed for an analyst is denied."""
+
+from fractions import Fraction
+
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.custodian.permissions import Permissions
+from hdpstats.queries import (
+    CountQuery,
+    CurveQuery,
+    EvaluationQuery,
+    HistogramQuery,
+    LossSelectionQuery,
+    StatisticsQuery,
+    TimeGrid,
+)
+from hdpstats.queries.families import FAMILIES, family_of
+from hdpstats.queries.histogram import Axis
+from hdpstats.queries.wire import KINDS
+
+COLUMNS = ("x", "y")
+COMMON = {"epsilon": Fraction(1), "schema_sha256": "0" * 64}
+CURVE = CurveQuery(
+    formula="y ~ x", candidates=((0.0, 1.0),), scale=(1.0, 1.0), radius=Fraction(2), ridge=Fraction(1), **COMMON
+)
+LOSSES = LossSelectionQuery(formula="y ~ x", candidates=((0.0, 1.0), (1.0, 0.0)), reach=1.0, **COMMON)
+BINARY = {"formula": "y ~ x", "coefficients": (0.0, 1.0), "offset": None, "cuts": (0.5,), "causes": 1}
+EVALUATION = EvaluationQuery(**BINARY, grid=None, ends=(), public_sha256=None, **COMMON)
+SURVIVAL = EvaluationQuery(
+    **(BINARY | {"formula": "Surv(t, y) ~ x", "coefficients": (1.0,)}),
+    grid=TimeGrid(cuts=(6.0, 12.0, 18.0, 24.0)),
+    ends=(4,),
+    public_sha256=None,
+    **COMMON,
+)
+COUNT = CountQuery(**COMMON)
+HISTOGRAM = HistogramQuery(axes=(Axis(name="x", cuts=(0.5,)),), **COMMON)
+STATISTICS = StatisticsQuery(column="x", family="normal", **COMMON)
+ALL = (CURVE, LOSSES, EVALUATION, SURVIVAL, COUNT, HISTOGRAM, STATISTICS)
+
+
+def permitted(**entries):
+    permissions = Permissions.from_dict(entries, name="ann", declared=COLUMNS)
+    return {query.kind.partition("/")[0] for query in ALL if permissions.allow(query, COLUMNS)}
+
+
+def test_every_kind_of_query_says_which_models_it_can_have():
+    assert set(FAMILIES) == set(KINDS)
+
+
+def test_fits_that_name_no_model_have_a_family():
+    assert [family_of(query) for query in ALL] == [
+        "regression",
+        "regression",
+        "regression",
+        "hazard",
+        None,
+        None,
+        "distribution",
+    ]
+
+
+def test_who_may_fit_hazards_may_not_fit_or_read_logistic_regressions():
+    permissions = Permissions.from_dict({"models": ["hazard"]}, name="ann", declared=COLUMNS)
+    assert [permissions.allow(query, COLUMNS) for query in ALL] == [False, False, False, True, True, False, False]
+
+
+def test_mechanisms_that_are_not_listed_are_denied():
+    assert permitted(mechanisms=["histogram"]) == {"histogram"}
+    assert permitted(mechanisms=["curve", "histogram"], models=["regression"]) == {"curve", "histogram"}
+    assert permitted(mechanisms=["curve", "histogram"], models=["hazard"]) == {"histogram"}
+    assert permitted(mechanisms="all", models="all") == {query.kind.partition("/")[0] for query in ALL}
+    assert "histogram" not in permitted(models="all")
+
+
+def test_columns_that_are_not_listed_are_denied():
+    assert permitted(mechanisms="all", models="all", columns=["x"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("entries", "remedy"),
+    [
+        ({}, "mechanisms: all"),
+        ({"columns": ["x"]}, "mechanisms: all"),
+        ({"mechanisms": ["curve"]}, "models: all"),
+        ({"mechanisms": "all"}, "models: all"),
+        ({"mechanisms": "everything"}, "must be a list"),
+    ],
+)
+def test_permissions_that_leave_open_what_is_permitted(entries, remedy):
+    with pytest.raises(hdp.ArgumentError, match=remedy):
+        Permissions.from_dict(entries, name="ann", declared=COLUMNS)
