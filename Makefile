@@ -3,6 +3,7 @@
 #   make demo      a private logistic regression on real patients, end to end (no R, no server)
 #   make test      set up everything and pass all tests
 #   make setup     .venv with the package and every extra; R from Debian's packages
+#   make test-entropy  tests that judge randomness with the operating system's entropy; laws on new examples
 #   make lint      style, types, layers
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make bench     fits against diffprivlib, statsmodels, scikit-learn, glum and R's glm; timings of samplers
@@ -18,7 +19,7 @@ DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irk
   r-cran-tibble r-cran-survey r-cran-knitr r-cran-rmarkdown pandoc chromium libatomic1 postgresql
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test setup debs lint validate bench clean
+.PHONY: demo test test-entropy setup debs lint validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -26,6 +27,10 @@ demo: $(VENV)/.core
 
 test: setup
 	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
+
+# Without this, tests draw seeded noise (conftest.py) and laws are tried on the same examples every time.
+test-entropy: setup
+	$(THREADS) $(BIN)/python -m pytest --system-entropy tests --ignore tests/benchmarks -m "(entropy or hypothesis) and not validate"
 
 setup: $(VENV)/.everything
 

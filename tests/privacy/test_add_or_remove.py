@@ -23,6 +23,7 @@ from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.models import counting
 from hdpstats.privacy.relation import Relation
+from tests import seeded
 from tests.privacy.hazard_pairs import Regime
 from tests.privacy.test_objective_bounds import CHEAP, SLACK, make_query
 from tests.support import CORNERS, FORMULA, SCHEMA, people, seen_of_ledger, seen_of_result
@@ -160,7 +161,7 @@ def seen(kind, private, *, noise, **fit):
         return watch(kind, private, noise=noise, patch=patch, **fit)
 
 
-@functools.cache
+@seeded.remembered
 def ordinary(kind, share=0.0):
     """Return what is seen of a fit to people whose number is at the jump."""
     number = jump(kind)

@@ -13,6 +13,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
 from hdpstats.simulate.trials import eight_interval_trial
+from tests import seeded
 from tests.support import CORNERS, replaced, without_numbers
 
 RECORDS = 397
@@ -56,7 +57,7 @@ def look(private, setting):
     }
 
 
-@functools.cache
+@seeded.remembered
 def ordinary(setting):
     seen = observe(functools.partial(look, PRIVATE, setting))
     assert seen.exception is None

@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import beta
 
 from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, opendp_adapter
+from hdpstats.noise.entropy import bits
 from hdpstats.noise.lattice import lift, round_down, snap
 
 ALPHA = 1e-9
@@ -65,7 +66,7 @@ def fingerprint(mechanism: Mechanism) -> float:
 
 
 def numpy_laplace(query: float, count: int) -> np.ndarray:
-    return query + np.random.default_rng().laplace(0.0, 1 / float(EPSILON), count)
+    return query + np.random.default_rng(bits(128)).laplace(0.0, 1 / float(EPSILON), count)
 
 
 def on_lattice(query: float, count: int, draw: Callable[[], int]) -> np.ndarray:

@@ -9,6 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
+from tests import seeded
 from tests.support import CORNERS, RECORDS, fitted, people, replaced, without_numbers
 
 COLUMNS = ["y", "x", "k", "g"]
@@ -32,7 +33,7 @@ def look(private):
     }
 
 
-@functools.cache
+@seeded.remembered
 def ordinary():
     seen = observe(functools.partial(look, PRIVATE))
     assert seen.exception is None

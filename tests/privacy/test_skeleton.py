@@ -15,6 +15,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, skeleton
 from hdpstats.data.table import PrivateTable
+from hdpstats.noise.entropy import bits
+from tests import seeded
 from tests.support import (
     CORNERS,
     FORMULA,
@@ -61,7 +63,7 @@ def watch(private, setting):
     return observe(functools.partial(look, private, **SETTINGS[setting]))
 
 
-@functools.cache
+@seeded.remembered
 def ordinary(setting):
     """Return what is seen of the fit to the ordinary rows."""
     seen = watch(PRIVATE, setting)
@@ -232,7 +234,7 @@ def naive(frame):
     """Fit as a thin wrapper around statsmodels does: levels, rows and flags come from the data."""
     cells = frame.assign(x=pd.to_numeric(frame["x"], errors="coerce"), y=pd.to_numeric(frame["y"], errors="coerce"))
     fit = smf.logit("y ~ x + C(g)", cells, missing="drop").fit_regularized(alpha=1.0, disp=0)
-    noisy = fit.params + np.random.default_rng().laplace(size=len(fit.params))
+    noisy = fit.params + np.random.default_rng(bits(128)).laplace(size=len(fit.params))
     return NaiveResult(params=noisy, nobs=int(fit.nobs), converged=bool(fit.mle_retvals["converged"]))
 
 

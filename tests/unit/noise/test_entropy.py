@@ -68,6 +68,7 @@ def test_threads_never_share_bits() -> None:
     assert len(set(drawn)) == len(drawn) == 4000
 
 
+@pytest.mark.usefixtures("kernel_entropy")
 def test_no_fallback_when_the_kernel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(size: int) -> bytes:
         raise NotImplementedError("no randomness source")

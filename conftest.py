@@ -1,0 +1,90 @@
+"""What all tests share, doctests of the package too: seeded noise, and the same examples of laws every time.
+
+See `tests/seeded.py`. ``--system-entropy`` leaves the operating system's entropy in its place and lets Hypothesis look
+for new examples; ``make test-entropy`` runs the tests that judge randomness so.
+"""
+
+import contextlib
+
+import hypothesis
+import pytest
+
+from hdpstats.noise import entropy
+from tests import seeded
+
+SEED = "hdpstats"
+
+hypothesis.settings.register_profile(
+    "the same examples",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "new examples", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+
+
+def pytest_addoption(parser):
+    """Add the options."""
+    group = parser.getgroup("noise")
+    group.addoption(
+        "--system-entropy", action="store_true", help="noise from the operating system, new examples of laws"
+    )
+    group.addoption("--entropy-seed", default=SEED, metavar="TEXT", help="another seed of the noise that tests draw")
+
+
+def pytest_configure(config):
+    """Put the source in its place before anything is collected."""
+    system = config.getoption("--system-entropy")
+    hypothesis.settings.load_profile("new examples" if system else "the same examples")
+    if system:
+        return
+    source = seeded.Source(config.getoption("--entropy-seed"))
+    installation = source.installed(entropy)
+    installation.__enter__()
+    seeded.INSTALLED.append(source)
+
+    def remove():
+        seeded.INSTALLED.remove(source)
+        installation.__exit__(None, None, None)
+
+    config.add_cleanup(remove)
+
+
+def pytest_report_header(config):
+    """Say where noise comes from."""
+    if config.getoption("--system-entropy"):
+        return "noise: the operating system's entropy"
+    return f"noise: seeded by {config.getoption('--entropy-seed')!r}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Give each file that is collected its own noise."""
+    with seeded.named(f"collecting {collector.nodeid}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Give each test its own noise."""
+    with seeded.named(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Give each fixture that several tests share its own noise."""
+    shared = fixturedef.scope != "function"
+    name = f"fixture {fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"
+    with seeded.named(name) if shared else contextlib.nullcontext():
+        return (yield)
+
+
+@pytest.fixture
+def kernel_entropy(monkeypatch):
+    """Let one test read the operating system's entropy as users do."""
+    if seeded.INSTALLED:
+        monkeypatch.setattr(entropy, "system_bytes", seeded.INSTALLED[-1].replaced)

@@ -1,0 +1,137 @@
+"""Rules that every test obeys, read from its syntax: no chance without a seed, no clock."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import hdpstats
+
+TESTS = Path(__file__).parents[1]
+PACKAGES = [Path(hdpstats.__file__).parent, TESTS.parent / "r_bridge"]
+ENTROPY = PACKAGES[0] / "noise" / "entropy.py"
+FILES = sorted(path for path in TESTS.rglob("*.py") if "_executed" not in path.parts)
+GENERATORS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64"}
+SEEDED = GENERATORS | {"Generator", "Philox", "BitGenerator"}
+READERS = ("os.urandom", "os.getrandom", "secrets.", "SystemRandom", "random.SystemRandom", "getrandom", "urandom")
+
+
+def calls(tree):
+    """Return the calls of a module with their dotted names."""
+    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def readers_of_entropy(source):
+    """Return what reads the operating system's generator, or is imported to do so."""
+    tree = ast.parse(source)
+    found = [name for name, _ in calls(tree) if name.startswith(READERS)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name == "secrets"]
+        elif isinstance(node, ast.ImportFrom) and node.module in ("os", "secrets", "random"):
+            names = {alias.name for alias in node.names}
+            found += sorted(names & {"urandom", "getrandom", "SystemRandom"}) + ["secrets"] * (node.module == "secrets")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/dev/"):
+            found += [node.value] if node.value in ("/dev/random", "/dev/urandom") else []
+    return found
+
+
+def unseeded(source):
+    """Return draws that nobody can repeat: generators without a seed, and the global ones of Python and numpy."""
+    found, tree = [], ast.parse(source)
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    of_all = re.compile(r"((np|numpy)\.random|random)\.\w+" if "random" in imported else r"(np|numpy)\.random\.\w+")
+    for name, call in calls(tree):
+        last, given = name.rpartition(".")[2], call.args or call.keywords
+        none = [each for each in (*call.args, *(k.value for k in call.keywords)) if ast.unparse(each) == "None"]
+        if last in GENERATORS and (not given or none):
+            found.append(f"{name} without a seed")
+        if of_all.fullmatch(name) and last not in SEEDED:
+            found.append(f"{name}: the global generator")
+        if last == "rvs" and not any(k.arg == "random_state" for k in call.keywords):
+            found.append(f"{name} without random_state")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TESTS)))
+def test_draws_in_tests_have_a_seed(path):
+    assert unseeded(path.read_text(encoding="utf-8")) == []
+
+
+def test_entropy_is_read_in_one_place():
+    found = {}
+    for package in PACKAGES:
+        for path in package.rglob("*.py"):
+            if each := readers_of_entropy(path.read_text(encoding="utf-8")):
+                found[path] = each
+    assert found == {ENTROPY: ["os.urandom"]}
+    [reader] = [
+        node
+        for node in ast.parse(ENTROPY.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "os.urandom" in ast.unparse(node)
+    ]
+    assert reader.name == "system_bytes"
+    assert [argument.arg for argument in reader.args.args] == ["count"]
+
+
+def test_nothing_outside_leads_to_other_entropy():
+    """No variable of the environment, no option and no file is read where entropy is."""
+    tree = ast.parse(ENTROPY.read_text(encoding="utf-8"))
+    assert {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("os.")
+    } == {"os.urandom"}
+    assert not {"open", "getattr", "setattr", "__import__", "exec", "eval"} & {name for name, _ in calls(tree)}
+    for package in PACKAGES:
+        for path in package.rglob("*.py"):
+            assert "system_bytes" not in path.read_text(encoding="utf-8") or path == ENTROPY
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "np.random.default_rng()",
+        "np.random.default_rng(None)",
+        "default_rng(seed=None)",
+        "np.random.normal(size=3)",
+        "np.random.seed(3)",
+        "import random\nrandom.random()",
+        "random.Random()",
+        "norm.rvs(size=3)",
+        "np.random.RandomState()",
+    ],
+)
+def test_a_draw_without_a_seed_is_found(source):
+    assert unseeded(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "np.random.default_rng(0)",
+        "rng.normal()",
+        "random.Random(seed)",
+        "norm.rvs(size=3, random_state=rng)",
+        "np.random.Generator(np.random.PCG64(5))",
+    ],
+)
+def test_a_draw_with_a_seed_is_allowed(source):
+    assert unseeded(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "os.urandom(3)",
+        "from os import urandom",
+        "import secrets",
+        "secrets.token_bytes(3)",
+        "open('/dev/urandom')",
+        "random.SystemRandom()",
+        "from secrets import token_hex",
+    ],
+)
+def test_a_second_reader_of_entropy_is_found(source):
+    assert readers_of_entropy(source)
