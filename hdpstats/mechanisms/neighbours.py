@@ -14,6 +14,9 @@ could move everybody.
 **Sensitivity.** In the L1 norm: adding or removing a person changes one count by 1; replacing one takes 1 from a count
 and adds 1 to another: 1 and 2, both attained.
 
+**Work.** At most all pairs of a row and a point are compared, with which search does not depend on the number of rows
+where that is private (`hdpstats.solvers.nearest`).
+
 **Guarantee.** With rate :math:`\rho` the probabilities of released counts under neighbours differ by at most
 :math:`\exp(\rho \|c - c'\|_1)`: :math:`\rho = \epsilon / 2` (replace-one) or :math:`\epsilon` (add-or-remove-one) is
 epsilon-DP.
@@ -47,14 +50,15 @@ from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_dist
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Landscape:
-    """Public points (m, p) of a space, in an order that breaks ties."""
+    """Public points (m, p) of a space, in an order that breaks ties; ``records`` is the public number of rows."""
 
     space: PointSpace
     points: FloatArray
+    records: int
 
     def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[Nearest]:
         """Yield the nearest of the first so many points for blocks of rows, which are mapped block by block."""
-        search = search_among(self.points, sizes, rows=table.rows)
+        search = search_among(self.points, sizes, rows=self.records)
         for part in blocks(table.rows):
             yield search.answer(embed(self.space, table, part=part))
 
@@ -125,4 +129,4 @@ def landscape_of(
     rows = distinct(points)[0] if support is None else np.array(support, dtype=np.int64)
     if not len(rows) or int(rows.max()) >= len(points):
         raise SiteError("the query names public rows that are not complete in its columns; write it for this table")
-    return Landscape(space=space, points=np.ascontiguousarray(points[rows]))
+    return Landscape(space=space, points=np.ascontiguousarray(points[rows]), records=custody.records)

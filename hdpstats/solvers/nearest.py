@@ -22,6 +22,10 @@ inequality half the computed squared distance of the box exceeds :math:`\tfrac12
 the least product by more than the sum of twice the error of products and twice that of boxes: each of its points is
 then farther than one that has been seen, also by the definition.
 
+*Work*: each search has a bound that follows from the numbers of rows, points, coordinates and sets, and reaches it in a
+rehearsal (`hdpstats._base.rehearsal`), with the same answer. Products compare at most all pairs by the definition, a
+row at many points with all of a block at once: a row as far from very many points costs little more than another.
+
 *Nests*: sets :math:`E_1 \subset E_2 \subset \ldots` all begin one list of points, which is gone through once.
 
 References
@@ -35,6 +39,7 @@ from typing import Protocol, final
 
 import numpy as np
 
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.solvers import tiles, tree
 
@@ -51,6 +56,9 @@ tree that is too large for the cache."""
 
 ROWS_OF_PRODUCT, POINTS_OF_PRODUCT = 512, 2048
 PAIRS = 2**20
+
+MANY = 16
+"""Where one in so many pairs is to be compared by the definition, all of them are, without a list of them."""
 
 COMPILED_DIMENSION, COMPILED_PAIRS = 16, 2 * 10**9
 """Up to that dimension and from that many pairs of rows and points on, points are cut into tiles."""
@@ -104,7 +112,10 @@ class Search(Protocol):
 
 
 def search_among(points: FloatArray, sizes: Sequence[int], *, rows: int) -> Search:
-    """Return the search among points (m, p) that is the fastest for so many rows; all find the same."""
+    """Return the search among points (m, p) that is the fastest for so many rows, about; all find the same.
+
+    Where the number of rows is private, give the one that is declared: which search is made can be seen from the time.
+    """
     p, pairs = points.shape[1], rows * len(points)
     if p <= TREE_DIMENSION and pairs >= TREE_PAIRS:
         return _Tree(points, sizes)
@@ -141,7 +152,7 @@ class _Tree:
         own, shape = self._tree, (self._sets, len(rows))
         answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
         leaves, nodes = (own.points, own.place, own.sets), (own.low, own.high, own.first, own.depth)
-        tree.search(np.ascontiguousarray(rows), *leaves, *nodes, answer.place, answer.squared)
+        tree.search(np.ascontiguousarray(rows), *leaves, *nodes, full_length(), answer.place, answer.squared)
         return answer
 
 
@@ -178,10 +189,14 @@ class _Products:
                 scores = self._scores[: len(rows) * (stop - start)].reshape(len(rows), -1)
                 np.matmul(single, self.factors[:, start:stop], out=scores)
                 lowest = scores.min(axis=1)
-                near = np.flatnonzero(lowest <= least + slack)
+                near = np.flatnonzero((lowest <= least + slack) | full_length())
                 np.minimum(least, lowest, out=least)
-                row, column = np.nonzero(scores[near] <= (least + slack)[near, None])
-                self.improve(rows, near[row], column + start, best)
+                close = scores[near] <= (least + slack)[near, None]
+                if MANY * np.count_nonzero(close) > close.size or full_length():
+                    self.improve_by_all(rows, near, slice(start, stop), best)
+                else:
+                    row, column = np.nonzero(close)
+                    self.improve(rows, near[row], column + start, best)
                 start = stop
             place[number], squared[number] = best.place[0], best.squared[0]
         return Nearest(place=place, squared=squared)
@@ -206,6 +221,17 @@ class _Products:
         centred = rows - self._centre
         half = 0.5 * np.einsum("ij,ij->i", centred, centred)
         return half, 2.0**-24 * (rows.shape[1] + 8) * (np.sqrt(2.0 * half) + self._reach) ** 2
+
+    def improve_by_all(self, rows: FloatArray, near: IntArray, points: slice, best: Nearest) -> None:
+        """Compare some of the rows with all of some later points, by the definition."""
+        if not len(near):
+            return
+        squared = squared_distances(rows[near, None], self._points[None, points])
+        first = squared.argmin(axis=1)
+        squared = squared[np.arange(len(near)), first]
+        better = squared < best.squared[0, near]
+        chosen = near[better]
+        best.place[0, chosen], best.squared[0, chosen] = points.start + first[better], squared[better]
 
     def improve(self, rows: FloatArray, row: IntArray, point: IntArray, best: Nearest) -> None:
         """Compare pairs of a row and a later point with the best so far, by the definition."""
@@ -242,6 +268,7 @@ class _Tiles:
         answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
         for number, part in enumerate(self._parts):
             boxes = (part.factors, part.low, part.high, part.place)
-            self._improve(single, half, slack[order] + wide, rows, *boxes, self._points, least, best, where)
+            found = (least, best, where)
+            self._improve(single, half, slack[order] + wide, rows, *boxes, self._points, full_length(), *found)
             answer.place[number, order], answer.squared[number, order] = where, best
         return answer

@@ -4,6 +4,9 @@ A tile has a box around its points. Half the squared distance of a row from the 
 points, so tiles whose box is farther than a point already seen are left out. The others are compared by products in
 single precision, many points at once, and what products cannot tell is compared by the definition in doubles.
 
+**Work.** A row goes at most through all tiles, twice, and compares each of their points once by the definition: that is
+what ``full`` does, with the same answer.
+
 The compiled loop of `numba` is made for one dimension at a time, as it is fast only where the number of coordinates is
 known when it is compiled. It takes some seconds to compile, so it pays for large searches. The distance of the
 definition is compiled without permission to contract or reorder: it is that of numpy to the last bit.
@@ -128,12 +131,13 @@ def _boxes(p: int) -> Callable[..., Any]:
 def _decide(scores: Callable[..., Any]) -> Callable[..., Any]:
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
     def decide(
-        single: Any, row: Any, factors: Any, place: Any, points: Any, most: Any, lane: Any, best: Any, where: Any
-    ) -> Any:
+        single: Any, row: Any, factors: Any, place: Any, points: Any, most: Any, full: Any,
+        lane: Any, best: Any, where: Any,
+    ) -> Any:  # fmt: skip
         """Return the better of the nearest point so far and the points of a tile whose products are not above most."""
         scores(single, factors, lane)
         for k in range(LANES):
-            if lane[k] <= most:
+            if full or lane[k] <= most:
                 squared = _squared(row, points[place[k]])
                 if squared < best or (squared == best and place[k] < where):
                     best, where = squared, place[k]
@@ -148,8 +152,9 @@ def kernel(p: int) -> Callable[..., None]:
     """Return a function that improves the neighbours of rows by the points of some tiles.
 
     Its arguments: centred rows (b, p) in single precision, half their squares (b,), slacks (b,), rows (b, p); factors,
-    low, high and place of `Tiles`; all points (m, p); and what it improves: the least product so far (b,), the
-    squared distance (b,) and the place (b,) of the nearest point so far, the first one of those that share it.
+    low, high and place of `Tiles`; all points (m, p); whether nothing is left out; and what it improves: the least
+    product so far (b,), the squared distance (b,) and the place (b,) of the nearest point so far, the first one of
+    those that share it.
     """
     scores, boxes = _scores(p), _boxes(p)
     decide = _decide(scores)
@@ -157,7 +162,7 @@ def kernel(p: int) -> Callable[..., None]:
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
     def improve(
         single: Any, half: Any, slack: Any, rows: Any,
-        factors: Any, low: Any, high: Any, place: Any, points: Any,
+        factors: Any, low: Any, high: Any, place: Any, points: Any, full: Any,
         least: Any, best: Any, where: Any,
     ) -> None:  # fmt: skip
         number = len(factors)
@@ -177,7 +182,7 @@ def kernel(p: int) -> Callable[..., None]:
                 limit[r] = half[i] + least[i] + slack[i]
             for t in range(number):
                 for r in range(width):
-                    if bound[r, t] <= limit[r]:
+                    if bound[r, t] <= limit[r] or (full and bound[r, t] < FAR):
                         i = start + r
                         lowest = scores(single[i], factors[t], lane)
                         score[r, count[r]], seen[r, count[r]] = lowest, t
@@ -189,10 +194,10 @@ def kernel(p: int) -> Callable[..., None]:
                 i = start + r
                 most = least[i] + slack[i]
                 for c in range(count[r]):
-                    if score[r, c] <= most:
+                    if full or score[r, c] <= most:
                         t = seen[r, c]
                         best[i], where[i] = decide(
-                            single[i], rows[i], factors[t], place[t], points, most, lane, best[i], where[i]
+                            single[i], rows[i], factors[t], place[t], points, most, full, lane, best[i], where[i]
                         )
 
     compiled: Callable[..., None] = improve

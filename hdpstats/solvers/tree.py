@@ -15,6 +15,9 @@ same distance are searched: one of their points may come first.
 ``s``, ``s + 1``, ... up to the first that has something better, and a node whose first set is ``s`` is left out where
 it is too far for that set.
 
+**Work.** How many boxes a row leaves out depends on where it lies. It goes through at most all ``2^(depth + 1) - 1``
+nodes and all points, and compares each point with at most all sets: that is what ``full`` does, with the same answer.
+
 References
 ----------
 Friedman, Bentley and Finkel (1977), *An algorithm for finding best matches in logarithmic expected time*.
@@ -142,11 +145,11 @@ def search(
     rows: FloatArray,
     points: FloatArray, place: IntArray, sets: IntArray,
     low: FloatArray, high: FloatArray, first: IntArray, depth: int,
-    where: IntArray, squared: FloatArray,
+    full: bool, where: IntArray, squared: FloatArray,
 ) -> None:  # fmt: skip
     """Write places and squared distances (K, b) of the neighbours of rows (b, p).
 
-    The other arguments are the fields of a `Tree`.
+    With ``full`` nothing is left out. The other arguments are the fields of a `Tree`.
     """
     m, K, last = len(points), len(where), (1 << depth) - 1
     best, found = np.empty(K), np.empty(K, dtype=np.int64)
@@ -158,7 +161,7 @@ def search(
         while waiting:
             waiting -= 1
             here = node[waiting]
-            if far[waiting] > best[first[here]]:
+            if far[waiting] > best[first[here]] and not full:
                 continue
             if here < last:
                 left = 2 * here + 1
@@ -170,8 +173,11 @@ def search(
                 continue
             for t in range((here - last) * m >> depth, (here - last + 1) * m >> depth):
                 apart, k = _squared(rows, i, points, t), sets[t]
-                while k < K and (apart < best[k] or (apart == best[k] and place[t] < found[k])):
-                    best[k], found[k] = apart, place[t]
+                while k < K:
+                    if apart < best[k] or (apart == best[k] and place[t] < found[k]):
+                        best[k], found[k] = apart, place[t]
+                    elif not full:
+                        break
                     k += 1
         for k in range(K):
             where[k, i], squared[k, i] = found[k], best[k]
