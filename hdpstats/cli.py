@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger open|grant|show|verify|export`` and ``hdpstats site serve|check|key|token``.
+"""The command line: ``hdpstats ledger open|grant|show|verify|export``, ``hdpstats site serve|check|resume|key|token``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -107,6 +107,16 @@ def _check(arguments: argparse.Namespace) -> None:
     print(custodian.described(settings))
 
 
+def _resume(arguments: argparse.Namespace) -> None:
+    custodian = _custodian()
+    settings = custodian.Settings.from_yaml(arguments.settings)
+    if arguments.analyst not in settings.analysts:
+        known = ", ".join(map(repr, settings.analysts))
+        raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
+    number = custodian.Overruns(settings.overruns).clear(arguments.analyst)
+    print(f"{arguments.analyst} may ask again; {number} answers had taken longer than predicted, their count is 0 now")
+
+
 def _key(arguments: argparse.Namespace) -> None:
     private, public = _custodian().write_keys(arguments.stem)
     print(f"{private} signs tokens: keep it; {public} checks them: name it in the settings of sites, tokens: key")
@@ -136,6 +146,9 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
     for verb in (serve, check):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    resume = verbs.add_parser("resume", help="let an analyst ask again whose answers took longer than predicted")
+    resume.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    resume.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
     key = verbs.add_parser("key", help="make a key that signs tokens: STEM.key, and STEM.pub for the sites")
     key.add_argument("stem", metavar="STEM", help="the files' common name")
     token = verbs.add_parser("token", help="print a token of an analyst")
@@ -149,6 +162,7 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     serve.set_defaults(run=_serve)
     check.set_defaults(run=_check)
+    resume.set_defaults(run=_resume)
     key.set_defaults(run=_key)
     token.set_defaults(run=_token)
 

@@ -6,8 +6,9 @@ It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite
 
 from hdpstats.custodian.app import application
 from hdpstats.custodian.opening import described, open_site
+from hdpstats.custodian.overruns import Overruns
 from hdpstats.custodian.serving import serve
 from hdpstats.custodian.settings import Settings
 from hdpstats.custodian.tokens import issue, write_keys
 
-__all__ = ["Settings", "application", "described", "issue", "open_site", "serve", "write_keys"]
+__all__ = ["Overruns", "Settings", "application", "described", "issue", "open_site", "serve", "write_keys"]

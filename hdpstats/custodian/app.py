@@ -16,6 +16,7 @@ from its canonical text and from no other: keys that are unknown, given twice or
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, final
 
 import anyio.to_thread
@@ -28,9 +29,12 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import Capacity, Hold
+from hdpstats.custodian.clock import Clock, Rates
 from hdpstats.custodian.dummy import dummy_columns
+from hdpstats.custodian.overruns import Overruns
 from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Settings
+from hdpstats.custodian.slots import Slots
 from hdpstats.custodian.tokens import Door, Unauthenticated
 from hdpstats.custodian.transport import FINGERPRINT, body
 from hdpstats.privacy.accountant import total
@@ -46,9 +50,9 @@ MOST_DUMMY = 10_000
 LARGEST_SEED = 10**9
 
 
-def application(site: LocalSite, settings: Settings) -> FastAPI:
+def application(site: LocalSite, settings: Settings, clock: Clock = Clock()) -> FastAPI:  # noqa: B008  (frozen)
     """Return the application of a site; every request to a door is checked for identity first."""
-    service = Service(site, settings)
+    service = Service(site, settings, clock)
     doors = (
         ("GET", "/v1/facts", service.show_facts),
         ("GET", "/v1/dummy", service.invent),
@@ -68,8 +72,10 @@ def application(site: LocalSite, settings: Settings) -> FastAPI:
 class Service:
     """What happens behind each door: identity, permission, and then the site."""
 
-    def __init__(self, site: LocalSite, settings: Settings) -> None:
+    def __init__(self, site: LocalSite, settings: Settings, clock: Clock) -> None:
         self._site = site
+        self._rates = Rates(settings.timing.requests, clock)
+        self._slots = Slots(site, settings.timing, overruns=Overruns(settings.overruns), clock=clock)
         self._analysts = settings.analysts
         self._limits = settings.limits
         self._door = Door(settings.identities)
@@ -89,6 +95,8 @@ class Service:
     @contextmanager
     def admitted(self, analyst: str) -> Iterator[Hold]:
         """Count a request of an analyst, and give what counts its bytes, until its response was read."""
+        if not self._rates.allow(analyst):
+            raise Unacceptable("too-many")
         with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
             yield hold
 
@@ -136,7 +144,9 @@ class Service:
         text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
 
         def quoted() -> Quote:
-            return self._site.quote(self._permitted(text, analyst), analyst=analyst)
+            query = self._permitted(text, analyst)
+            quote = self._site.quote(query, analyst=analyst)
+            return replace(quote, seconds=self._slots.seconds(query, analyst=analyst))
 
         quote = await self._capacity.read(analyst, quoted)
         return _json(quote.to_dict())
@@ -144,7 +154,8 @@ class Service:
     async def answer(self, request: Request) -> Response:
         """Let the site answer a query."""
         text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
-        return _json(await self._capacity.compute(analyst, lambda: self._answered(text, analyst)))
+        found, request.state.in_slot = await self._capacity.compute(analyst, lambda: self._answered(text, analyst))
+        return _json(found)
 
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""
@@ -152,13 +163,19 @@ class Service:
         share = await self._capacity.read(analyst, lambda: Share.of(analyst, self._site.ledger))
         return _json(share.to_dict())
 
-    def _answered(self, text: str, analyst: str) -> dict[str, Any]:
+    async def quiet(self, request: Request) -> None:
+        """Wait for the slots of the asker's private computations; an answer that left at a slot has waited."""
+        if not getattr(request.state, "in_slot", False):
+            await self._slots.quiet(request.state.analyst)
+
+    def _answered(self, text: str, analyst: str) -> tuple[dict[str, Any], bool]:
+        """Return an answer, and whether it left at a slot."""
         query = self._permitted(text, analyst)
-        release = self._site.answer(query, analyst=analyst)
+        release, in_slot = self._slots.answer(query, analyst=analyst)
         entry = None if release.entry is None else release.entry.to_dict()
         cost = str(total(release.events))
         journal.write(analyst=analyst, door="answer", mechanism=query.kind, cost=cost, entry=entry)
-        return {"release": release.to_json(), "entry": entry}
+        return {"release": release.to_json(), "entry": entry}, in_slot
 
     def _permitted(self, text: str, analyst: str) -> Query:
         query = read_query(text)
@@ -182,11 +199,16 @@ class Guarded:
         """Answer one request."""
         request = Request(scope, receive)
         await self._service.identify(request)
-        with self._service.admitted(request.state.analyst) as request.state.hold:
-            response = await self._door(request)
-            # What was charged is handed out: it is counted, and never refused.
-            request.state.hold(len(response.body), always=self._door == self._service.answer)
-            await response(scope, receive, send)
+        try:
+            with self._service.admitted(request.state.analyst) as request.state.hold:
+                response = await self._door(request)
+                # What was charged is handed out: it is counted, and never refused.
+                request.state.hold(len(response.body), always=self._door == self._service.answer)
+                await self._service.quiet(request)
+                await response(scope, receive, send)
+        except Exception:  # a refusal, which is sent once it may be
+            await self._service.quiet(request)
+            raise
 
 
 def read_query(text: str) -> Query:
@@ -228,11 +250,11 @@ def _json(fields: dict[str, Any]) -> Response:
     return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
 
 
-def _refused(request: Request, code: str, why: str) -> Response:
+def _refused(request: Request, code: str, why: str, **numbers: float) -> Response:
     """Write to the log why, and return the code; the connection ends, with what is still under way on it."""
     journal.write(analyst=getattr(request.state, "analyst", None), path=request.url.path[:100], refused=code, why=why)
     return Response(
-        canonical.dumps({"error": code}),
+        canonical.dumps({"error": code} | numbers),
         status_code=CODES[code].status,
         media_type="application/json",
         headers={"cache-control": "no-store", "connection": "close"},
@@ -248,7 +270,7 @@ def _refusals(app: FastAPI) -> None:
 
     @app.exception_handler(Unacceptable)
     async def _(request: Request, error: Unacceptable) -> Response:
-        return _refused(request, error.code, "")
+        return _refused(request, error.code, "", **error.numbers)
 
     @app.exception_handler(HdpError)
     async def _(request: Request, error: HdpError) -> Response:

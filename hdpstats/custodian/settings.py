@@ -14,6 +14,8 @@
     analysts:
       ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3], epsilon: 1}
       bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
+
+What may be left out: ``persons``, ``limits`` and ``timing``, whose entries are those of `Limits` and `Timing`.
 """
 
 from collections.abc import Mapping
@@ -120,6 +122,33 @@ class Limits:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """When answers leave, so that no time tells of private rows (`hdpstats.custodian.slots`).
+
+    Attributes
+    ----------
+    grid : float
+        Seconds: answers leave at multiples of it, one at least.
+    factor : float
+        By how much the slot of an answer is longer than its computation was predicted to take on a quiet machine: room
+        for other computations at the same time.
+    longest : float
+        Seconds: a query whose slot is longer is refused before it is charged.
+    overruns : int
+        After so many answers of an analyst that took longer than their slot he is stopped, until the custodian acts.
+    requests : int
+        Requests per minute of one analyst.
+    """
+
+    grid: float = 0.05
+    factor: float = 3.0
+    longest: float = 600.0
+    overruns: int = 3
+    requests: int = 60
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """A site as its custodian declares it.
 
@@ -145,6 +174,10 @@ class Settings:
         What each of them may receive in all, under the total: everybody has a cap, or nobody.
     limits : Limits
         What one client can take.
+    timing : Timing
+        When answers leave.
+    overruns : Path
+        The file that counts answers that took longer than predicted, beside the settings.
     """
 
     data: Path
@@ -158,6 +191,8 @@ class Settings:
     analysts: Mapping[str, Permissions]
     caps: Mapping[str, Budget]
     limits: Limits
+    timing: Timing
+    overruns: Path
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str]) -> "Settings":
@@ -169,7 +204,7 @@ class Settings:
             An entry is missing, unknown or of the wrong type; a file that it names does not exist.
         """
         place = Path(path)
-        found = known(read_yaml(place), name="the settings", needed=_NEEDED, allowed={"persons", "limits"})
+        found = known(read_yaml(place), name="the settings", needed=_NEEDED, allowed={"persons", "limits", "timing"})
         if (found["format"], found["version"]) != (FORMAT, VERSION):
             raise ArgumentError(f"the settings must say 'format: {FORMAT}' and 'version: {VERSION}'")
         folder = place.resolve().parent
@@ -192,6 +227,8 @@ class Settings:
             analysts=permissions,
             caps=caps,
             limits=_limits(found.get("limits", {})),
+            timing=_timing(found.get("timing", {})),
+            overruns=place.resolve().with_suffix(".overruns.db"),
         )
 
     def open_ledger(self) -> Ledger:
@@ -301,3 +338,15 @@ def _limits(entries: object) -> Limits:
             message = f"limits: {name} must be at most bytes_each, and that at most bytes: none could arrive otherwise"
             raise ArgumentError(message, argument="limits")
     return limits
+
+
+def _timing(entries: object) -> Timing:
+    found = known(entries, name="timing", allowed=set(Timing.__dataclass_fields__))
+    usual = Timing()
+    return Timing(
+        grid=real(found.get("grid", usual.grid), name="grid", lower=0.001, upper=60.0),
+        factor=real(found.get("factor", usual.factor), name="factor", lower=1.0, upper=1000.0),
+        longest=real(found.get("longest", usual.longest), name="longest", lower=0.001, upper=7 * 86400.0),
+        overruns=whole(found, "overruns", default=usual.overruns, lower=1, upper=10**9),
+        requests=whole(found, "requests", default=usual.requests, lower=1, upper=10**9),
+    )

@@ -62,6 +62,23 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "the site has as many requests or bytes of yours, or of all analysts, under way as it takes, and nothing "
             "was charged; wait for your other requests, and repeat this one",
         ),
+        "too-many": Refusal(
+            429,
+            SiteError,
+            "you sent more requests in a minute than the custodian allows, and nothing was charged; repeat it in a "
+            "minute",
+        ),
+        "too-long": Refusal(
+            422,
+            MechanismError,
+            "the answer would take longer than the custodian allows, and nothing was charged; ask for a smaller model",
+        ),
+        "stopped": Refusal(
+            403,
+            SiteError,
+            "several of your answers took longer than predicted, and the site answers new queries of yours only after "
+            "its custodian has looked into it (hdpstats site resume); nothing was charged",
+        ),
         "insufficient-budget": Refusal(
             409,
             InsufficientBudget,
@@ -96,6 +113,10 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
     }
 )
 """Every refusal by its code."""
+
+
+NUMBERS: Final = ("seconds", "limit")
+"""Public numbers that may come with a refusal: what was predicted, and what the custodian allows."""
 
 
 def code_of(error: HdpError) -> str:

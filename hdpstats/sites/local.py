@@ -1,5 +1,7 @@
 """A site in this process: for a custodian's own analyses, for teaching, and behind every remote site."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import final
 
@@ -12,10 +14,12 @@ from hdpstats.data.table import PrivateTable
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.answering import check_kind, columns_of, prepare
 from hdpstats.mechanisms.base import Custody, Prepared
+from hdpstats.mechanisms.costly import costly_table
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
 from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.quote import Quote
+from hdpstats.sites.rehearsal import rehearse
 from hdpstats.sites.site import Site
 from hdpstats.sites.tables import PublicTables
 from hdpstats.sites.terms import Terms
@@ -113,7 +117,9 @@ class LocalSite(Site):
             raise SiteError("the public rows were checked against another schema than this site's")
         self._public.put(table, analyst, most_bytes)
 
-    def answer(self, query: Query, *, analyst: str | None = None) -> Release:
+    def answer(
+        self, query: Query, *, analyst: str | None = None, pace: AbstractContextManager[None] | None = None
+    ) -> Release:
         """Answer a query; see `Site.answer`.
 
         With an analyst, the release is charged to his cap too (`hdpstats.ledger.Ledger.grant`): once, and also where it
@@ -122,25 +128,37 @@ class LocalSite(Site):
         What was answered before is read from the ledger, where it stands under the whole text of the query, the data
         set and the terms: it needs no public rows again. A query that is not answered yet is computed once, whoever
         asks at the same time (`hdpstats.sites.attempts`).
+
+        With a ``pace``, the computation on private rows runs within it: after the charge, before the record. One that
+        ends at fixed instants only hides how long the computation took, also from who looks at the ledger.
         """
-        self._check(query)
-        request = Request(
-            dataset=self._ledger.dataset,
-            version=self._ledger.version,
-            schema_sha256=query.schema_sha256,
-            public_sha256=query.public_sha256,
-            query_json=query.to_json(),
-            terms=str(self._terms),
-            replicate=query.replicate,
-        )
         stored = drawn_once(
             self._ledger,
-            request,
+            self._request(query),
             prepare=partial(self._prepare, query, analyst),
-            compute=self._compute,
+            compute=partial(self._compute, pace or nullcontext()),
             analyst=analyst,
         )
         return self._handed_out(stored)
+
+    def received(self, query: Query, *, analyst: str) -> Release | None:
+        """Return the release of a query that an analyst has received before; None where he has not."""
+        stored = self._ledger.stored(self._request(query).id, analyst)
+        return None if stored is None else self._handed_out(stored)
+
+    def rehearsal(self, query: Query, *, rows: int, analyst: str | None = None) -> Callable[[], None]:
+        """Return the computation of a query on so many invented rows, all its work that may ever be needed.
+
+        It is a function of public facts, charges and records nothing, and returns nothing: its time is what can be
+        known beforehand of that of `answer`.
+
+        Raises
+        ------
+        SiteError, MechanismError, FormulaError, SchemaError
+            As `answer` would raise before it charges; the computation itself a SiteError where it fails.
+        """
+        prepared = self._prepare(query, analyst)
+        return partial(rehearse, prepared, costly_table(query, self._custody(analyst), rows=rows))
 
     def quote(self, query: Query, *, analyst: str | None = None) -> Quote:
         """Say what a query would read and cost, or refuse it as `answer` would; a function of public facts only."""
@@ -151,6 +169,19 @@ class LocalSite(Site):
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
         self._check(query)
         return columns_of(query, self._custody(analyst))
+
+    def _request(self, query: Query) -> Request:
+        """Return what is asked, as the ledger knows it, or refuse what this site does not answer."""
+        self._check(query)
+        return Request(
+            dataset=self._ledger.dataset,
+            version=self._ledger.version,
+            schema_sha256=query.schema_sha256,
+            public_sha256=query.public_sha256,
+            query_json=query.to_json(),
+            terms=str(self._terms),
+            replicate=query.replicate,
+        )
 
     def _check(self, query: Query) -> None:
         check_kind(query)
@@ -177,8 +208,9 @@ class LocalSite(Site):
             raise MechanismError("the mechanism would cost more than the query offers")
         return prepared
 
-    def _compute(self, prepared: Prepared) -> Release:
-        return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
+    def _compute(self, pace: AbstractContextManager[None], prepared: Prepared) -> Release:
+        with pace:
+            return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
     def _handed_out(self, stored: StoredRelease) -> Release:
         entry = LedgerEntry(

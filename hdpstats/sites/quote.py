@@ -21,15 +21,24 @@ class Quote:
         What the answer is charged; nothing where the same query was answered before, which a quote does not look up.
     ahead : Spend
         What later rounds of the same fit will cost, which must be affordable too.
+    seconds : float or None
+        How long after its charge a remote site hands the answer out; None from a site in this process, which answers
+        when it has computed.
     """
 
     columns: tuple[str, ...]
     cost: Spend
     ahead: Spend
+    seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the quote as JSON values."""
-        return {"columns": list(self.columns), "cost": amounts(self.cost), "ahead": amounts(self.ahead)}
+        return {
+            "columns": list(self.columns),
+            "cost": amounts(self.cost),
+            "ahead": amounts(self.ahead),
+            "seconds": self.seconds,
+        }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Quote":
@@ -38,6 +47,7 @@ class Quote:
             columns=tuple(str(name) for name in fields["columns"]),
             cost=spend(fields["cost"]),
             ahead=spend(fields["ahead"]),
+            seconds=None if fields["seconds"] is None else float(fields["seconds"]),
         )
 
 

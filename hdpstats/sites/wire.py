@@ -11,7 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.validation import real, text
-from hdpstats.sites.codes import CODES
+from hdpstats.sites.codes import CODES, NUMBERS
 
 if TYPE_CHECKING:
     import httpx
@@ -149,7 +149,11 @@ def _reason(error: Exception) -> str:
 
 
 def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
-    known = CODES.get(str((fields or {}).get("error")))
+    found = fields or {}
+    code = str(found.get("error"))
+    known = CODES.get(code)
     if known is None:
         return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
-    return known.error(known.message, code=str((fields or {}).get("error")))
+    numbers = {name: found[name] for name in NUMBERS if isinstance(found.get(name), int | float)}
+    told = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
+    return known.error(known.message + told, code=code, **numbers)

@@ -1,0 +1,113 @@
+"""Answers that leave at fixed slots, whatever private rows and noise make of the computation.
+
+From an analyst's request to the answer:
+
+1. what he has received before is handed out at once: it tells him nothing new;
+2. the seconds of the answer are predicted (`hdpstats.custodian.prediction`), and multiplied by a factor for what else
+   the machine does, and rounded up to a grid; where they exceed the limit, the query is refused;
+3. the query is charged; now its slot begins;
+4. the private computation runs in the slot. What it found, or that it failed, stays with its thread until the slot is
+   over (`hdpstats.custodian.clock.paced`). Only then is it recorded in the ledger, its place among computations given
+   to the next one, and the answer sent.
+
+While a private computation of his runs, nothing else is sent to its analyst (`Slots.quiet`): how fast a site answers
+other requests would show when the computation ends.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import final
+
+from hdpstats.custodian import journal
+from hdpstats.custodian.clock import Clock, on_grid, paced
+from hdpstats.custodian.overruns import Overruns
+from hdpstats.custodian.prediction import MOST_CELLS, Predictions, predict
+from hdpstats.custodian.refusing import Unacceptable
+from hdpstats.custodian.settings import Timing
+from hdpstats.queries import Query, Release
+from hdpstats.sites import LocalSite
+
+
+@final
+class Slots:
+    """Predicts what an answer takes, and lets it leave at a slot."""
+
+    def __init__(self, site: LocalSite, timing: Timing, *, overruns: Overruns, clock: Clock) -> None:
+        self._site, self._timing, self._overruns, self._clock = site, timing, overruns, clock
+        self._predictions = Predictions()
+        self._lock = threading.Lock()
+        self._running: dict[str, set[Future[None]]] = {}
+
+    def seconds(self, query: Query, *, analyst: str) -> float:
+        """Return how long after its charge a query is answered, a function of public facts.
+
+        Raises
+        ------
+        Unacceptable
+            It is longer than the custodian allows.
+        HdpError
+            The query is refused, as `hdpstats.sites.LocalSite.answer` would before it charges.
+        """
+        seconds = self._predictions.of(analyst, query, lambda: self._predicted(query, analyst))
+        slot = on_grid(self._timing.factor * seconds, grid=self._timing.grid)
+        if slot > self._timing.longest:
+            raise Unacceptable("too-long", seconds=round(slot, 3), limit=self._timing.longest)
+        return slot
+
+    def answer(self, query: Query, *, analyst: str) -> tuple[Release, bool]:
+        """Return a release, and whether it left at a slot: at once where the analyst has received it before.
+
+        Raises
+        ------
+        Unacceptable
+            The analyst is stopped, or the answer would take too long. Nothing was charged.
+        HdpError
+            The site refuses, or the computation failed, which is known at its slot.
+        """
+        release = self._site.received(query, analyst=analyst)
+        if release is not None:
+            return release, False
+        if self._overruns.of(analyst) >= self._timing.overruns:
+            raise Unacceptable("stopped")
+        seconds, begun = self.seconds(query, analyst=analyst), self._clock.now()
+        release = self._site.answer(query, analyst=analyst, pace=self._in_slot(query, analyst, seconds))
+        self._clock.wait_until(begun + seconds)  # also where it had been computed for somebody else
+        return release, True
+
+    @contextmanager
+    def _in_slot(self, query: Query, analyst: str, seconds: float) -> Iterator[None]:
+        def late(slots: int) -> None:
+            self._overruns.add(analyst)
+            journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots)
+
+        ended: Future[None] = Future()
+        ended.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
+        with self._lock:
+            self._running.setdefault(analyst, set()).add(ended)
+        try:
+            with paced(self._clock, seconds, late=late):
+                yield
+        finally:
+            with self._lock:
+                self._running[analyst].discard(ended)
+            ended.set_result(None)
+
+    async def quiet(self, analyst: str) -> None:
+        """Return when the private computations of an analyst that run now have come to their slots."""
+        with self._lock:
+            running = list(self._running.get(analyst, ()))
+        for ended in running:
+            await asyncio.wrap_future(ended)
+
+    def _predicted(self, query: Query, analyst: str) -> float:
+        site = self._site
+        return predict(
+            lambda rows: site.rehearsal(query, rows=rows, analyst=analyst),
+            site.records * site.most_rows,
+            each=site.most_rows,
+            most=MOST_CELLS // max(len(site.schema), 1),
+            clock=self._clock,
+        )

@@ -1,0 +1,352 @@
+"""When answers leave: at slots that public facts decide, on a clock of the test's own."""
+
+import dataclasses
+import threading
+from fractions import Fraction
+
+import anyio
+import httpx
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.cli import main
+from hdpstats.custodian import Overruns, Settings, application, journal
+from hdpstats.custodian.clock import Clock
+from hdpstats.custodian.prediction import MARGIN, MOST_SHAPES, Predictions, predict, shape_of
+from hdpstats.custodian.settings import Timing
+from hdpstats.mechanisms.histogram import PreparedHistogram
+from hdpstats.queries import query_from_json
+from hdpstats.sites.wire import _refusal
+from tests.custodian.institution import EVERYTHING
+from tests.custodian.people import PRIVATE, SCHEMA
+from tests.custodian.test_refusals import histogram
+
+SLOT = 0.3
+"""Three times 0.095 seconds, which the computation is predicted to take, on a grid of 0.05 seconds."""
+
+
+class Instants:
+    """A clock that stands still unless somebody waits or works."""
+
+    def __init__(self):
+        self.instant = 1000.0
+        self.clock = Clock(now=lambda: self.instant, sleep=self.pass_by)
+
+    def pass_by(self, seconds):
+        self.instant += seconds
+
+
+@pytest.fixture
+def time():
+    return Instants()
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """What the custodian's log says."""
+    found = []
+    monkeypatch.setattr(journal, "write", lambda **facts: found.append(facts))
+    return found
+
+
+@pytest.fixture
+def settings(institution, tmp_path):
+    tokens = {"audience": "trial", "key": str(institution.public_key), "bound": False}
+    analysts = {"ann": EVERYTHING, "bob": EVERYTHING}
+    found = Settings.from_yaml(institution.write("clock", PRIVATE, SCHEMA, tokens=tokens, analysts=analysts))
+    return dataclasses.replace(found, timing=Timing(), overruns=tmp_path / "overruns.db")
+
+
+@pytest.fixture
+def held():
+    return hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=hdp.Ledger(None, dataset="trial", epsilon=3))
+
+
+@pytest.fixture
+def works(monkeypatch, time):
+    """Let computations on invented rows take 0.095 seconds, and private ones what the test says."""
+    seconds = {"private": 0.01, "invented": 0.095}
+    compute = PreparedHistogram.compute
+
+    def rehearsal(self, query, *, rows, analyst):
+        return lambda: time.pass_by(seconds["invented"])
+
+    def computed(self, table):
+        time.pass_by(seconds["private"])
+        if "error" in seconds:
+            raise seconds["error"]
+        return compute(self, table)
+
+    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
+    monkeypatch.setattr(PreparedHistogram, "compute", computed)
+    return seconds
+
+
+@pytest.fixture
+def ask(institution, settings, held, time, works, lines):
+    """Ask an application in this process; return the response and the seconds from its charge to its end."""
+
+    def asked(query, path="/v1/answer", analyst="ann"):
+        async def post():
+            transport = httpx.ASGITransport(asked.app, raise_app_exceptions=False)
+            headers = {"authorization": f"Bearer {institution.token(analyst, certificate=None)}"}
+            async with httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers) as client:
+                return await client.post(path, content=query.to_json())
+
+        begun = time.instant
+        return anyio.run(post), time.instant - begun
+
+    asked.app = application(held, settings, time.clock)
+    asked(histogram(), "/v1/cost")  # predicts, so that later requests take the time of their slots alone
+    asked(histogram(), "/v1/cost", "bob")
+    return asked
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.1, 0.299])
+def test_fast_and_slow_computations_leave_at_the_same_instant(ask, works, seconds):
+    works["private"] = seconds
+    response, taken = ask(histogram())
+    assert response.status_code == 200
+    assert taken == pytest.approx(SLOT, abs=1e-9)
+
+
+@pytest.mark.parametrize(("seconds", "slots"), [(0.31, 2), (0.59, 2), (0.61, 3), (5.99, 20)])
+def test_an_overrun_leaves_at_a_later_slot_and_is_logged(ask, works, settings, lines, seconds, slots):
+    works["private"] = seconds
+    response, taken = ask(histogram())
+    assert response.status_code == 200
+    assert taken == pytest.approx(slots * SLOT, abs=1e-9)
+    (line,) = [line for line in lines if "overrun" in line]
+    assert line == {"analyst": "ann", "overrun": "histogram/1", "predicted": pytest.approx(SLOT), "slots": slots}
+    assert Overruns(settings.overruns).of("ann") == 1
+    assert Overruns(settings.overruns).of("bob") == 0
+
+
+@pytest.mark.parametrize("error", [ValueError("a cell"), MemoryError(), KeyError("a cell")])
+def test_a_failure_leaves_at_its_slot_too(ask, works, error):
+    works["error"] = error
+    response, taken = ask(histogram())
+    assert (response.status_code, response.json()) == (422, {"error": "site"})
+    assert taken == pytest.approx(SLOT, abs=1e-9)
+
+
+def test_what_was_received_before_is_handed_out_at_once(ask, works, held):
+    first, _ = ask(histogram())
+    works["private"] = 5.0
+    again, taken = ask(histogram())
+    assert (taken, again.json()) == (0.0, first.json())
+    assert held.ledger.spent.epsilon == Fraction(1, 100)
+
+
+def test_what_somebody_else_received_leaves_at_a_slot(ask, works, held):
+    first, _ = ask(histogram())
+    other, taken = ask(histogram(), analyst="bob")
+    assert other.json() == first.json()
+    assert taken == pytest.approx(SLOT, abs=1e-9)
+
+
+def test_refusals_from_public_facts_are_immediate(ask):
+    response, taken = ask(histogram(epsilon="100"))
+    assert response.json() == {"error": "insufficient-budget"}
+    assert taken == pytest.approx(5 * 0.095)  # another order of magnitude of epsilon is predicted first, in public
+
+
+def test_a_release_is_recorded_at_its_slot_and_not_when_it_is_computed(ask, held, time, monkeypatch):
+    recorded = []
+    persist = hdp.Ledger.persist
+
+    def noted(self, *arguments, **options):
+        recorded.append(time.instant)
+        return persist(self, *arguments, **options)
+
+    monkeypatch.setattr(hdp.Ledger, "persist", noted)
+    begun = time.instant
+    ask(histogram())
+    assert recorded == [pytest.approx(begun + SLOT, abs=1e-9)]
+
+
+def test_too_long_is_refused_before_it_is_charged(institution, settings, held, time, works, lines):
+    limited = dataclasses.replace(settings, timing=Timing(longest=0.25))
+    app = application(held, limited, time.clock)
+
+    async def post():
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        headers = {"authorization": f"Bearer {institution.token(certificate=None)}"}
+        async with httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers) as client:
+            return [await client.post(path, content=histogram().to_json()) for path in ("/v1/answer", "/v1/cost")]
+
+    for response in anyio.run(post):
+        assert response.status_code == 422
+        assert response.json() == {"error": "too-long", "seconds": 0.3, "limit": 0.25}
+        error = _refusal(response.status_code, response.json())
+        assert isinstance(error, hdp.MechanismError)
+        assert error.facts == {"code": "too-long", "seconds": 0.3, "limit": 0.25}
+        assert "0.3" in str(error)
+        assert "0.25" in str(error)
+    assert held.ledger.spent.epsilon == 0
+
+
+def test_a_quote_says_the_seconds(ask):
+    response, taken = ask(histogram(), "/v1/cost")
+    assert response.json()["seconds"] == pytest.approx(SLOT)
+    assert taken == 0.0
+
+
+def test_overruns_stop_an_analyst_until_the_custodian_acts(institution, ask, works, settings, held, time, capsys):
+    works["private"] = 0.31
+    for number in range(3):
+        assert ask(histogram(replicate=1 + number))[0].status_code == 200
+    spent = held.ledger.spent
+    assert ask(histogram(replicate=4))[0].json() == {"error": "stopped"}
+    assert held.ledger.spent == spent
+    assert ask(histogram(replicate=1))[0].status_code == 200  # received before
+    assert ask(histogram(replicate=4), analyst="bob")[0].status_code == 200
+    ask.app = application(held, settings, time.clock)  # a new start forgets nothing
+    assert ask(histogram(replicate=4))[0].json() == {"error": "stopped"}
+    Overruns(settings.overruns).clear("ann")
+    assert ask(histogram(replicate=4))[0].status_code == 200
+
+
+def test_the_custodian_resumes_from_the_command_line(institution, capsys):
+    path = institution.write("clock", PRIVATE, SCHEMA)
+    overruns = Overruns(Settings.from_yaml(path).overruns)
+    overruns.add("ann")
+    overruns.add("ann")
+    assert main(["site", "resume", str(path), "--analyst", "ann"]) == 0
+    assert "2 answers" in capsys.readouterr().out
+    assert overruns.of("ann") == 0
+    assert main(["site", "resume", str(path), "--analyst", "eve"]) == 2
+    assert "'ann'" in capsys.readouterr().err
+
+
+def test_requests_per_minute_are_limited_for_each_analyst(institution, settings, held, time, works, lines):
+    app = application(held, dataclasses.replace(settings, timing=Timing(requests=6)), time.clock)
+
+    def codes(analyst, number):
+        async def get():
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+            headers = {"authorization": f"Bearer {institution.token(analyst, certificate=None)}"}
+            async with httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers) as client:
+                return [(await client.get("/v1/facts")).status_code for _ in range(number)]
+
+        return anyio.run(get)
+
+    assert codes("ann", 8) == [200] * 6 + [429] * 2
+    assert codes("bob", 2) == [200] * 2
+    time.pass_by(10.0)  # one request in ten seconds
+    assert codes("ann", 2) == [200, 429]
+    time.pass_by(1e6)
+    assert codes("ann", 7) == [200] * 6 + [429]
+
+
+def test_nothing_is_sent_to_an_analyst_while_his_computation_runs(institution, settings, held, monkeypatch, lines):
+    """Other answers would be slower as long as it runs: they wait for its slot, those of others do not."""
+    computing, go_on, order = threading.Event(), threading.Event(), []
+    compute = PreparedHistogram.compute
+
+    def computed(self, table):
+        if table.rows == len(PRIVATE) and not computing.is_set() and armed.is_set():
+            computing.set()
+            go_on.wait(60)
+        return compute(self, table)
+
+    armed = threading.Event()
+    monkeypatch.setattr(PreparedHistogram, "compute", computed)
+    app = application(held, dataclasses.replace(settings, timing=Timing(overruns=10**6, grid=0.001)))
+
+    async def run():
+        async def get(client, label, path):
+            await client.get(path)
+            order.append(label)
+
+        async def post(client):
+            await client.post("/v1/answer", content=histogram().to_json())
+            order.append("answer")
+
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        headers = {
+            name: {"authorization": f"Bearer {institution.token(name, certificate=None)}"} for name in ("ann", "bob")
+        }
+        async with (
+            httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers["ann"]) as ann,
+            httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers["bob"]) as bob,
+        ):
+            await ann.post("/v1/cost", content=histogram().to_json())
+            armed.set()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(post, ann)
+                await anyio.to_thread.run_sync(computing.wait, 60)
+                tasks.start_soon(get, ann, "facts", "/v1/facts")
+                tasks.start_soon(get, ann, "nothing", "/v1/ledger?x")
+                for _ in range(3):
+                    await get(bob, "bob", "/v1/facts")
+                assert order == ["bob"] * 3
+                go_on.set()
+        assert sorted(order[3:]) == ["answer", "facts", "nothing"]
+
+    anyio.run(run)
+
+
+def test_a_prediction_is_kept_for_every_query_of_a_shape():
+    predictions, found = Predictions(), []
+
+    def find():
+        found.append(1)
+        return 0.1
+
+    fields = histogram()
+    for epsilon, replicate in (("1/100", 1), ("1/101", 1), ("1/100", 7)):
+        predictions.of("ann", histogram(epsilon=epsilon, replicate=replicate), find)
+    assert len(found) == 1
+    predictions.of("bob", fields, find)
+    assert len(found) == 2
+    text = histogram("x").to_json()
+    for number in range(1, 1001):
+        predictions.of("eve", query_from_json(text.replace("[0.5]", f"[{number}.5]")), find)
+    predictions.of("ann", fields, find)
+    assert len(found) == 1002
+    assert len(predictions._known["eve"]) == MOST_SHAPES
+
+
+def test_what_decides_the_work_is_in_the_shape():
+    shapes = {shape_of(query) for query in (histogram(), histogram("x"), histogram(epsilon="1"))}
+    assert len(shapes) == 3
+    text = histogram("x").to_json()
+    assert shape_of(query_from_json(text.replace("0.5", "0.25"))) not in shapes
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 1.3, 2.0])
+@pytest.mark.parametrize("rows", [10, 5_000, 10**6, 10**8])
+def test_what_is_carried_on_to_more_rows_is_not_too_short(time, power, rows):
+    """A millisecond for 256 rows, and growing as a power."""
+
+    def seconds(number):
+        return 1e-3 * (number / 256) ** power
+
+    def rehearsal(number):
+        assert number <= 20_000
+        return lambda: time.pass_by(seconds(number))
+
+    found = predict(rehearsal, rows, each=1, most=20_000, clock=time.clock)
+    assert found >= seconds(rows) * (1 - 1e-9)
+    assert found <= MARGIN * 1e-3 * (max(rows, 256) / 256) ** max(power, 1.0) * (1 + 1e-9)
+
+
+def test_people_are_invented_whole(time):
+    asked = []
+
+    def rehearsal(number):
+        asked.append(number)
+        return lambda: time.pass_by(1e-6 * number)
+
+    predict(rehearsal, 7 * 10**6, each=7, most=50_000, clock=time.clock)
+    assert all(number % 7 == 0 for number in asked)
+
+
+def test_no_rehearsal_is_much_longer_than_bearable(time):
+    def rehearsal(number):
+        return lambda: time.pass_by(0.1 * number / 256)
+
+    begun = time.instant
+    predict(rehearsal, 10**6, each=1, most=10**6, clock=time.clock)
+    assert time.instant - begun < 10.0
