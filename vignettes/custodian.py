@@ -99,6 +99,7 @@ ledger: {place: ledger.db, dataset: rotterdam, epsilon: 2.5}
 listen: {host: 127.0.0.1, port: 0}
 tls: {certificate: site.pem, key: site.key, clients: ca.pem}
 tokens: {audience: rotterdam, key: tokens.pub}
+timing: {requests: 600, overruns: 1000}
 analysts:
   ann:
     mechanisms: [objective-perturbation, output-perturbation]

@@ -63,6 +63,7 @@ ledger: {{place: ledger.db, dataset: {name}, epsilon: 3, delta: 1e-5}}
 listen: {{host: 127.0.0.1, port: {port}}}
 tls: {{certificate: ../site.pem, key: ../site.key, clients: ../ca.pem}}
 tokens: {{audience: consortium, key: ../tokens.pub}}
+timing: {{requests: 600, overruns: 1000}}
 analysts: {{ann: {{}}}}
 """
 
