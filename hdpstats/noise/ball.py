@@ -10,7 +10,8 @@ so exp(-(r ||(a, b)|| - r_a ||a|| - r_b ||b||)) is a probability; keeping (a, b)
 again, leaves exactly the law ∝ exp(-r ||(a, b)||). Any such rates give the exact law; r_a ≈ r sqrt(m_a/m)
 gives the largest probability of keeping: for small r it is .785 for 1 + 1 coordinates, .75 for 2 + 2, and
 tends to 1/sqrt(2). A draw costs about d^1.5 draws of the discrete Laplace law, where rejection from d of them
-at once would cost 1.3^d. Whether a proposal is kept does not depend on any query, so neither does the time.
+at once would cost 1.3^d. Whether a proposal is kept does not depend on any query; what the time of a draw tells of the
+noise, and how long it may be, is in `hdpstats.noise.length`.
 
 References
 ----------
@@ -26,6 +27,7 @@ from hdpstats._base.validation import integer
 from hdpstats.noise.bernoulli import bernoulli_exp_roots
 from hdpstats.noise.geometric import discrete_laplace
 from hdpstats.noise.lattice import positive_rational, round_down, sqrt_down
+from hdpstats.noise.length import at_length
 
 LARGEST_DIMENSION = 100_000
 RATE_BITS = 32
@@ -128,8 +130,8 @@ class BallNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
-        return self.draw_with_square()[0]
+        return at_length(self.draw_with_square)[0]
 
     def draw_with_square(self) -> tuple[tuple[int, ...], int]:
-        """Return one draw and its squared Euclidean norm, an integer."""
+        """Return one draw and its squared Euclidean norm, an integer: for proposals, which are short in rehearsals."""
         return _draw(self._root)

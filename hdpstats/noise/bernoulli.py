@@ -7,6 +7,10 @@ lies on one side of p. Digits already seen are never drawn anew, so the coin sho
 exactly p, and it ends with probability one after an expected constant number of steps. No value of the
 exponent raises.
 
+**Work.** However large the exponent is, more than ``u`` whole units of it are looked at with probability at most
+exp(-u), and more than ``k`` terms of the rest with probability at most 1/k!: 42 and 21 are exceeded with probabilities
+below 2^-60. More than 192 digits of U are revealed with a probability below 2^-100.
+
 References
 ----------
 C. L. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, Algorithm 1.

@@ -32,6 +32,7 @@ from hdpstats.noise.bernoulli import bernoulli
 from hdpstats.noise.entropy import below
 from hdpstats.noise.geometric import geometric
 from hdpstats.noise.lattice import positive_rational
+from hdpstats.noise.length import at_length
 
 COARSEST = 8
 """The largest rate times dimension: beyond, proposals would hardly ever be kept."""
@@ -79,6 +80,9 @@ class BoxNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
+        return at_length(self._draw)
+
+    def _draw(self) -> tuple[int, ...]:
         size = self._size()
         return tuple(below(2 * size + 1) - size for _ in range(self.dimension))
 

@@ -15,7 +15,7 @@ rate r_t and v from `BallNoise` with rate r_v, where r_t <= rate a grid_axis and
 - r_v ||v||)) is a probability; keeping the proposal with it leaves exactly the law. The exponent uses the
 rounded rates of the proposals themselves. For fine grids a proposal is kept with probability D a (1-a)^(D-1),
 which is largest at a = 1/D: 1 for D = 1, 1/2 for D = 2, and above 1/e = .368 always. Whether it is kept does
-not depend on any query, so neither does the time.
+not depend on any query; for the time see `hdpstats.noise.length`.
 
 References
 ----------
@@ -33,6 +33,7 @@ from hdpstats.noise.ball import LARGEST_DIMENSION, RATE_BITS, BallNoise
 from hdpstats.noise.bernoulli import bernoulli_exp_roots
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.lattice import positive_rational, round_down
+from hdpstats.noise.length import at_length
 
 
 @final
@@ -147,11 +148,14 @@ class CylinderNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point (t, v_1, ..., v_(D-1)) of Z^dimension."""
+        return at_length(self._draw)
+
+    def _draw(self) -> tuple[int, ...]:
         plan = self._proposals
         if isinstance(plan, TwoSidedGeometric):
-            return (plan.draw(),)
+            return (plan.draw_one(),)
         while True:
-            t = plan.axis.draw()
+            t = plan.axis.draw_one()
             v, v_square = plan.ball.draw_with_square()
             face = plan.end if plan.t_weight * t * t >= plan.v_weight * v_square else plan.side
             if face.keeps(t, v_square):

@@ -1,7 +1,7 @@
 """The discrete Laplace (two-sided geometric) law on the integers, sampled exactly.
 
 The number of coins grows with |z|, so the time of a single draw tells something about the noise (Jin et al.
-2022). It tells nothing about the query except together with the output: let no analyst time single releases.
+2022): let no analyst time single releases. How long a draw may take is in `hdpstats.noise.length`.
 
 References
 ----------
@@ -19,6 +19,7 @@ from typing import final
 from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_one
 from hdpstats.noise.entropy import below, bits
 from hdpstats.noise.lattice import positive_rational
+from hdpstats.noise.length import at_length, spare
 
 
 def geometric(numerator: int, denominator: int) -> int:
@@ -86,11 +87,15 @@ class TwoSidedGeometric:
 
     def draw(self) -> int:
         """Return one draw."""
+        return at_length(self.draw_one)
+
+    def draw_one(self) -> int:
+        """Return one draw: for proposals, which are short in rehearsals."""
         return discrete_laplace(self.rate.numerator, self.rate.denominator)
 
     def draws(self, count: int) -> list[int]:
         """Return independent draws."""
-        return [self.draw() for _ in range(count)]
+        return [self.draw_one() for _ in range(count + spare(count))][:count]
 
     @property
     def variance(self) -> float:

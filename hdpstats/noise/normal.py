@@ -17,7 +17,7 @@ x in [0, 1):
 The coin of step 3 has an irrational exponent of which only some digits are known; `bernoulli_exp_real` asks for
 more digits *of the same x* when it cannot decide without them. Whatever is decided holds for all digits that are
 not drawn yet, so these stay uniform, and the rounding continues with the same x. An attempt is kept with
-probability .49. How many are needed does not depend on any query, so neither does the time.
+probability .49. How many are needed does not depend on any query; for the time see `hdpstats.noise.length`.
 
 References
 ----------
@@ -36,6 +36,7 @@ from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_real, decide_e
 from hdpstats.noise.entropy import bits
 from hdpstats.noise.intervals import exp_bounds
 from hdpstats.noise.lattice import positive_rational
+from hdpstats.noise.length import spare
 
 _DIGITS = 64
 _ULP = 2.0**-_DIGITS
@@ -163,7 +164,8 @@ class RoundedNormal:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
-        return tuple(self._coordinate() for _ in range(self.dimension))
+        drawn = [self._coordinate() for _ in range(self.dimension + spare(self.dimension))]
+        return tuple(drawn[: self.dimension])
 
     def _coordinate(self) -> int:
         whole, x = _half_normal()

@@ -2,6 +2,8 @@
 
 Candidates come in a random order, and each is taken with probability exp(-rate gap), its gap being how much more it
 costs than the cheapest; the first one taken is the choice. The cheapest is taken when its turn comes, so there is one.
+The coins of those whose turn comes later change nothing; they are thrown as well, so that the number of coins does not
+tell at which turn the choice was made.
 
 **Law.** It is that of the least noisy cost where independent exponential noise of this rate is subtracted from each
 cost (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021).
@@ -47,8 +49,9 @@ def permute_and_flip(costs: Sequence[int], rate: Fraction) -> int:
     if not costs:
         raise ArgumentError("costs must name at least one candidate", argument="costs")
     loss = positive_rational(rate, name="rate")
-    least, waiting = min(costs), list(range(len(costs)))
-    while True:
+    least, waiting, taken = min(costs), list(range(len(costs))), []
+    while waiting:
         place = waiting.pop(below(len(waiting)))
         if bernoulli_exp((costs[place] - least) * loss.numerator, loss.denominator):
-            return place
+            taken.append(place)
+    return taken[0]

@@ -7,6 +7,11 @@ The sampler is Devroye's for logarithmically concave laws. With ``f(j) = slope j
 ``w`` at which ``f(w) >= 1``, convexity gives ``f(j) >= b`` for all ``j >= b w``. So a block ``b`` of ``w`` integers is
 proposed with probability ∝ exp(-b), an integer of it uniformly, and it is kept with probability exp(b - f(j)).
 
+**Work.** As ``f < 1`` below ``w``, where the block ``b = 0`` is proposed with probability 1 - 1/e, an integer of one
+side is kept with probability at least (1 - 1/e) / e = .23, and of two sides, one of which may be cut short, .116. How
+often depends on the interval, which may be private: at most 8.7 proposals on average. A rehearsal makes `PROPOSALS`,
+so that what many draws need in all stays below it; what one draw needs is short.
+
 References
 ----------
 L. Devroye (1987), A simple generator for discrete log-concave distributions.
@@ -17,9 +22,13 @@ from fractions import Fraction
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.rehearsal import full_length
 from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_one
 from hdpstats.noise.entropy import below, bits
 from hdpstats.noise.lattice import positive_rational
+
+PROPOSALS = 18
+"""How many proposals a draw makes in a rehearsal, or more: twice what it needs on average where that is most."""
 
 
 @final
@@ -73,7 +82,9 @@ class TiltedNormal:
 
     def draw(self) -> int:
         """Return one draw."""
-        while True:
+        kept, least = None, PROPOSALS if full_length() else 0
+        while kept is None or least > 0:
+            least -= 1
             blocks = 0
             while bernoulli_exp_one():
                 blocks += 1
@@ -83,5 +94,6 @@ class TiltedNormal:
             if not self.lower <= k <= self.upper or (negative and size == 0 and self.upper > 0):
                 continue
             excess = self.exponent(k) - blocks
-            if bernoulli_exp(excess.numerator, excess.denominator):
-                return k
+            if bernoulli_exp(excess.numerator, excess.denominator) and kept is None:
+                kept = k
+        return kept
