@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger open|grant|show|verify|export``, ``hdpstats site serve|check|resume|key|token``.
+"""The command line: ``hdpstats ledger open|grant|show|verify|export``, ``hdpstats site serve|check|note|key|token|…``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -12,11 +12,15 @@ from types import ModuleType
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.ledger import Ledger, verify_file
+from hdpstats.ledger.location import password_in
+from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
 
 
 def _open(arguments: argparse.Namespace) -> None:
     terms = {name: getattr(arguments, name) for name in ("dataset", "epsilon", "delta", "relation", "unit")}
+    if arguments.gaussian_epsilon is not None:
+        terms["gaussian"] = Budget(arguments.gaussian_epsilon, arguments.gaussian_delta)
     print(Ledger(arguments.file, **terms, same_people_as=arguments.same_people_as))
 
 
@@ -51,6 +55,16 @@ def _amount(word: str) -> Fraction:
         raise argparse.ArgumentTypeError(f"{word!r} is no amount such as 0.5, 1e-6 or 1/3") from None
 
 
+def _place(word: str) -> str:
+    """Read a file's name or a database URL; refuse a password, which every user of the machine could read."""
+    if password_in(word):
+        raise argparse.ArgumentTypeError(
+            "a URL on the command line must have no password: everybody on this machine can read it in the list of "
+            "processes. Put it into ~/.pgpass (or the file that PGPASSFILE names), a service file, or PGPASSWORD"
+        )
+    return word
+
+
 def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     ledger = commands.add_parser("ledger", help="the account of privacy spent: open it, grant from it, read it")
     verbs = ledger.add_subparsers(title="verbs", required=True, metavar="VERB")
@@ -60,7 +74,7 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     verify = verbs.add_parser("verify", help="recompute every hash and every sum")
     export = verbs.add_parser("export", help="write one dataset's entries to a .json or .csv file")
     for verb in (opening, grant, show, verify, export):
-        verb.add_argument("file", metavar="FILE", help="the ledger's file or database URL")
+        verb.add_argument("file", metavar="FILE", type=_place, help="the ledger's file, or a database URL, no password")
     opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
     for verb in (grant, show, export):
         verb.add_argument("--dataset", metavar="NAME", help="needed where the file holds several datasets")
@@ -76,6 +90,8 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     opening.add_argument("--unit", metavar="COLUMN", help="the column that names the person, if rows do not")
     opening.add_argument("--same-people-as", metavar="NAME", help="the dataset whose account this one shares")
+    opening.add_argument("--gaussian-epsilon", metavar="E", type=_amount, help="the part for Gaussian noise")
+    opening.add_argument("--gaussian-delta", metavar="D", type=_amount, default=Fraction(0), help="the part's delta")
     show.add_argument("--analyst", metavar="NAME", help="show what this analyst has received")
     verify.add_argument("--head", metavar="HEX", help="a head noted earlier, which must still be on the chain")
     export.add_argument("out", metavar="OUT", help="the file to write, .json or .csv")
@@ -117,6 +133,12 @@ def _resume(arguments: argparse.Namespace) -> None:
     print(f"{arguments.analyst} may ask again; {number} answers had taken longer than predicted, their count is 0 now")
 
 
+def _note(arguments: argparse.Namespace) -> None:
+    custodian = _custodian()
+    head = custodian.note(custodian.Settings.from_yaml(arguments.settings))
+    print(f"{head.entries} entries; head {head.head}")
+
+
 def _key(arguments: argparse.Namespace) -> None:
     private, public = _custodian().write_keys(arguments.stem)
     print(f"{private} signs tokens: keep it; {public} checks them: name it in the settings of sites, tokens: key")
@@ -144,7 +166,8 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verbs = site.add_subparsers(title="verbs", required=True, metavar="VERB")
     serve = verbs.add_parser("serve", help="open the site and answer until the process is told to end")
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
-    for verb in (serve, check):
+    noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
+    for verb in (serve, check, noting):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     resume = verbs.add_parser("resume", help="let an analyst ask again whose answers took longer than predicted")
     resume.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
@@ -163,6 +186,7 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     serve.set_defaults(run=_serve)
     check.set_defaults(run=_check)
     resume.set_defaults(run=_resume)
+    noting.set_defaults(run=_note)
     key.set_defaults(run=_key)
     token.set_defaults(run=_token)
 

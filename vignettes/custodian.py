@@ -54,6 +54,7 @@ def run(command: str, folder: Path = hospital) -> str:
 
 # %%
 hdp.datasets.load_rotterdam().to_parquet(hospital / "rows.parquet")
+(hospital / "rows.parquet").chmod(0o600)  # rows that other users of the machine may read are not served
 schema = hdp.Schema(
     age=hdp.Continuous(20, 90),
     size=hdp.Categorical(["<=20", "20-50", ">50"]),
@@ -71,7 +72,8 @@ print((hospital / "dictionary.yaml").read_text())
 # The hospital's authority signs a certificate for the site and one for each analyst's machine; a client without one
 # is turned away before it has said anything. Institutions have an authority; here `openssl` makes one. Tokens say
 # *who* asks. Larger places take them from their identity provider (`tokens: {issuer: ...}`); a small
-# one signs them with a key of its own.
+# one signs them with a key of its own. Keys that others than their owner may read are refused (`chmod 600`); a list of
+# certificates that the authority took back (`tls: {crl: ...}`) is compared at every handshake and request.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
@@ -83,11 +85,28 @@ for name in ("site", "ann"):
 print(run("hdpstats site key tokens"))
 
 # %% [markdown]
+# ## The account
+#
+# The total is agreed once: no release, to whomever, can make the women lose more. The service opens an account that
+# exists, and never makes one: a ledger that was lost, or restored from a backup, would begin again from zero and sell a
+# second time what was sold. A password of a database never stands in a command: everybody on the machine can read it
+# there. It belongs in `~/.pgpass`, or in the environment variable that `password_variable:` names.
+
+# %%
+print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
+
+# %% [markdown]
 # ## The settings
 #
-# One file says everything that the custodian decides: the rows, the dictionary, the account and its total, and who may
-# ask for what. Ann may fit regressions by two mechanisms, without the column `hormon`, up to $\varepsilon = 2$; Bob may
-# ask for anything, up to 1. Together they can never have more than 2.5: the total is what the women are promised.
+# One file says everything else that the custodian decides: the rows, the dictionary, the account, and who may ask for
+# what. What is not listed is denied: Ann may fit regressions by two mechanisms, without the column `hormon`, up to
+# $\varepsilon = 2$. Her models cover whatever fits or reads one, also where a query does not look like a fit (a
+# performance curve, a choice by loss, an evaluation). Bob may ask for everything, which has to be said, up to 1.
+# Together they can never have more than 2.5.
+#
+# `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
+# entry, rewritten after every charge. A ledger that does not have that entry any more is not served. `site note` writes
+# it for the first time.
 
 # %%
 (hospital / "site.yaml").write_text("""\
@@ -95,7 +114,8 @@ format: hdpstats site
 version: 1
 data: rows.parquet
 schema: dictionary.yaml
-ledger: {place: ledger.db, dataset: rotterdam, epsilon: 2.5}
+ledger: {place: ledger.db, dataset: rotterdam}
+heads: {file: ../ledger.head}
 listen: {host: 127.0.0.1, port: 0}
 tls: {certificate: site.pem, key: site.key, clients: ca.pem}
 tokens: {audience: rotterdam, key: tokens.pub}
@@ -106,8 +126,9 @@ analysts:
     models: [regression]
     columns: [age, size, grade3, nodes, event3]
     epsilon: 2
-  bob: {epsilon: 1}
+  bob: {mechanisms: all, models: all, epsilon: 1}
 """)
+print(run("hdpstats site note site.yaml"))
 print(run("hdpstats site check site.yaml"))
 
 # %% [markdown]
@@ -129,7 +150,7 @@ url = address.group()
 
 # %% [markdown]
 # Ann receives a token for eight hours. It is bound to her certificate: stolen without the certificate's key it opens
-# nothing.
+# nothing. Sites take no other tokens, unless their settings say `bound: false`.
 
 # %%
 token = run("hdpstats site token --key tokens.key --analyst ann --audience rotterdam --certificate ann.pem").strip()
@@ -209,7 +230,7 @@ run("hdpstats ledger export ledger.db account.json")
 print("exported:", sorted(json.loads((hospital / "account.json").read_text()))[:4], "...")
 
 # %%
-for line in (hospital / "site.log").read_text().splitlines()[2:6]:
+for line in (hospital / "site.log").read_text().splitlines()[:6]:
     print(line[:150])
 
 # %%
@@ -223,5 +244,5 @@ log.close()
 #
 # The service does not hide how long an answer takes. It does not guard the file of the rows, the machine's swap and its
 # superuser: that is the hospital's. The file of the ledger belongs on a local disk, or in PostgreSQL (`place:
-# postgresql://...`), with its head noted elsewhere. If two data sets hold the same women, their accounts are one:
+# postgresql://...`), and its head on another disk. If two data sets hold the same women, their accounts are one:
 # `hdpstats ledger open --same-people-as`.

@@ -59,12 +59,12 @@ format: hdpstats site
 version: 1
 data: rows.parquet
 schema: ../dictionary.yaml
-ledger: {{place: ledger.db, dataset: {name}, epsilon: 3, delta: 1e-5}}
+ledger: {{place: ledger.db, dataset: {name}}}
 listen: {{host: 127.0.0.1, port: {port}}}
 tls: {{certificate: ../site.pem, key: ../site.key, clients: ../ca.pem}}
 tokens: {{audience: consortium, key: ../tokens.pub}}
 timing: {{requests: 600, overruns: 1000}}
-analysts: {{ann: {{}}}}
+analysts: {{ann: {{mechanisms: all, models: all}}}}
 """
 
 
@@ -91,6 +91,8 @@ ends = np.cumsum(list(sizes.values()))
 for name, size, end in zip(sizes, sizes.values(), ends, strict=True):
     Path(name).mkdir()
     women.iloc[end - size : end].to_parquet(f"{name}/rows.parquet")
+    run("chmod 600 rows.parquet", name)
+    run(f"hdpstats ledger open ledger.db --dataset {name} --epsilon 3 --delta 1e-5", name)
 
 
 # %%

@@ -4,6 +4,7 @@ It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite
 ``sites``; the command line imports it when it is used.
 """
 
+from hdpstats.custodian.account import note
 from hdpstats.custodian.app import application
 from hdpstats.custodian.opening import described, open_site
 from hdpstats.custodian.overruns import Overruns
@@ -11,4 +12,4 @@ from hdpstats.custodian.serving import serve
 from hdpstats.custodian.settings import Settings
 from hdpstats.custodian.tokens import issue, write_keys
 
-__all__ = ["Overruns", "Settings", "application", "described", "issue", "open_site", "serve", "write_keys"]
+__all__ = ["Overruns", "Settings", "application", "described", "issue", "note", "open_site", "serve", "write_keys"]

@@ -5,22 +5,40 @@ from pathlib import Path
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.custodian.account import account_for_serving, keepers, open_account
+from hdpstats.custodian.files import check_secret, check_trusted
 from hdpstats.custodian.settings import Settings
 from hdpstats.custodian.tokens import Door
 from hdpstats.custodian.transport import tls_context
+from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
 
 
 def open_site(settings: Settings) -> LocalSite:
-    """Open the ledger, read the rows, and return the site that holds both.
+    """Open the ledger, read the rows, and return the site that holds both, ready to serve.
 
     Raises
     ------
     ArgumentError, SchemaError, LedgerError
-        What the settings name cannot be opened, or contradicts itself. No message quotes a cell.
+        What the settings name cannot be opened, may be read or written by others than its owner, or contradicts itself.
+        No message quotes a cell.
     """
-    ledger = settings.open_ledger()
+    check_files(settings)
+    return _site(settings, account_for_serving(settings))
+
+
+def _site(settings: Settings, ledger: Ledger) -> LocalSite:
     return LocalSite(read_rows(settings.data), schema=settings.schema, ledger=ledger, **settings.persons)
+
+
+def check_files(settings: Settings) -> None:
+    """Refuse secrets that others may read, and files that others may write and the site believes."""
+    check_secret(settings.data, name="data")
+    check_secret(settings.tls.key, name="tls: key")
+    check_trusted(settings.tls.certificate, name="tls: certificate")
+    check_trusted(settings.tls.clients, name="tls: clients")
+    if settings.identities.key is not None:
+        check_trusted(settings.identities.key, name="tokens: key")
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -39,14 +57,16 @@ def read_rows(path: Path) -> pd.DataFrame:
 
 
 def described(settings: Settings) -> str:
-    """Open everything that the settings name, and say what the site would serve and to whom."""
+    """Open everything that the settings name, and say what the site would serve and to whom; nothing is written."""
     tls_context(settings.tls)
     Door(settings.identities)
-    site = open_site(settings)
+    check_files(settings)
+    site = _site(settings, open_account(settings))
     lines = [
         f"https://{settings.host}:{settings.port}",
         f"{site}, {site.records} people",
         *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
         str(site.ledger),
+        f"head kept in {', '.join(place.name for place in keepers(settings)) or 'no other place'}",
     ]
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Entries of a settings file: every one is known, and has the type it should have."""
 
+import os
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal, InvalidOperation
@@ -12,6 +13,7 @@ import yaml
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import exact, integer, text
 from hdpstats.data.dictionary import UniqueKeys
+from hdpstats.ledger.location import locate
 from hdpstats.privacy.budget import Budget
 
 
@@ -71,3 +73,16 @@ def budget(entries: object, *, name: str) -> Budget:
 def whole(entries: Mapping[str, Any], key: str, *, default: int, lower: int, upper: int) -> int:
     """Return a whole number within bounds, or its default."""
     return integer(entries.get(key, default), name=key, lower=lower, upper=upper)
+
+
+def with_password(url: str, variable: object, *, name: str) -> str:
+    """Return a database URL with the password that an environment variable holds, if one is named."""
+    if variable is None:
+        return url
+    word = os.environ.get(text(variable, name=f"{name}: password_variable", longest=200))
+    if word is None:
+        raise ArgumentError(
+            f"{name}: password_variable names {variable!r}, which is not in the environment; set it",
+            argument=name,
+        )
+    return locate(url).set(password=word).render_as_string(hide_password=False)

@@ -7,7 +7,8 @@
     data: rotterdam.parquet            # or .csv; paths are relative to this file
     schema: dictionary.yaml
     persons: {row_order: arbitrary}    # where it is so: the order of rows was not made from their values
-    ledger: {place: ledger.db, dataset: rotterdam, epsilon: 3, delta: 1e-6}
+    ledger: {place: ledger.db, dataset: rotterdam}    # `hdpstats ledger open` makes it, with its total
+    heads: {file: /srv/other-disk/rotterdam.head}     # `hdpstats site note` writes it first
     listen: {host: 127.0.0.1, port: 8443}
     tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
     tokens: {audience: rotterdam, key: tokens.pub}
@@ -15,7 +16,8 @@
       ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3], epsilon: 1}
       bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
 
-What may be left out: ``persons``, ``limits`` and ``timing``, whose entries are those of `Limits` and `Timing`.
+What may be left out: ``heads``, ``persons``, ``limits`` and ``timing``, whose entries are those of `Heads`, `Limits`
+and `Timing`.
 """
 
 from collections.abc import Mapping
@@ -26,16 +28,19 @@ from typing import Any, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, real, text
+from hdpstats.custodian.files import check_secret, check_trusted
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.custodian.reading import amount, budget, known, read_yaml, section, whole
+from hdpstats.custodian.reading import amount, budget, known, read_yaml, section, whole, with_password
 from hdpstats.data.schema import Schema
-from hdpstats.ledger import Ledger
+from hdpstats.ledger.location import password_in
+from hdpstats.ledger.records import checked_sha256
 from hdpstats.privacy.budget import Budget
 
 FORMAT = "hdpstats site"
 VERSION = 1
 _NEEDED = {"format", "version", "data", "schema", "ledger", "listen", "tls", "tokens", "analysts"}
-_LEDGER = {"version", "epsilon", "delta", "gaussian", "relation", "same_people_as"}
+_OPTIONAL = {"heads", "persons", "limits", "timing"}
+_LEDGER = {"version", "epsilon", "delta", "gaussian", "relation", "same_people_as", "password_variable"}
 
 
 @final
@@ -46,6 +51,26 @@ class Tls:
     certificate: Path
     key: Path
     clients: Path
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heads:
+    """Where the head of the ledger is kept as well (`hdpstats.custodian.heads`).
+
+    Attributes
+    ----------
+    file, database : Path, str, each or None
+        A file, on another disk than the ledger's, and the URL of a database, another one than the ledger's; both are
+        rewritten after every charge and release.
+    head, entries : str or None, int
+        A head that the custodian noted, and the number of entries at that time.
+    """
+
+    file: Path | None = None
+    database: str | None = None
+    head: str | None = None
+    entries: int = 0
 
 
 @final
@@ -159,7 +184,11 @@ class Settings:
     schema : Schema
         The data dictionary.
     ledger : mapping
-        Arguments of `hdpstats.ledger.Ledger`; without an epsilon the account must exist.
+        Where the account is, which must exist, and the data set's name in it; terms, as `hdpstats.ledger.Ledger` has
+        them, must be the account's own. The password of a database is in the environment variable that
+        ``password_variable`` names, or where PostgreSQL's own library looks for it.
+    heads : Heads
+        Where its head is kept as well.
     persons : mapping
         ``unit``, ``max_rows_per_unit``, ``n_max`` and ``row_order`` as in `hdpstats.sites.LocalSite`, where they apply.
     host, port : str, int
@@ -183,6 +212,7 @@ class Settings:
     data: Path
     schema: Schema
     ledger: Mapping[str, Any]
+    heads: Heads
     persons: Mapping[str, Any]
     host: str
     port: int
@@ -204,17 +234,24 @@ class Settings:
             An entry is missing, unknown or of the wrong type; a file that it names does not exist.
         """
         place = Path(path)
-        found = known(read_yaml(place), name="the settings", needed=_NEEDED, allowed={"persons", "limits", "timing"})
+        found = known(read_yaml(place), name="the settings", needed=_NEEDED, allowed=_OPTIONAL)
         if (found["format"], found["version"]) != (FORMAT, VERSION):
             raise ArgumentError(f"the settings must say 'format: {FORMAT}' and 'version: {VERSION}'")
         folder = place.resolve().parent
         schema = Schema.from_yaml(_file(found["schema"], folder, name="schema"))
         listen = known(found["listen"], name="listen", needed={"host", "port"})
         permissions, caps = _analysts(found["analysts"], schema)
+        ledger, heads = _ledger(found["ledger"], folder), _heads(found.get("heads", {}), folder)
+        check_trusted(place, name="settings")
+        if any(
+            password_in(str(each)) for each in (found["ledger"]["place"], found.get("heads", {}).get("database", ""))
+        ):
+            check_secret(place, name="settings")
         return cls(
             data=_file(found["data"], folder, name="data"),
             schema=schema,
-            ledger=_ledger(found["ledger"], folder),
+            ledger=ledger,
+            heads=heads,
             persons=known(
                 found.get("persons", {}),
                 name="persons",
@@ -230,18 +267,6 @@ class Settings:
             timing=_timing(found.get("timing", {})),
             overruns=place.resolve().with_suffix(".overruns.db"),
         )
-
-    def open_ledger(self) -> Ledger:
-        """Open the account and grant the caps; where no epsilon is declared, one that exists, on its own terms."""
-        terms = dict(self.ledger)
-        place = terms.pop("place")
-        if "epsilon" in terms:
-            ledger = Ledger(place, unit=self.persons.get("unit"), **terms)
-        else:
-            ledger = Ledger.open_existing(place, **terms)
-        for analyst, cap in self.caps.items():
-            ledger.grant(analyst, epsilon=cap.epsilon, delta=cap.delta)
-        return ledger
 
 
 def _file(value: object, folder: Path, *, name: str) -> Path:
@@ -270,15 +295,31 @@ def _analysts(entries: object, schema: Schema) -> tuple[dict[str, Permissions], 
 
 def _ledger(entries: object, folder: Path) -> dict[str, Any]:
     found = known(entries, name="ledger", needed={"place", "dataset"}, allowed=_LEDGER)
-    place = text(found["place"], name="place", longest=4000)
-    found["place"] = place if "://" in place else folder / place
-    if "epsilon" not in found and set(found) & (_LEDGER - {"version"}):
-        terms = ", ".join(sorted(_LEDGER - {"version", "epsilon"}))
-        message = f"ledger: {terms} belong to an epsilon; leave all of them out for an account that exists"
-        raise ArgumentError(message, argument="ledger")
+    place, variable = text(found["place"], name="place", longest=4000), found.pop("password_variable", None)
+    found["place"] = with_password(place, variable, name="ledger") if "://" in place else folder / place
     if "gaussian" in found:
         found["gaussian"] = budget(found["gaussian"], name="gaussian")
     return found | {key: amount(found[key], name=f"ledger: {key}") for key in ("epsilon", "delta") if key in found}
+
+
+def _heads(entries: object, folder: Path) -> Heads:
+    found = known(entries, name="heads", allowed={"file", "database", "password_variable", "head", "entries"})
+    if found and not found.keys() & {"file", "database", "head"}:
+        raise ArgumentError("heads must name a file, a database, or a head and its entries", argument="heads")
+    if ("head" in found) != ("entries" in found):
+        raise ArgumentError("heads: head and entries belong together, as the log has them", argument="heads")
+    if "file" in found:
+        found["file"] = folder / text(found["file"], name="heads: file", longest=4000)
+    variable = found.pop("password_variable", None)
+    if "database" in found:
+        url = text(found["database"], name="heads: database", longest=4000)
+        if "://" not in url:
+            raise ArgumentError("heads: database must be a URL, such as postgresql://…", argument="heads")
+        found["database"] = with_password(url, variable, name="heads")
+    if "head" in found:
+        found["head"] = checked_sha256(found["head"], name="heads: head")
+        found["entries"] = integer(found["entries"], name="heads: entries", lower=1, upper=2**31 - 1)
+    return Heads(**found)
 
 
 def _tls(entries: object, folder: Path) -> Tls:

@@ -116,6 +116,8 @@ class Ledger:
     0 charges, relation replace_one
     """
 
+    _watcher: Callable[[int, str], None] | None = None
+
     def __init__(
         self,
         path_or_url: str | os.PathLike[str] | None,
@@ -348,8 +350,18 @@ class Ledger:
             chain = held_chain(connection, self._chain)
             return chain, work(connection, chain)
 
-        self._chain, written = self._store.write(transaction)
+        chain, written = self._store.write(transaction)
+        self._chain = chain
+        if self._watcher is not None:
+            self._watcher(len(chain.hashes), chain.head)
         return written
+
+    def watch(self, watcher: Callable[[int, str], None]) -> None:
+        """Have a function told the number of entries and the head after all that this object writes.
+
+        It is called when the entries are durable and before anything is made of them; what it raises is raised.
+        """
+        self._watcher = watcher
 
     def _account(self) -> Account:
         return self._latest().account(self._dataset)

@@ -39,6 +39,15 @@ def locate(path_or_url: str | os.PathLike[str] | None) -> URL:
     return url.set(database=str(Path(str(url.database)).absolute()))
 
 
+def password_in(place: str) -> bool:
+    """Whether a database URL has a password in it."""
+    try:
+        url = locate(place) if "://" in place else MEMORY
+    except ArgumentError:
+        return False
+    return url.password is not None or any("password" in name for name in url.query)
+
+
 def in_memory(url: URL) -> bool:
     """Whether the ledger would vanish with this process."""
     named = str(url.database or ":memory:")

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar, final
 
 from sqlalchemy import (
@@ -186,6 +187,8 @@ class Store:
     def __init__(self, url: URL, *, create: bool) -> None:
         check_place(url, create=create)
         self.place, self._file = shown(url), file_of(url)
+        if create and self._file is not None and not self._file.exists():
+            _create_for_owner(self._file)
         self._create = create
         self._memory = in_memory(url)
         self.key = uuid.uuid4().hex if self._memory else str(self._file.resolve() if self._file else self.place)
@@ -311,6 +314,14 @@ class Store:
         if self._create:
             # Changes no row, but fails where rows cannot be changed.
             connection.execute(update(LEDGER).where(false()).values(format=LEDGER.c.format))
+
+
+def _create_for_owner(path: Path) -> None:
+    """Create an empty file that its owner alone may read and write; SQLite gives its log the same permissions."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be created ({error.strerror}); check its directory") from None
 
 
 def _on_connect(raw: Any, *, create: bool) -> None:

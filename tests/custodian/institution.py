@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import yaml
@@ -81,7 +82,18 @@ class Authority:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
+        paths[1].chmod(0o600)
         return paths
+
+
+def open_account(settings, folder):
+    """Open the account of settings that name its terms, as `hdpstats ledger open` does."""
+    terms = dict(settings["ledger"])
+    place = terms.pop("place")
+    if "epsilon" in terms:
+        amounts = {key: Fraction(str(terms[key])) for key in ("epsilon", "delta") if key in terms}
+        unit = settings.get("persons", {}).get("unit")
+        hdp.Ledger(place if "://" in place else folder / place, unit=unit, **terms | amounts)
 
 
 @dataclass
@@ -136,7 +148,7 @@ class Institution:
         return hdp.connect(running.url, **{**usual, **options})
 
     def write(self, name, frame, schema, *, port=0, **entries):
-        """Write data, dictionary and settings of a site and return the settings' path."""
+        """Write data, dictionary and settings of a site, open its account, and return the settings' path."""
         place = self.folder / name
         place.mkdir(exist_ok=True)
         frame.to_parquet(place / "rows.parquet")
@@ -159,7 +171,10 @@ class Institution:
             "timing": PATIENT,
         }
         path = place / "site.yaml"
-        path.write_text(yaml.safe_dump(settings | entries, sort_keys=False))
+        settings |= entries
+        path.write_text(yaml.safe_dump(settings, sort_keys=False))
+        path.chmod(0o600)
+        open_account(settings, place)
         return path
 
     def start(self, settings):

@@ -11,6 +11,8 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import Settings, open_site
+from hdpstats.custodian.account import account_for_serving
+from tests.custodian.institution import open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 
 CHANGES = {
@@ -19,7 +21,14 @@ CHANGES = {
     "data that are not there": ({"data": "none.parquet"}, "data"),
     "a dictionary that is not there": ({"schema": "none.yaml"}, "schema"),
     "no dataset": ({"ledger": {"place": "ledger.db"}}, "dataset"),
-    "a delta alone": ({"ledger": {"place": "l.db", "dataset": "t", "delta": 0.1}}, "delta"),
+    "a head without its number": ({"heads": {"head": "0" * 64}}, "entries"),
+    "a head that is none": ({"heads": {"head": "0", "entries": 1}}, "SHA-256"),
+    "heads nowhere": ({"heads": {"entries": 1}}, "heads"),
+    "heads in a file of another kind": ({"heads": {"database": "heads.db"}}, "URL"),
+    "a password that is not there": (
+        {"ledger": {"place": "postgresql://s@h/l", "dataset": "t", "password_variable": "NO_SUCH_VARIABLE"}},
+        "NO_SUCH_VARIABLE",
+    ),
     "no amount": ({"ledger": {"place": "l.db", "dataset": "t", "epsilon": "much"}}, "epsilon"),
     "an unknown word for the ledger": ({"ledger": {"place": "l.db", "dataset": "t", "eps": 1}}, "eps"),
     "a port beyond all ports": ({"listen": {"host": "127.0.0.1", "port": 70000}}, "port"),
@@ -51,8 +60,16 @@ def path(institution):
 
 def changed(path, changes):
     other = path.with_name("other.yaml")
-    other.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
+    fields = yaml.safe_load(path.read_text()) | changes
+    other.write_text(yaml.safe_dump(fields))
+    other.chmod(0o600)
     return other
+
+
+def opened(path, changes):
+    """Write changed settings, and open the account that they name."""
+    open_account(yaml.safe_load(path.read_text()) | changes, path.parent)
+    return Settings.from_yaml(changed(path, changes))
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -81,24 +98,24 @@ def test_a_file_of_settings_that_cannot_be_read(tmp_path, text):
 
 def test_amounts_are_exact_also_where_yaml_reads_a_text(path):
     terms = {"place": "exact.db", "dataset": "t", "epsilon": "1e-1", "delta": "1e-6"}
-    settings = Settings.from_yaml(changed(path, {"ledger": terms}))
-    assert settings.open_ledger().budget == hdp.Budget(epsilon=0.1, delta=1e-6)
+    assert account_for_serving(opened(path, {"ledger": terms})).budget == hdp.Budget(epsilon=0.1, delta=1e-6)
 
 
 def test_caps_are_granted_when_a_site_opens_and_an_account_may_exist_already(path):
     hdp.Ledger(path.with_name("own.db"), dataset="t", epsilon=2)
     changes = {"ledger": {"place": "own.db", "dataset": "t"}, "analysts": {"ann": {"models": "all", "epsilon": 1}}}
-    ledger = Settings.from_yaml(changed(path, changes)).open_ledger()
+    ledger = account_for_serving(Settings.from_yaml(changed(path, changes)))
     assert ledger.budget == hdp.Budget(epsilon=2)
     assert ledger.caps["ann"].total == hdp.Budget(epsilon=1)
     with pytest.raises(hdp.LedgerError):
-        Settings.from_yaml(changed(path, {"ledger": {"place": "none.db", "dataset": "t"}})).open_ledger()
+        account_for_serving(Settings.from_yaml(changed(path, {"ledger": {"place": "none.db", "dataset": "t"}})))
 
 
 def test_a_site_of_csv_rows_and_one_of_parquet_rows_are_the_same(path):
     PRIVATE.to_csv(path.with_name("rows.csv"), index=False)
+    path.with_name("rows.csv").chmod(0o600)
     ledger = {"place": "csv.db", "dataset": "t", "epsilon": 10}
-    site = open_site(Settings.from_yaml(changed(path, {"data": "rows.csv", "ledger": ledger})))
+    site = open_site(opened(path, {"data": "rows.csv", "ledger": ledger}))
     columns = list(SCHEMA)
     own = open_site(Settings.from_yaml(path))._table.admit(columns)
     read = site._table.admit(columns)
@@ -111,10 +128,11 @@ def test_a_site_of_csv_rows_and_one_of_parquet_rows_are_the_same(path):
 def test_persons_with_several_rows(path):
     frame = PRIVATE.assign(pid=[row // 2 for row in range(len(PRIVATE))])
     frame.to_parquet(path.with_name("long.parquet"))
+    path.with_name("long.parquet").chmod(0o600)
     persons = {"unit": "pid", "max_rows_per_unit": 2, "n_max": 199}
     ledger = {"place": "long.db", "dataset": "t", "epsilon": 1}
     changes = {"data": "long.parquet", "persons": persons, "ledger": ledger}
-    site = open_site(Settings.from_yaml(changed(path, changes)))
+    site = open_site(opened(path, changes))
     assert (site.unit, site.most_rows, site.records) == ("pid", 2, 199)
 
 

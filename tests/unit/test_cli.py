@@ -187,3 +187,28 @@ def test_the_command_line_runs_as_a_process(path):
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "Traceback" not in refused.stderr
     assert process("--version").stdout == f"hdpstats {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "postgresql://site:secret@host/ledgers",
+        "postgresql+psycopg://host/ledgers?user=site&password=secret",
+        "postgresql://host/ledgers?sslpassword=secret",
+    ],
+)
+@pytest.mark.parametrize("words", [["show"], ["verify"], ["open", "--dataset", "d", "--epsilon", "1"]])
+def test_a_password_on_the_command_line_is_refused(capsys, place, words):
+    with pytest.raises(SystemExit) as caught:
+        main(["ledger", words[0], place, *words[1:]])
+    shown = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert ".pgpass" in shown
+    assert "secret" not in shown
+
+
+def test_a_part_for_gaussian_noise_is_opened(run, tmp_path):
+    words = ("--dataset", "d", "--epsilon", "3", "--delta", "1e-6")
+    part = ("--gaussian-epsilon", "1/3", "--gaussian-delta", "1e-7")
+    assert run("open", tmp_path / "new.db", *words, *part)[0] == 0
+    assert Ledger.open_existing(tmp_path / "new.db").balance.gaussian == Budget(Fraction(1, 3), 1e-7)

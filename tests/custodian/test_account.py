@@ -1,0 +1,253 @@
+"""A ledger that is missing, older than it was, or readable by others is noticed before a site serves."""
+
+import shutil
+import sqlite3
+import stat
+from fractions import Fraction
+
+import pytest
+import yaml
+
+import hdpstats.api as hdp
+from hdpstats.cli import main
+from hdpstats.custodian import Settings, journal, note, open_site
+from hdpstats.custodian.account import account_for_serving, open_account
+from hdpstats.custodian.heads import Head, KeptInDatabase, KeptInFile
+from hdpstats.privacy.budget import Spend
+from tests.custodian.people import PRIVATE, SCHEMA
+from tests.custodian.test_refusals import histogram
+
+PLACES = {"file": lambda folder: {"file": "elsewhere.head"}, "database": lambda folder: {"database": database(folder)}}
+
+
+def database(folder):
+    return f"sqlite:///{folder}/elsewhere.db"
+
+
+@pytest.fixture
+def path(institution, tmp_path):
+    """The settings of a site that keeps its head nowhere else."""
+    settings = institution.write("account", PRIVATE, SCHEMA)
+    yield settings
+    shutil.rmtree(settings.parent)
+
+
+def changed(path, **changes):
+    fields = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(fields | changes))
+    return Settings.from_yaml(path)
+
+
+def copy(path):
+    """Return a copy of the ledger as a backup has it: what the log holds is in it."""
+    backup = path.with_name("backup.db")
+    with sqlite3.connect(path.with_name("ledger.db")) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+    return backup
+
+
+def restore(path):
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+    shutil.copy(path.with_name("backup.db"), path.with_name("ledger.db"))
+
+
+def test_a_site_makes_no_account(path):
+    path.with_name("ledger.db").unlink()
+    settings = Settings.from_yaml(path)
+    for opening in (open_site, note, open_account):
+        with pytest.raises(hdp.LedgerError, match="hdpstats ledger open"):
+            opening(settings)
+    assert not path.with_name("ledger.db").exists()
+
+
+@pytest.mark.parametrize(
+    "terms", [{"epsilon": 3}, {"delta": 0.5}, {"relation": "add_or_remove_one"}, {"gaussian": {"epsilon": 1}}]
+)
+def test_terms_of_the_settings_must_be_those_of_the_account(path, terms):
+    ledger = yaml.safe_load(path.read_text())["ledger"] | terms
+    with pytest.raises(hdp.LedgerError, match=next(iter(terms))):
+        open_site(changed(path, ledger=ledger))
+    open_site(changed(path, ledger={"place": "ledger.db", "dataset": "trial"}))
+
+
+def test_another_data_set_of_the_same_people_must_share_the_account(path):
+    hdp.Ledger(path.with_name("ledger.db"), dataset="own", epsilon=1)
+    ledger = {"place": "ledger.db", "dataset": "trial", "same_people_as": "own"}
+    with pytest.raises(hdp.LedgerError, match="share"):
+        open_site(changed(path, ledger=ledger))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_older_copy_of_a_ledger_is_not_served(path, place):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site = open_site(settings)
+    site.answer(histogram())
+    copy(path)
+    site.answer(histogram(replicate=2))
+    open_site(settings)
+    restore(path)
+    for opening in (open_site, note):
+        with pytest.raises(hdp.LedgerError, match="sell again"):
+            opening(settings)
+    assert main(["site", "serve", str(path)]) == 1
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_ledger_made_anew_is_not_served(path, place):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    open_site(settings).answer(histogram())
+    path.with_name("ledger.db").unlink()
+    hdp.Ledger(path.with_name("ledger.db"), dataset="trial", epsilon=1000, delta=1e-3)
+    with pytest.raises(hdp.LedgerError, match="sell again"):
+        open_site(settings)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_head_that_was_deleted_is_not_taken_for_a_new_one(path, place):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    with pytest.raises(hdp.LedgerError, match="site note"):
+        open_site(settings)
+    head = note(settings)
+    assert note(settings) == head
+    open_site(settings)
+
+
+def test_a_head_of_the_settings_is_compared(path):
+    ledger = hdp.Ledger.open_existing(path.with_name("ledger.db"))
+    copy(path)
+    ledger.grant("ann", epsilon=1)
+    settings = changed(path, heads={"head": ledger.head, "entries": ledger.verify().entries})
+    open_site(settings)
+    restore(path)
+    with pytest.raises(hdp.LedgerError, match="the settings"):
+        open_site(settings)
+
+
+def test_the_head_is_kept_before_rows_are_read_and_before_an_answer_leaves(path, monkeypatch):
+    settings = changed(path, heads={"file": "elsewhere.head"})
+    note(settings)
+    site, keeper, seen = open_site(settings), KeptInFile(path.with_name("elsewhere.head")), []
+    compute = hdp.LocalSite._compute
+
+    def watched(self, *arguments):
+        seen.append(keeper.read())
+        return compute(self, *arguments)
+
+    monkeypatch.setattr(hdp.LocalSite, "_compute", watched)
+    release = site.answer(histogram())
+    at_release = keeper.read()
+    assert at_release == Head(seen[0].entries + 1, release.entry.head)
+    assert at_release.head == site.ledger.head
+    site.ledger.verify(seen[0].head)
+
+
+def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
+    settings = changed(path, heads={"file": "elsewhere.head"})
+    note(settings)
+    site = open_site(settings)
+
+    def full(self, head):
+        raise hdp.LedgerError("the disk is full")
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(KeptInFile, "write", full)
+    monkeypatch.setattr(hdp.LocalSite, "_compute", never)
+    with pytest.raises(hdp.LedgerError, match="full"):
+        site.answer(histogram())
+
+
+@pytest.mark.parametrize("place", ["file", "database"])
+def test_a_head_never_goes_back(tmp_path, place):
+    keeper = KeptInFile(tmp_path / "head") if place == "file" else KeptInDatabase(database(tmp_path), "trial")
+    assert keeper.read() is None
+    newer, older = Head(7, "b" * 64), Head(6, "a" * 64)
+    for head in (newer, older):
+        keeper.write(head)
+    assert keeper.read() == newer
+
+
+def test_a_damaged_head_is_refused(path):
+    settings = changed(path, heads={"file": "elsewhere.head"})
+    path.with_name("elsewhere.head").write_text("{}")
+    with pytest.raises(hdp.LedgerError, match="cannot be read"):
+        open_site(settings)
+
+
+def test_what_a_site_starts_from_is_logged(path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(journal, "write", lambda **facts: lines.append(facts))
+    ledger = account_for_serving(Settings.from_yaml(path))
+    line = next(line for line in lines if "entries" in line)
+    assert (line["ledger"], line["head"], line["spent"]) == ("trial", ledger.head, str(Spend(0)))
+    assert "nowhere" in line["head_kept_in"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o644, 0o666, 0o602])
+@pytest.mark.parametrize("name", ["rows.parquet", "own.key"])
+def test_secrets_that_others_may_read_are_not_served(institution, path, name, mode):
+    shutil.copy(institution.site_files[1], path.with_name("own.key"))
+    path.with_name("own.key").chmod(0o600)
+    tls = yaml.safe_load(path.read_text())["tls"] | {"key": "own.key"}
+    settings = changed(path, tls=tls)
+    open_site(settings)
+    path.with_name(name).chmod(mode)
+    with pytest.raises(hdp.ArgumentError, match="chmod 600"):
+        open_site(settings)
+    assert main(["site", "check", str(path)]) == 2
+
+
+@pytest.mark.parametrize("name", ["authority.pem", "tokens.pub"])
+def test_what_a_site_believes_must_not_be_written_by_others(institution, path, name):
+    trusted = institution.folder / name
+    trusted.chmod(0o666)
+    try:
+        with pytest.raises(hdp.ArgumentError, match="go-w"):
+            open_site(Settings.from_yaml(path))
+    finally:
+        trusted.chmod(0o644)
+
+
+def test_settings_that_others_may_write_are_refused(path):
+    path.chmod(0o644)
+    Settings.from_yaml(path)
+    path.chmod(0o666)
+    with pytest.raises(hdp.ArgumentError, match="go-w"):
+        Settings.from_yaml(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"ledger": {"place": "postgresql://site:secret@db/ledgers", "dataset": "t"}},
+        {"heads": {"database": "postgresql://db/heads?user=site&password=secret"}},
+    ],
+)
+def test_settings_with_a_password_must_be_their_owners_alone(path, entry):
+    changed(path, **entry)
+    path.chmod(0o640)
+    with pytest.raises(hdp.ArgumentError, match="chmod 600") as caught:
+        Settings.from_yaml(path)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_may_be_in_the_environment(path, monkeypatch):
+    monkeypatch.setenv("LEDGER_PASSWORD", "s/cret@")
+    place = {"place": "postgresql://site@db/ledgers", "dataset": "t", "password_variable": "LEDGER_PASSWORD"}
+    settings = changed(path, ledger=place)
+    assert settings.ledger["place"] == "postgresql+psycopg://site:s%2Fcret%40@db/ledgers"
+    assert "password_variable" not in settings.ledger
+
+
+def test_a_ledger_is_its_owners_alone(path):
+    place = path.with_name("ledger.db")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    place.chmod(0o666)
+    site = open_site(Settings.from_yaml(path))
+    site.answer(histogram(epsilon=str(Fraction(1, 10))))
+    for each in path.parent.glob("ledger.db*"):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o600
