@@ -5,6 +5,11 @@ thread that hears of them through `signal.set_wakeup_fd` raises R's flag while R
 about them, since it would raise KeyboardInterrupt in the midst of one of R's callbacks, where it is lost. Where R
 started Python, signals arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts
 Python while Python runs. R does not look at its flag while Python runs, so that no conversion is cut short.
+
+That thread ends with each call of Python. R forks (``parallel::mclapply``) without telling Python, while its thread
+holds Python's lock; a thread that waits for the lock at that moment leaves its request for it to the forked process, in
+which it does not exist, and Python there hands the lock over to nobody and waits for ever. Where Python started R, the
+lock is free while R runs, and the listener waits for a signal without asking for it.
 """
 
 import _thread
@@ -63,30 +68,45 @@ class _Listener:
 
 @final
 class _Watcher:
-    """A thread that interrupts Python when R's flag is up, while Python is what runs, called by R."""
+    """A thread that interrupts Python when R's flag is up: there while Python is what runs, called by R.
+
+    It has ended, and waits for Python's lock no more, when `watch` returns.
+    """
 
     def __init__(self) -> None:
-        self._python_runs = threading.Event()
-        self._busy = threading.Lock()
-        threading.Thread(target=self._watch, name="r_bridge-interrupts", daemon=True).start()
+        self._ended: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+        self.changes = False  # whether a thread is being started or ended: an interrupt is left to R's flag meanwhile
 
     @property
     def watches(self) -> bool:
         """Whether Python is what runs."""
-        return self._python_runs.is_set()
+        return self._thread is not None
 
     def watch(self, python_runs: bool) -> None:
         """Say whether Python runs from now on."""
-        with self._busy:
-            (self._python_runs.set if python_runs else self._python_runs.clear)()
+        if python_runs == self.watches:
+            return
+        self.changes = True
+        try:
+            if python_runs:
+                self._ended = threading.Event()
+                self._thread = threading.Thread(
+                    target=_watch, args=(self._ended,), name="r_bridge-interrupts", daemon=True
+                )
+                self._thread.start()
+            elif self._thread is not None and self._ended is not None:
+                self._ended.set()
+                self._thread.join()
+                self._thread = self._ended = None
+        finally:
+            self.changes = False
 
-    def _watch(self) -> None:
-        pause = threading.Event()
-        while self._python_runs.wait():
-            with self._busy:
-                if openrlib.rlib.R_interrupts_pending and self._python_runs.is_set():
-                    _thread.interrupt_main()
-            pause.wait(_EVERY)
+
+def _watch(ended: threading.Event) -> None:
+    while not ended.wait(_EVERY):
+        if openrlib.rlib.R_interrupts_pending:
+            _thread.interrupt_main()
 
 
 _listener = cache(_Listener)
@@ -203,7 +223,8 @@ def told_by_r(_signal: int, frame: FrameType | None) -> None:
     R and Python both hear of a signal (from the watcher, from reticulate, by R's flag). It is for R to act where R has
     done so and lowered its flag, and on the way between the two, where an exception would be lost.
     """
-    on_the_way = not _watcher().watches and _called_by_rpy2(frame)
+    watcher = _watcher()
+    on_the_way = watcher.changes or (not watcher.watches and _called_by_rpy2(frame))
     if openrlib.rlib.R_interrupts_pending and not on_the_way:
         openrlib.rlib.R_interrupts_pending = 0
         raise KeyboardInterrupt
@@ -219,18 +240,11 @@ def _called_by_rpy2(frame: FrameType | None) -> bool:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    late = False
+    _watcher().watch(True)
     try:
-        _watcher().watch(True)
         yield
     finally:
-        while _watcher().watches:
-            try:
-                _watcher().watch(False)
-            except KeyboardInterrupt:
-                late = True
-    if late:
-        raise KeyboardInterrupt
+        _watcher().watch(False)
 
 
 @contextmanager

@@ -47,8 +47,15 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
 
 .fit <- function(name, formula, data, call, options) {
   result <- .py(name, c(list(formula = .formula_text(formula, call), data = data), options), call = call)
-  result$call <- .without_data(call)
+  result$call <- .without_epsilon(.without_data(call))
   result
+}
+
+# The call that a result keeps: without its epsilon, so that no function that evaluates it again, whoever wrote it, can
+# spend.
+.without_epsilon <- function(call) {
+  call$epsilon <- NULL
+  call
 }
 
 # The text of a formula, with backticks around names beyond ASCII, which R itself takes for plain ones. One that is text

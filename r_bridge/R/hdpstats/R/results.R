@@ -27,6 +27,8 @@ formula.dp_result <- function(x, ...) {
   structure(parsed, class = "formula", .Environment = globalenv())
 }
 
+terms.dp_result <- function(x, ...) stats::terms(formula(x), ...)
+
 confint.dp_result <- function(object, parm, level = 0.95, ...) {
   .no_more("confint", ...)
   limits <- .py("confint", list(result = object, level = level))
@@ -50,6 +52,57 @@ print.summary.dp_result <- function(x, ...) {
   cat(x$text, "\n", sep = "")
   invisible(x)
 }
+
+# Fit again with another formula or other arguments. Each fit costs privacy: nobody may do that but the user, who says
+# what it may cost. Functions that call update() for themselves are refused, whether or not they evaluate what they get.
+update.dp_result <- function(object, formula., ..., epsilon, evaluate = TRUE) {
+  call <- object$call
+  if (is.null(call)) .refuse("update needs the call of a fit, which this result has not kept", sys.call())
+  free <- grepl("(^|:)dp_(fit_public|sample_fit)$", paste(deparse(call[[1L]]), collapse = ""))
+  if (!free && (missing(epsilon) || is.null(epsilon))) {
+    .refuse(paste0(
+      "update() fits again, and every fit costs privacy: say what it may cost, as in update(fit, . ~ . - age, epsilon = 1). ",
+      "Functions that call update() themselves, such as lmtest::waldtest() or sandwich::vcovBS(), would spend without a ",
+      "word; tests of coefficients need no new fit: summary(), confint(), or coef() with vcov()"
+    ), quote(update()))
+  }
+  call <- .without_epsilon(call)
+  if (!missing(formula.)) call$formula <- .new_formula(object, formula.)
+  extras <- match.call(expand.dots = FALSE)$...
+  for (name in names(extras)) call[[name]] <- extras[[name]]
+  if (!missing(epsilon)) call$epsilon <- epsilon
+  if (evaluate) eval(call, parent.frame()) else call
+}
+
+.new_formula <- function(object, formula.) {
+  changed <- stats::update.formula(formula(object), formula.)
+  attr(changed, ".Environment") <- NULL
+  structure(changed, class = NULL)
+}
+
+# What fits again, or reads the rows of a fit, under other names.
+.refits <- function(generic) {
+  .refuse(paste0(
+    generic, "() would fit again to private rows, or read them: nothing was spent. Fit what you want to compare by ",
+    "update(fit, ..., epsilon = ), or use summary(), confint() and vcov()"
+  ), call(generic))
+}
+
+add1.dp_result <- function(object, scope, ...) .refits("add1")
+
+drop1.dp_result <- function(object, scope, ...) .refits("drop1")
+
+extractAIC.dp_result <- function(fit, scale, k = 2, ...) .refits("extractAIC")
+
+anova.dp_result <- function(object, ...) .refits("anova")
+
+profile.dp_result <- function(fitted, ...) .refits("profile")
+
+simulate.dp_result <- function(object, nsim = 1, seed = NULL, ...) .refits("simulate")
+
+model.frame.dp_result <- function(formula, ...) .refits("model.frame")
+
+model.matrix.dp_result <- function(object, ...) .refits("model.matrix")
 
 # What would need the private rows does not exist, and must not be NULL without a word.
 residuals.dp_result <- function(object, ...) .py("refused", list(result = object, name = "resid"))

@@ -1,0 +1,74 @@
+# What other packages call on a result may not spend.
+
+comparing <- list(
+  waldtest = function(fit) lmtest::waldtest(fit, . ~ . - hormon),
+  `waldtest of a term` = function(fit) lmtest::waldtest(fit, "hormon"),
+  `a bootstrap` = function(fit) sandwich::vcovBS(fit, R = 2),
+  update = function(fit) update(fit, . ~ . - hormon),
+  `update to nothing new` = function(fit) update(fit),
+  `update without evaluation` = function(fit) eval(update(fit, . ~ . - hormon, evaluate = FALSE)),
+  `update by default` = function(fit) utils::getFromNamespace("update.default", "stats")(fit, . ~ . - hormon),
+  `the call again` = function(fit) eval(getCall(fit)),
+  `the call changed` = function(fit) eval(replace(fit$call, "formula", list(quote(event3 ~ age)))),
+  drop1 = function(fit) drop1(fit),
+  add1 = function(fit) add1(fit, ~ . + nodes),
+  step = function(fit) step(fit),
+  extractAIC = function(fit) extractAIC(fit),
+  anova = function(fit) anova(fit, fit),
+  profile = function(fit) profile(fit),
+  simulate = function(fit) simulate(fit),
+  model.frame = function(fit) model.frame(fit),
+  model.matrix = function(fit) model.matrix(fit),
+  AIC = function(fit) AIC(fit),
+  residuals = function(fit) residuals(fit)
+)
+
+test_that("no function of other packages spends", {
+  need_python()
+  skip_if_not_installed("lmtest")
+  skip_if_not_installed("sandwich")
+  study <- breast_cancer(epsilon = 50)
+  assign("the_study", study, globalenv()) # where functions of other packages find what a call names
+  on.exit(rm("the_study", envir = globalenv()))
+  fit <- dp_logit(event3 ~ age + hormon, data = the_study, epsilon = 1)
+  for (name in names(comparing)) {
+    expect_s3_class(caught(comparing[[name]](fit)), "error")
+    expect_equal(dp_ledger(study)$spent[["epsilon"]], 1, info = name)
+    expect_equal(nrow(as.data.frame(dp_ledger(study))), 1, info = name)
+  }
+  for (name in c("waldtest", "update", "update without evaluation", "drop1", "the call again", "step", "model.frame")) {
+    expect_true(inherits(caught(comparing[[name]](fit)), "dp_error"), info = name)
+  }
+  expect_match(conditionMessage(caught(comparing$waldtest(fit))), "epsilon = 1")
+})
+
+test_that("what needs no fit still works, for free", {
+  need_python()
+  skip_if_not_installed("lmtest")
+  study <- breast_cancer()
+  fit <- dp_logit(event3 ~ age + hormon, data = study, epsilon = 1)
+  expect_equal(unname(unclass(lmtest::coeftest(fit, df = Inf))[, 1:2]), unname(cbind(coef(fit), fit$bse)))
+  confint(fit)
+  predict(fit, newdata = dp_load_gbsg())
+  update(formula(fit), . ~ . - age)
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
+})
+
+test_that("update fits again where the user says what it may cost", {
+  need_python()
+  study <- breast_cancer()
+  fit <- dp_logit(event3 ~ age + hormon, data = study, epsilon = 1)
+  expect_identical(coef(update(fit, epsilon = 1)), coef(fit)) # the same fit, already paid for
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
+  smaller <- update(fit, . ~ . - hormon, epsilon = 0.5)
+  expect_named(coef(smaller), c("Intercept", "age"))
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 1.5)
+  expect_named(coef(update(smaller, . ~ . + nodes, epsilon = 0.5, replicate = 2)), c("Intercept", "age", "nodes"))
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 2)
+  expect_s3_class(caught(update(smaller, replicate = 3)), "dp_argument_error")
+  public <- dp_fit_public(event3 ~ age + hormon, study)
+  expect_named(coef(update(public, . ~ . - hormon)), c("Intercept", "age"))
+  public$call <- NULL
+  expect_s3_class(caught(update(public, . ~ .)), "dp_argument_error")
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 2)
+})

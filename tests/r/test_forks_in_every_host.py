@@ -1,0 +1,62 @@
+"""``parallel::mclapply`` after a fit: forked processes of R use results, Python and accounts, and never hang."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.r.hosts import HOSTS, command, environment
+
+GENEROUS = 240
+"""Seconds after which a hanging process is ended; the script takes a few."""
+
+SCRIPT = """
+library(hdpstats)
+schema <- dp_schema(age = dp_continuous(20, 90), event3 = dp_binary())
+fitted <- function(...) {
+  study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, ...)
+  list(study = study, fit = dp_logit(event3 ~ age, study, 1))
+}
+memory <- fitted(budget = dp_budget(epsilon = 3))
+file <- fitted(ledger = dp_ledger_open("ledger.db", dataset = "r", epsilon = 3))
+alone <- lapply(1:4, function(i) confint(memory$fit, level = 0.5 + i / 10))
+for (round in 1:3) {
+  Sys.sleep(0.2) # R runs for longer than it takes the thread that watches for interrupts to look for them
+  forked <- parallel::mclapply(1:4, function(i) confint(memory$fit, level = 0.5 + i / 10), mc.cores = 2)
+  stopifnot(identical(forked, alone))
+}
+plain <- parallel::mclapply(1:2, function(i) coef(file$fit), mc.cores = 2)
+stopifnot(identical(plain, list(coef(file$fit), coef(file$fit))))
+refused <- function(i) tryCatch(dp_logit(event3 ~ age, memory$study, 1, replicate = 1 + i), dp_error = conditionMessage)
+stopifnot(grepl("process", unlist(parallel::mclapply(1:2, refused, mc.cores = 2))))
+stopifnot(dp_ledger(memory$study)$spent[["epsilon"]] == 1)
+again <- parallel::mclapply(2:3, function(i) coef(dp_logit(event3 ~ age, file$study, 1, replicate = i)), mc.cores = 2)
+stopifnot(dp_ledger(file$study)$spent[["epsilon"]] == 3)
+stopifnot(identical(again, lapply(2:3, function(i) coef(dp_logit(event3 ~ age, file$study, 1, replicate = i)))))
+cat("all is well\\n")
+"""
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_forked_processes_use_results_python_and_accounts(host, library, tmp_path):
+    """Would hang if a thread of Python's waited for its lock while R runs. An account in memory is not shared."""
+    script = tmp_path / "script.R"
+    script.write_text(SCRIPT, encoding="utf-8")
+    with subprocess.Popen(
+        command(host, script),
+        cwd=tmp_path,
+        env=environment(library),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as session:
+        try:
+            printed, _ = session.communicate(timeout=GENEROUS)
+        finally:
+            if session.poll() is None:
+                os.killpg(session.pid, signal.SIGKILL)  # its forked processes too
+    assert session.returncode == 0, printed
+    assert "all is well" in printed
