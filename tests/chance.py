@@ -90,6 +90,14 @@ def _threshold(cells, alarm):
     return high
 
 
+def tells(law, draws, *wrong):
+    """Assert that draws are of a law, and that other laws are told from it: neither fails by chance above ``ALARM``."""
+    assert law.fits(draws)
+    for other in wrong:
+        assert other.miss(law, len(draws)) <= ALARM
+        assert not other.fits(draws)
+
+
 class Law:
     """A law on finitely many points, to be checked by counts; points that come rarely are one cell.
 
@@ -179,6 +187,26 @@ def square_sum_fits(values, sd, *, alarm=ALARM):
 def normal_reach(comparisons=1, *, alarm=ALARM):
     """Return how many standard errors one of so many normal values exceeds with probability ``alarm`` at most."""
     return float(norm.isf(alarm / (2 * comparisons)))
+
+
+def noise_reach(dimension, *, alarm=ALARM):
+    """Return how many standard deviations a released number is away with probability ``alarm`` at most.
+
+    For noise b of density exp(-rate K(b)): K is Gamma(dimension), whose tail bounds every linear function of b at once,
+    to within sqrt(2) for the norms in use. It covers normal noise too. About 20: a number beyond it is wrong by far,
+    and a law that is slightly off is for the tests of the samplers to find.
+    """
+    return float(math.sqrt(2.0) * gamma.isf(alarm, dimension) / math.sqrt(dimension + 1.0))
+
+
+def errors_fit(errors, sampling, privacy, *, farthest=4.5):
+    """Whether errors of estimates from fixed rows may be theirs: rows within ``farthest`` standard errors, and noise.
+
+    The rows of a test are fixed, so that chance is in the noise alone: `noise_reach`, to first order in the noise.
+    """
+    sampling, privacy = (np.sqrt(np.diag(np.asarray(each, dtype=float))) for each in (sampling, privacy))
+    allowed = farthest * sampling + noise_reach(len(sampling)) * privacy
+    return bool(np.all(np.abs(np.asarray(errors, dtype=float)) <= allowed))
 
 
 def least_trials(right, wrong, *, alarm=ALARM):

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -14,12 +13,10 @@ from hdpstats.design import geometry
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.regression import RegressionContrast
 from hdpstats.queries import ObjectiveQuery
+from tests import chance
 from tests.support import PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
-ALPHA = 1e-7
-"""Probability that right releases contradict the density."""
-
-DRAWS = 600
+DRAWS = 900
 PRIVATE = people(60)
 
 
@@ -52,35 +49,57 @@ def test_rows_have_the_weights_of_a_site(formula: str) -> None:
     assert found.min() < 0.1
 
 
-def p_value(mechanism: PerturbedObjective, released: np.ndarray) -> float:
-    """Compare released intercepts with the distribution function of the density for ``PRIVATE``.
+POINTS = np.linspace(-8.0, 8.0, 8001)
 
-    Two Kolmogorov-Smirnov tests, of place and of spread: a wrong spread shows twice as large in the folded one.
-    """
-    points = np.linspace(-8.0, 8.0, 8001)[:, None]
+
+def distribution(mechanism: PerturbedObjective) -> np.ndarray:
+    """Return the distribution function of released intercepts at `POINTS`, from the density for ``PRIVATE``."""
+    points = POINTS[:, None]
     ones = int(PRIVATE["y"].sum())
     X, y, counts = np.ones((2, 1)), np.array([0.0, 1.0]), np.array([len(PRIVATE) - ones, ones])
     shaped = [np.broadcast_to(part, (len(points), *part.shape)) for part in (X, y, counts)]
     heights = mechanism.log_density(points, *shaped)
     below = np.cumsum(np.exp(heights - heights.max()))
-    uniform = np.interp(released, points[:, 0], below / below[-1])
-    found = [float(kstest(each, "uniform").pvalue) for each in (uniform, np.abs(2.0 * uniform - 1.0))]
-    return min(1.0, 2.0 * min(found))
+    return below / below[-1]
 
 
+def fits(below: np.ndarray, released: np.ndarray) -> bool:
+    """Two Kolmogorov-Smirnov tests, of place and of spread: a wrong spread shows twice as large in the folded one."""
+    uniform = np.interp(released, POINTS, below)
+    return all(
+        chance.follows(each, lambda u: u, alarm=chance.ALARM / 2) for each in (uniform, np.abs(2.0 * uniform - 1.0))
+    )
+
+
+def miss(below: np.ndarray, truth: np.ndarray) -> float:
+    """Bound the probability that `fits` accepts a distribution function when another is true, both at `POINTS`."""
+    u = np.linspace(0.0, 1.0, 1001)
+    moved = np.interp(np.interp(u, below, POINTS), POINTS, truth)  # the law of the uniform numbers under the truth
+    ends = [np.interp(np.interp((1 + sign * u) / 2, below, POINTS), POINTS, truth) for sign in (1.0, -1.0)]
+    laws = (moved, ends[0] - ends[1])
+    return min(
+        chance.miss_of_cdf(lambda x: x, lambda x, law=law: np.interp(x, u, law), DRAWS, near=u, alarm=chance.ALARM / 2)
+        for law in laws
+    )
+
+
+@pytest.mark.entropy
 def test_releases_follow_the_density_and_not_that_of_broken_mechanisms() -> None:
+    """A false alarm has a probability of 1e-9 at most, and so has each broken mechanism that passes."""
     model = hdpf.logit("y ~ 1", data=study_of(PRIVATE, epsilon=DRAWS))
     results: list[hdp.Result] = [model.fit(epsilon=1.0, replicate=number) for number in range(1, DRAWS + 1)]
     released = np.array([result.release.theta[0] for result in results])
     mechanism = perturbed_objective(results[0].query)
-    assert p_value(mechanism, released) > ALPHA
+    right = distribution(mechanism)
+    assert fits(right, released)
     for broken in (
         replace(mechanism, rate=2.0 * mechanism.rate),
         replace(mechanism, rate=0.5 * mechanism.rate),
         replace(mechanism, centre=mechanism.centre + 4.0),
         replace(mechanism, weigh=lambda X: np.full(len(X), 3.0)),
     ):
-        assert p_value(broken, released) < ALPHA
+        assert miss(distribution(broken), right) <= chance.ALARM
+        assert not fits(distribution(broken), released)
 
 
 def test_a_query_for_normal_noise_has_another_density() -> None:

@@ -1,29 +1,35 @@
 """The lattice noise on fine grids in 10 and 50 dimensions, against the continuous law, by Kolmogorov-Smirnov.
 
 A draw from a density ∝ exp(-K) has K ~ Gamma(D), and a direction that is independent of K. Every check has a
-level of 1e-9 with a fixed number of draws, and the same check must reject a scale that is wrong by a factor
-1.5.
+level of 1e-9 (exact), and the same check rejects a scale that is wrong by a factor 1.5 but with a probability
+of 1e-9, which is computed.
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import beta, gamma, kstest
+from scipy.stats import beta, gamma
 
 from hdpstats.noise import BallNoise, CylinderNoise
+from tests import chance
 
-ALPHA = 1e-9
 STEP = Fraction(1, 2**20)
 DRAWS = {10: 300, 50: 150}
 
 Cdf = Callable[[np.ndarray], np.ndarray]
 
+pytestmark = pytest.mark.entropy
 
-def follows(values: np.ndarray, cdf: Cdf) -> bool:
-    return bool(kstest(values, cdf).pvalue > ALPHA)
+
+def tells(values: np.ndarray, cdf: Cdf, scales: Sequence[float], near: np.ndarray) -> None:
+    """Assert that values have a law, and that other scales are told from it: neither fails by chance above 1e-9."""
+    assert chance.follows(values, cdf)
+    for scale in scales:
+        truth = lambda x, scale=scale: cdf(np.asarray(x) / scale)  # noqa: E731
+        assert chance.miss_of_cdf(cdf, truth, len(values), near=near) <= chance.ALARM
+        assert not chance.follows(scale * values, cdf)
 
 
 def share_of_axis_cdf(dimension: int) -> Cdf:
@@ -42,14 +48,12 @@ def test_ball(dimension: int) -> None:
     noise = BallNoise(dimension=dimension, rate=STEP)
     draws = float(STEP) * np.array([noise.draw() for _ in range(DRAWS[dimension])], dtype=float)
     radii = np.linalg.norm(draws, axis=1)
-    assert follows(radii, gamma(dimension).cdf)
-    assert not follows(1.5 * radii, gamma(dimension).cdf)
-    assert not follows(radii / 1.5, gamma(dimension).cdf)
+    tells(radii, gamma(dimension).cdf, (1.5, 1 / 1.5), np.linspace(0, 3 * dimension, 300))
     half = (dimension - 1) / 2
     for coordinate in (0, dimension // 2, dimension - 1):
         cosine = draws[:, coordinate] / radii
-        assert follows((1 + cosine) / 2, beta(half, half).cdf)
-        assert not follows((1 + np.abs(cosine)) / 2, beta(half, half).cdf)
+        assert chance.follows((1 + cosine) / 2, beta(half, half).cdf)
+        assert not chance.follows((1 + np.abs(cosine)) / 2, beta(half, half).cdf)  # none is below the median
 
 
 @pytest.mark.parametrize("dimension", [10, 50])
@@ -60,9 +64,6 @@ def test_cylinder(dimension: int, radius: Fraction) -> None:
     axis = np.abs(draws[:, 0]) * float(STEP)
     side = np.linalg.norm(draws[:, 1:], axis=1) * float(STEP / 8 / radius)
     size = np.maximum(axis, side)
-    assert follows(size, gamma(dimension).cdf)
-    assert not follows(1.5 * size, gamma(dimension).cdf)
-    assert not follows(size / 1.5, gamma(dimension).cdf)
-    assert follows(axis / side, share_of_axis_cdf(dimension))
-    assert not follows(2.5 * axis / side, share_of_axis_cdf(dimension))
-    assert abs(np.mean(draws[:, 0] > 0) - 0.5) < 3.5 / math.sqrt(len(draws))
+    tells(size, gamma(dimension).cdf, (1.5, 1 / 1.5), np.linspace(0, 3 * dimension, 300))
+    tells(axis / side, share_of_axis_cdf(dimension), (4.0,), np.linspace(0, 2, 300))
+    assert chance.share_fits(int(np.sum(draws[:, 0] > 0)), len(draws), 0.5)

@@ -7,7 +7,6 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -24,10 +23,10 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Geometry, RegressionModel, SamplingQuery
 from hdpstats.queries.geometry import Source
 from hdpstats.solvers.box import Box
+from tests import chance
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 from tests.unit.models.test_points import hazard, logit, study
 
-ALPHA = 1e-7
 PLANE = Geometry(
     location=(0.0,), whitening=((1.0,),), radius=1.5, leverage=5.5, intercept=True, source=Source.PUBLIC_ROWS
 )
@@ -102,16 +101,10 @@ def _range(constants: Calibration, axis: int) -> range:
     return range(-constants.box.steps[axis], constants.box.steps[axis] + 1)
 
 
-def p_value(drawn: list[tuple[int, int]], law: dict[tuple[int, int], float]) -> float:
-    expected = np.array(list(law.values())) * len(drawn)
-    seen = np.array([sum(place == each for each in drawn) for place in law], dtype=float)
-    rare = expected < 8.0
-    cells = [np.append(each[~rare], each[rare].sum()) for each in (seen, expected)]
-    return float(chisquare(*[each[cells[1] > 1e-9] for each in cells]).pvalue)
-
-
+@pytest.mark.entropy
 @pytest.mark.parametrize("name", ["inside", "corner"])
 def test_draws_have_the_law(name: str) -> None:
+    """False alarms, and draws at half the temperature that pass, have a probability of 1e-9 at most."""
     # Symmetric outcomes: the minimiser is the centre, a lattice point. One outcome far from the centre: a corner.
     query = replace(asked(ridge=6.0, epsilon=8.0, proposals=25), centre=(0.0, 0.0))
     rows = people((1.5, 1.0), (-1.5, 0.0), (1.5, 0.0), (-1.5, 1.0), copies=10)
@@ -119,11 +112,10 @@ def test_draws_have_the_law(name: str) -> None:
         rows = people((1.0, 1.0), copies=40)
     query = replace(query, ridge=Fraction(60)) if name == "inside" else query
     constants = coarse(replace(query, proposals=10**6), steps=(3, 2))
-    drawn = [_place(sampling.run(query, constants, rows), constants) for _ in range(800)]
-    law = enumerated(query, constants, rows)
-    assert p_value(drawn, law) > ALPHA
+    drawn = [_place(sampling.run(query, constants, rows), constants) for _ in range(1200)]
+    law = chance.Law(enumerated(query, constants, rows))
     hotter = replace(constants, temperature=constants.temperature * 2)
-    assert p_value(drawn, enumerated(query, hotter, rows)) < ALPHA
+    chance.tells(law, drawn, chance.Law(enumerated(query, hotter, rows)))
 
 
 def _place(release: hdp.Result, constants: Calibration) -> tuple[int, int]:

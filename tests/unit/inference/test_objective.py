@@ -24,6 +24,7 @@ from hdpstats.protocols.objective import noise_law
 from hdpstats.protocols.pooling import between_covariance
 from hdpstats.queries import ObjectiveQuery, ObjectiveRelease, RegressionModel
 from hdpstats.queries.geometry import Geometry
+from tests import chance
 from tests.unit.inference.sides import BETA, public_side
 
 TERMS = ("Intercept", "a", "b")
@@ -318,14 +319,19 @@ def test_the_normal_law_is_the_default():
             estimate.conf_int(alpha)
 
 
+@pytest.mark.entropy
 def test_calibrated_noise_is_what_inference_assumes():
+    """Exact tails of the noise's norm, Gamma(D): 1e-9; noise 1.5 times too small or too large passes with no more."""
     public = public_side()
     query = query_of(public.geometry, centre=public.centre, ridge=200.0)
     constants = objective.calibrate(
         query, RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0), records=10
     )
     drawn = np.array([[float(value) for value in constants.perturbation.draw()] for _ in range(400)])
-    sd = np.sqrt(noise_law(query.model.geometry, rate=float(constants.noise_rate)).variance)
-    # 400 exact draws: a relative standard error of about 6 % each; ten of them are allowed.
-    assert drawn.std(axis=0) == pytest.approx(sd, rel=0.6)
-    assert np.all(drawn.std(axis=0) < 0.5 * 3.0 * sd)
+    D, R = query.model.geometry.dimension, float(query.model.geometry.radius)
+    sizes = np.maximum(np.abs(drawn[:, 0]), np.linalg.norm(drawn[:, 1:], axis=1) / R)
+    assert query.model.geometry.intercept
+    assert chance.gamma_sum_fits(float(constants.noise_rate) * sizes.sum(), 400 * D)
+    assert max(chance.miss_of_gamma_sum(400 * D, factor) for factor in (1.5, 1 / 1.5)) <= chance.ALARM
+    law = noise_law(query.model.geometry, rate=float(constants.noise_rate))
+    assert law.variance == pytest.approx(cylinder_variance(D, float(constants.noise_rate), R))

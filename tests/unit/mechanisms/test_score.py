@@ -24,6 +24,7 @@ from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.logistic_score import diameter, length
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import RegressionModel, ScoreQuery
+from tests import chance
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 SCHEMA = Schema(y=Binary(), x=Continuous(-4, 4), w=Continuous(0, 1))
@@ -119,6 +120,7 @@ def test_rows_are_cut_column_by_column_and_then_as_a_whole():
     assert without.tolist() == [[2.0, -2.0]]
 
 
+@pytest.mark.entropy
 def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_announced_size():
     query, rows = make_query(norm=Fraction(1.5)), table()
     prepared = prepare(query, custody())
@@ -131,9 +133,13 @@ def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_ann
     drawn = np.array([each.total for each in releases])
     assert np.all(drawn / releases[0].grid == np.rint(drawn / releases[0].grid))
     errors = (drawn - exact) / releases[0].noise_sd
-    # 800 numbers of variance 1: their mean has standard error .035; their mean square, heavy-tailed, about .07.
-    assert abs(errors.mean()) < 0.18
-    assert np.mean(errors**2) == pytest.approx(1.0, abs=0.35)
+    # Noise of density exp(-rate ||b||) in two dimensions with the standard deviation 1 has rate sqrt(3); rate ||b|| is
+    # Gamma(2, 1), exactly. A false alarm, and noise 1.6 times too small or too large that passes, have 1e-9 at most.
+    assert chance.gamma_sum_fits(math.sqrt(3) * np.linalg.norm(errors, axis=1).sum(), 2 * 400)
+    assert max(chance.miss_of_gamma_sum(2 * 400, factor) for factor in (1.6, 1 / 1.6)) <= chance.ALARM
+    for column in errors.T:  # half of them on either side; a sum that is wrong by a standard deviation has 81 %
+        assert chance.share_fits(int(np.sum(column > 0)), 400, 0.5)
+    assert chance.miss_of_share(0.5, 0.81, 400) <= chance.ALARM
 
 
 @pytest.mark.parametrize("delta", [False, True])

@@ -19,6 +19,7 @@ from hdpstats.privacy.accountant import total
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import SubsampleQuery, query_from_json, release_from_json
 from hdpstats.queries.statistics import UNITS
+from tests import chance
 
 SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50))
 EPSILON = Fraction(7, 10)
@@ -87,14 +88,20 @@ def test_the_worst_neighbours_attain_epsilon_in_the_norm_of_the_box():
     assert corners[:, 0].tolist() == [UNITS] * N
 
 
+@pytest.mark.entropy
 @pytest.mark.parametrize("blocks", [1, 10, 50])
 def test_epsilon_is_charged_once_and_the_noise_of_the_mean_falls_with_the_blocks(blocks):
-    """Would fail for k epsilon, and for a scale of Lambda / sqrt(k)."""
+    """Would fail for k epsilon, and for a scale of Lambda / sqrt(k).
+
+    The sum of 3000 absolute values is Gamma(3000): a false alarm has a probability of 1e-9, and so has it that a scale
+    1.3 times too small passes.
+    """
     answer = prepared(replace(RATES, blocks=blocks))
     assert total(answer.events).epsilon == EPSILON
     assert answer.noise == BoxNoise(dimension=1, rate=EPSILON / UNITS)
     draws = np.array([answer.noise.draw()[0] for _ in range(3000)]) * (1.5 / (UNITS * blocks))  # of the mean
-    assert np.abs(draws).mean() == pytest.approx(1.5 / (blocks * float(EPSILON)), rel=0.1)
+    assert chance.gamma_sum_fits(np.abs(draws).sum(), 3000, 1.5 / (blocks * float(EPSILON)))
+    assert chance.miss_of_gamma_sum(3000, 1 / 1.3) <= chance.ALARM
 
 
 def test_estimates_of_blocks_are_corrected_by_the_size_of_the_block():

@@ -6,13 +6,12 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import entropy
-
-ALPHA = 1e-9
+from tests import chance
 
 FORK = """
 import ctypes, os
@@ -35,18 +34,23 @@ for fork in (os.fork, fork_behind_pythons_back):
 
 
 def looks_uniform(values: list[int], size: int) -> bool:
+    """Uniform values fail with probability 1e-9 at most (`tests.chance.counts_fit`)."""
     counts = Counter(values)
-    return set(counts) <= set(range(size)) and chisquare([counts[v] for v in range(size)]).pvalue > ALPHA
+    return set(counts) <= set(range(size)) and chance.counts_fit([counts[v] for v in range(size)], [1 / size] * size)
 
 
+@pytest.mark.entropy
 def test_bits_are_uniform_on_their_range() -> None:
     assert looks_uniform([entropy.bits(3) for _ in range(8000)], 8)
     assert looks_uniform([entropy.bits(9) >> 6 for _ in range(8000)], 8)
     assert entropy.bits(0) == 0
 
 
+@pytest.mark.entropy
 def test_below_is_uniform_and_a_biased_reduction_is_not() -> None:
     assert looks_uniform([entropy.below(6) for _ in range(12000)], 6)
+    biased = np.array([3, 3, 3, 3, 2, 2]) / 16
+    assert chance.miss_of_counts([1 / 6] * 6, biased, 12000) <= chance.ALARM
     assert not looks_uniform([entropy.bits(4) % 6 for _ in range(12000)], 6)
     assert {entropy.below(1) for _ in range(10)} == {0}
 
@@ -61,6 +65,7 @@ def test_forked_children_draw_other_bits() -> None:
     assert run.stdout.split() == ["different", "different"]
 
 
+@pytest.mark.entropy
 def test_threads_never_share_bits() -> None:
     with ThreadPoolExecutor(8) as pool:
         chunks = pool.map(lambda _: [entropy.bits(128) for _ in range(500)], range(8))

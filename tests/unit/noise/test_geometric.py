@@ -1,46 +1,42 @@
-"""The two-sided geometric law: goodness of fit, moments, arguments."""
+"""The two-sided geometric law: goodness of fit, moments, arguments.
+
+Fits are judged by `tests.chance`: a right sampler fails with probability 1e-9 at most, and a rate that is 1.5 times too
+large or too small, or a zero that comes twice as often, passes with no more (computed there).
+"""
 
 import math
-from collections import Counter
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import TwoSidedGeometric
+from hdpstats.noise.entropy import bits
+from hdpstats.noise.geometric import geometric
+from tests import chance
 
-ALPHA = 1e-9
 DRAWS = 15000
 
 
-def fits(draws: list[int], rate: float) -> bool:
-    """Chi-square test of P[z] = tanh(rate/2) exp(-rate |z|), tails pooled."""
-    reach = int(math.log(len(draws) * math.tanh(rate / 2) / 30) / rate)
-    probabilities = np.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
-    counts = Counter(draws)
-    observed = [counts[z] for z in range(-reach, reach + 1)]
-    observed.append(len(draws) - sum(observed))
-    expected = len(draws) * np.append(probabilities, 1 - probabilities.sum())
-    return bool(chisquare(observed, expected).pvalue > ALPHA)
+def law_of(rate: float, *, zero: float = 1.0) -> chance.Law:
+    """Return P[z] ∝ exp(-rate |z|), that of 0 multiplied by ``zero``."""
+    reach = math.ceil(60 / rate)
+    return chance.Law({z: math.exp(-rate * abs(z)) * (1.0 if z else zero) for z in range(-reach, reach + 1)})
 
 
+@pytest.mark.entropy
 @pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(2, 3), Fraction(1), Fraction(7, 3)])
 def test_law(rate: Fraction) -> None:
     draws = TwoSidedGeometric(rate=rate).draws(DRAWS)
-    assert fits(draws, float(rate))
-    assert not fits(draws, float(rate) * 1.5)
-    assert not fits(draws, float(rate) / 1.5)
+    chance.tells(law_of(float(rate)), draws, law_of(float(rate) * 1.5), law_of(float(rate) / 1.5))
 
 
+@pytest.mark.entropy
 def test_a_second_zero_would_be_noticed() -> None:
-    draws = TwoSidedGeometric(rate=Fraction(1)).draws(DRAWS)
-    one_sided = [-abs(z) if i % 2 else abs(z) for i, z in enumerate(draws)]
-    assert fits(one_sided, 1.0)
-    zeros_doubled = draws + [0] * draws.count(0)
-    assert not fits(zeros_doubled, 1.0)
+    signed = [geometric(1, 1) * (-1 if bits(1) else 1) for _ in range(DRAWS)]
+    chance.tells(law_of(1.0, zero=2.0), signed, law_of(1.0))
 
 
 def test_variance_is_that_of_the_law() -> None:
@@ -51,7 +47,12 @@ def test_variance_is_that_of_the_law() -> None:
     assert TwoSidedGeometric(rate=Fraction(2**200)).variance == 0.0
 
 
+@pytest.mark.entropy
 def test_extreme_rates_draw_and_do_not_raise() -> None:
+    """|z| is at least t 2^256 with probability exp(-t).
+
+    So all of 20 are below 2^250 with probability 2^-120, and one is above 2^264 with 20 exp(-2^8).
+    """
     assert TwoSidedGeometric(rate=Fraction(2**256)).draws(20) == [0] * 20
     magnitudes = [abs(z) for z in TwoSidedGeometric(rate=Fraction(1, 2**256)).draws(20)]
     assert 2**250 < max(magnitudes) < 2**264

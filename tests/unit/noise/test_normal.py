@@ -5,11 +5,11 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import RoundedNormal, normal
+from tests import chance
 
 STEP = Fraction(1, 2**20)
 
@@ -35,12 +35,15 @@ def test_wrong_arguments_are_refused_by_name(name: str, value: object) -> None:
         RoundedNormal(**{**good, name: value})
 
 
+@pytest.mark.entropy
 def test_a_draw_is_a_tuple_of_integers_of_the_right_size() -> None:
-    noise = RoundedNormal(dimension=50, sd=Fraction(7, 3), grid=STEP)
+    noise = RoundedNormal(dimension=500, sd=Fraction(7, 3), grid=STEP)
     draw = noise.draw()
-    assert len(draw) == 50
+    assert len(draw) == 500
     assert all(type(z) is int for z in draw)
-    assert 0.5 < np.std([z * float(STEP) for z in draw]) / (7 / 3) < 2
+    # Exact chi-square tails at 1e-9; a standard deviation 1.5 times too small or too large is missed with no more.
+    assert chance.square_sum_fits([z * float(STEP) for z in draw], 7 / 3)
+    assert max(chance.miss_of_gamma_sum(250, factor) for factor in (2.25, 1 / 2.25)) <= chance.ALARM
 
 
 @pytest.mark.parametrize("sd", [Fraction(2) ** 256, Fraction(1, 2**256)])

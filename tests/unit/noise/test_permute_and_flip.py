@@ -2,15 +2,14 @@
 
 import itertools
 import math
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise.permute_and_flip import permute_and_flip
+from tests import chance
 
 COSTS, RATE = (3, 0, 1, 7), Fraction(2, 5)
 
@@ -28,17 +27,16 @@ def law(costs, rate):
     return found
 
 
-def p_value(rate_drawn, rate_claimed, draws=6000):
-    seen = Counter(permute_and_flip(COSTS, rate_drawn) for _ in range(draws))
-    return chisquare([seen[place] for place in range(len(COSTS))], draws * law(COSTS, rate_claimed)).pvalue
+def law_of(costs, rate):
+    return chance.Law(dict(enumerate(law(costs, rate))))
 
 
-def test_draws_follow_the_law():
-    assert p_value(RATE, RATE) > 1e-6
-
-
-def test_the_test_finds_a_rate_that_is_off_by_a_third():
-    assert p_value(RATE, RATE * Fraction(4, 3)) < 1e-6
+@pytest.mark.entropy
+def test_draws_follow_the_law_and_not_that_of_a_rate_that_is_off_by_a_third():
+    """False alarm and miss of a rate 4/3 times as large, or exponential noise's, are at most 1e-9 (`tests.chance`)."""
+    drawn = [permute_and_flip(COSTS, RATE) for _ in range(12_000)]
+    heights = np.exp(-float(RATE) * np.array(COSTS))  # the exponential mechanism, with the same rate
+    chance.tells(law_of(COSTS, RATE), drawn, law_of(COSTS, RATE * Fraction(4, 3)), chance.Law(dict(enumerate(heights))))
 
 
 def test_the_law_is_that_of_the_least_cost_less_exponential_noise():
@@ -64,13 +62,17 @@ def test_a_common_change_of_costs_changes_nothing():
     np.testing.assert_allclose(law(COSTS, RATE), law([cost + 100 for cost in COSTS], RATE))
 
 
+@pytest.mark.entropy
 def test_the_cheapest_is_certain_when_the_others_are_hopeless():
     assert {permute_and_flip([10**12, 10**12, 5], Fraction(1)) for _ in range(50)} == {2}
 
 
+@pytest.mark.entropy
 def test_equal_costs_are_equally_likely():
-    seen = Counter(permute_and_flip([4, 4], RATE) for _ in range(2000))
-    assert 850 < seen[0] < 1150
+    """Exact binomial tails: a false alarm has probability 1e-9 at most, and 0.35 instead of 0.5 passes with no more."""
+    firsts = sum(permute_and_flip([4, 4], RATE) == 0 for _ in range(2000))
+    assert chance.share_fits(firsts, 2000, 0.5)
+    assert chance.miss_of_share(0.5, 0.35, 2000) <= chance.ALARM
 
 
 @pytest.mark.parametrize(("costs", "rate"), [([], RATE), ([1], 0.5), ([1], Fraction(0))])

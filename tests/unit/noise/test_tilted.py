@@ -1,15 +1,18 @@
-"""The tilted normal law on integers: goodness of fit, with laws of which it must be told apart."""
+"""The tilted normal law on integers: goodness of fit, with laws of which it must be told apart.
 
+Fits are judged by `tests.chance`: a right sampler fails with probability 1e-9 at most; twice the slope and curvature
+pass with no more where the law is wide.
+"""
+
+import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise.tilted import TiltedNormal
+from tests import chance
 
-ALPHA = 1e-7
 DRAWS = 4000
 LAWS = {
     "two-sided": TiltedNormal(lower=-40, upper=40, slope=Fraction(0), curvature=Fraction(1, 90)),
@@ -23,40 +26,26 @@ LAWS = {
 }
 
 
-def probabilities(law: TiltedNormal) -> np.ndarray:
-    k = np.arange(law.lower, law.upper + 1)
-    heights = np.exp(-float(law.slope) * np.abs(k) - float(law.curvature) * k**2)
-    return heights / heights.sum()
+def law_of(law: TiltedNormal, factor: float = 1.0, *, zero: float = 1.0) -> chance.Law:
+    """Return P[k] ∝ exp(-slope |k| - curvature k²), both multiplied by ``factor`` and P[0] by ``zero``."""
+    slope, curvature = factor * float(law.slope), factor * float(law.curvature)
+    points = range(law.lower, law.upper + 1)
+    return chance.Law({k: math.exp(-slope * abs(k) - curvature * k**2) * (1.0 if k else zero) for k in points})
 
 
-def p_value(drawn: np.ndarray, law: TiltedNormal) -> float:
-    """Return the p-value of a chi-square test; rare values are taken together."""
-    expected = probabilities(law) * len(drawn)
-    seen = np.bincount(drawn - law.lower, minlength=len(expected)).astype(float)
-    rare = expected < 8.0
-    cells = [np.append(each[~rare], each[rare].sum()) for each in (seen, expected)]
-    if cells[1][-1] < 1e-3:
-        assert cells[0][-1] <= 1
-        cells = [each[:-1] for each in cells]
-        cells[1] *= cells[0].sum() / cells[1].sum()
-    return float(chisquare(*cells).pvalue)
-
-
+@pytest.mark.entropy
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_have_the_law(name: str) -> None:
     law = LAWS[name]
-    drawn = np.array([law.draw() for _ in range(DRAWS)])
-    assert p_value(drawn, law) > ALPHA
-    if law.upper - law.lower > 20:
-        wrong = TiltedNormal(lower=law.lower, upper=law.upper, slope=law.slope * 2, curvature=law.curvature * 2)
-        assert p_value(drawn, wrong) < ALPHA
+    drawn = [law.draw() for _ in range(DRAWS)]
+    chance.tells(law_of(law), drawn, *([law_of(law, 2.0)] if law.upper - law.lower > 20 else []))
 
 
+@pytest.mark.entropy
 def test_zero_is_as_likely_as_it_should_be() -> None:
-    # Both signs lead to it: without a rejection it would have twice its probability.
+    """Both signs lead to it: without a rejection it would have twice its probability."""
     law = TiltedNormal(lower=-2, upper=2, slope=Fraction(0), curvature=Fraction(1, 10**6))
-    zeros = sum(law.draw() == 0 for _ in range(DRAWS)) / DRAWS
-    assert abs(zeros - 0.2) < 6.0 * (0.16 / DRAWS) ** 0.5
+    chance.tells(law_of(law), [law.draw() for _ in range(DRAWS)], law_of(law, zero=2.0))
 
 
 @pytest.mark.parametrize(
