@@ -42,6 +42,13 @@ class InsufficientBudget(BudgetError):  # noqa: N818  (the public name of the co
     """
 
 
+class QuotaExceeded(BudgetError):  # noqa: N818  (as InsufficientBudget)
+    """The ledger refuses: the analyst has caused as many charges, or stored as much, as the custodian allows him.
+
+    Facts: analyst.
+    """
+
+
 class MechanismError(HdpError):
     """The mechanism's proof does not cover the request. The message lists what does work."""
 

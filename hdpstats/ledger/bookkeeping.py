@@ -4,6 +4,8 @@ Each function takes the connection of a transaction that its caller commits. Wri
 which locks first and reads afterwards, so that what they compare with the total is what is true until they commit.
 """
 
+import uuid
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, bindparam, select
@@ -11,11 +13,11 @@ from sqlalchemy import Connection, bindparam, select
 from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats._base.errors import LedgerError, Superseded
-from hdpstats.ledger.caps import capped
 from hdpstats.ledger.chain import Chain, share_id
 from hdpstats.ledger.leases import Holder, read_lease, write_lease
+from hdpstats.ledger.own import Quota
 from hdpstats.ledger.records import Account, Charge, Entry, Lease, Request, StoredRelease, in_words
-from hdpstats.ledger.refusals import check_terms, insufficient, without_cap
+from hdpstats.ledger.refusals import check_terms, exhausted, insufficient, over_quota, without_cap
 from hdpstats.ledger.store import ENTRY, lock_ledger, read_accounts, read_entries, write_account, write_entry
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
@@ -91,7 +93,12 @@ def _append(
 
 
 def open_account(
-    connection: Connection, chain: Chain, asked: Account, version: int, same_people_as: str | None = None
+    connection: Connection,
+    chain: Chain,
+    asked: Account,
+    version: int,
+    same_people_as: str | None = None,
+    floor_asked: bool = True,
 ) -> None:
     """Open an account, divided if it is asked to be, unless another process just did, on whatever terms.
 
@@ -107,8 +114,10 @@ def open_account(
                 f"same_people_as must be a dataset of this ledger, not {same_people_as!r}; its datasets: {held}"
             )
         first = chain.names[same_people_as]
-        check_terms(chain.accounts[first], asked)
-    terms = {"relation": asked.relation, "unit": asked.unit, "same_people_as": first}
+        check_terms(chain.accounts[first], asked, floor_asked=floor_asked)
+    least = asked.floor if first is None else chain.accounts[first].floor
+    floor = {"epsilon": least.epsilon, "mu_squared": least.mu_squared}
+    terms = {"relation": asked.relation, "unit": asked.unit, "floor": floor, "same_people_as": first}
     write_account(connection, asked, same_people_as=first, opened_at=_now())
     _append(
         connection,
@@ -118,7 +127,7 @@ def open_account(
         version=version,
         request_id=canonical.sha256({"open": asked.dataset}),
         amount=asked.balance.total,
-        body=canonical.dumps({"package": f"hdpstats {__version__}", **terms}),
+        body=canonical.dumps({"package": f"hdpstats {__version__}", "unique": uuid.uuid4().hex, **terms}),
     )
     if first is None and asked.balance.gaussian is not None:
         _divide(connection, chain, asked.dataset, version, "", asked.balance.gaussian)
@@ -146,7 +155,7 @@ def add_grant(connection: Connection, chain: Chain, dataset: str, version: int, 
     before = chain.caps.get(key)
     if before is not None and before.total == cap:
         return before
-    capped(cap, chain.received.get(key, NOTHING), before)
+    chain.with_cap(dataset, analyst, cap)
     _append(
         connection,
         chain,
@@ -160,8 +169,43 @@ def add_grant(connection: Connection, chain: Chain, dataset: str, version: int, 
     return chain.caps[key]
 
 
-def _make_room(connection: Connection, chain: Chain, request: Request, cost: Spend, analyst: str = "") -> None:
-    """Divide the account, or the cap, for a cost where it must be; refuse a cost that it does not afford."""
+def add_quota(
+    connection: Connection,
+    chain: Chain,
+    dataset: str,
+    version: int,
+    analyst: str,
+    charges: int | None,
+    size: int | None,
+) -> Quota:
+    """Limit what an analyst may cause, unless the limits are those already."""
+    before = chain.quota(dataset, analyst)
+    quota = before.replaced(charges, size)
+    if quota != before:
+        _append(
+            connection,
+            chain,
+            "quota",
+            dataset=dataset,
+            version=version,
+            request_id=canonical.sha256({"quota": dataset, "analyst": analyst, "after": chain.head}),
+            body=canonical.dumps(asdict(quota)),
+            analyst=analyst,
+        )
+    return quota
+
+
+def _make_room(
+    connection: Connection, chain: Chain, request: Request, cost: Spend, analyst: str = "", asker: str = ""
+) -> None:
+    """Divide the account, or the cap, for a cost where it must be; refuse a cost that it does not afford.
+
+    Without an analyst it is the account of everybody, of which an asker is not told how much is left.
+    """
+    if analyst:
+        own, quota = chain.own_part(request.dataset, analyst), chain.quota(request.dataset, analyst)
+        if not own.admits(quota, len(request.body)):
+            raise over_quota(request.dataset, own, quota, analyst)
     before = chain.balance(request.dataset, analyst)
     if before is None:
         if chain.capped(request.dataset):
@@ -169,7 +213,7 @@ def _make_room(connection: Connection, chain: Chain, request: Request, cost: Spe
         return
     balance = before.divided_for(cost)
     if not balance.affords(cost):
-        raise insufficient(request.dataset, before, cost, analyst)
+        raise exhausted(request.dataset, cost) if asker else insufficient(request.dataset, before, cost, analyst)
     if before.gaussian is None and balance.gaussian is not None:
         _divide(connection, chain, request.dataset, request.version, analyst, balance.gaussian)
 
@@ -192,10 +236,10 @@ def add_charge(
     """
     charge = chain.charges.get(request.id)
     if charge is not None and charge.cost != cost:
+        where = "" if analyst else f", in entry {charge.entry},"
         raise LedgerError(
-            f"the request was charged {in_words(charge.cost)} before, in entry {charge.entry}, and cannot "
-            f"cost {in_words(cost)} now; ask for another replicate",
-            entry=charge.entry,
+            f"the request was charged {in_words(charge.cost)} before{where} and cannot cost {in_words(cost)} now; ask "
+            "for another replicate"
         )
     if charge is not None and request.id not in chain.released:
         lease = read_lease(connection, charge)
@@ -215,7 +259,7 @@ def _new_charge(
 ) -> Charge:
     """Charge a request for the first time, or anew, and let the holder compute it."""
     before = chain.charges.get(request.id)
-    _make_room(connection, chain, request, cost + ahead)
+    _make_room(connection, chain, request, cost + ahead, asker=analyst)
     _append(
         connection,
         chain,
@@ -247,7 +291,9 @@ def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str) -
     )
 
 
-def add_release(connection: Connection, chain: Chain, charge: Charge, release_json: str) -> StoredRelease:
+def add_release(
+    connection: Connection, chain: Chain, charge: Charge, release_json: str, analyst: str = ""
+) -> StoredRelease:
     """Record the release of a charge, or return the one that is recorded for it.
 
     Only the latest charge of a request has one: who computes under an earlier one, because he was thought to have
@@ -265,7 +311,7 @@ def add_release(connection: Connection, chain: Chain, charge: Charge, release_js
             f"the request {charge.request_id[:12]} was never charged to this ledger, so its release cannot "
             "be recorded; charge it first",
         )
-    stored = find_release(connection, chain, charge.request_id)
+    stored = find_release(connection, chain, charge.request_id, analyst)
     if stored is not None:
         return stored
     _append(
@@ -278,7 +324,7 @@ def add_release(connection: Connection, chain: Chain, charge: Charge, release_js
         attempt=charge.attempt,
         body=release_json,
     )
-    return _stored(charge, release_json, chain.head)
+    return _stored(chain, charge, release_json, chain.head, analyst)
 
 
 def find_release(connection: Connection, chain: Chain, request_id: str, analyst: str = "") -> StoredRelease | None:
@@ -290,14 +336,18 @@ def find_release(connection: Connection, chain: Chain, request_id: str, analyst:
         return None
     entry = Entry(**connection.execute(_RELEASED, {"request_id": request_id}).mappings().one())
     chain.check_known(entry)
-    return _stored(chain.charges[request_id], entry.body, entry.hash)
+    return _stored(chain, chain.charges[request_id], entry.body, entry.hash, analyst)
 
 
-def _stored(charge: Charge, release_json: str, head: str) -> StoredRelease:
+def _stored(chain: Chain, charge: Charge, release_json: str, head: str, analyst: str) -> StoredRelease:
+    """Return what may be handed out: to an analyst with its place in his own part of the ledger."""
+    own = chain.held.get((charge.request_id, analyst))
     return StoredRelease(
         request_id=charge.request_id,
         release_json=release_json,
-        entry=charge.entry,
-        attempt=charge.attempt,
-        head=head,
+        entry=charge.entry if own is None else own.number,
+        attempt=charge.attempt if own is None else own.attempt,
+        head=head if own is None else own.head,
+        charged=charge.cost,
+        account=chain.account(charge.dataset).id,
     )

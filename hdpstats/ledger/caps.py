@@ -1,58 +1,74 @@
-"""The cap of an analyst: what he may receive under the total of a dataset, as an account of its own.
+r"""The cap of an analyst: what he may receive under the total of a dataset, as an account of its own.
 
 The total covers everybody together and is what the people in the data are promised. A cap says how much of it one
 analyst may see. It is counted like a total, in the same exact arithmetic (`hdpstats.privacy.balance`): every release
-that he receives, computed for him or for somebody else before, is charged to his cap once. So what he has received
-keeps the (epsilon, delta) of the largest cap that he ever had, as long as he learns nothing from other analysts; if he
-does, the total holds.
+that he receives, computed for him or for somebody else before, is charged to his cap once. The claim, as long as he
+learns nothing from other analysts (if he does, the total holds), is that of an amount which may grow: for every
+strategy of his, every rule of the custodian for changing the cap that knows only what this analyst saw, every event
+``A`` of what he has received at the end, and every fixed (e, d),
+
+.. math:: P(A,\ \text{cap} \le (e, d)) \le e^e\, Q(A,\ \text{cap} \le (e, d)) + d,
+
+where *cap* is the largest epsilon and the largest delta that his caps ever had.
+
+**What a grant may change.** From the first Gaussian release that he receives, the part (epsilon_G, delta_G) of his cap
+that is set aside for these is fixed for good; a larger cap leaves more for other releases, and one that does not cover
+that part and the rest of what he received is refused. Otherwise a cap that grows because of what was seen would pay
+delta again: he uses up the part for (1, 1e-6), stops if the outcome is revealing for epsilon = 1, and is granted
+epsilon = 2 if it is not; both ends reach 1e-6. Whoever received Gaussian releases before his first cap has the part
+that the whole account has set aside: it was fixed before he received any, and all of them are charged to it.
 
 *Proof.* A query belongs to a request that the analyst made himself, knowing only what he had received before. Its
 release is a draw of the mechanism with noise of its own, whether it was drawn for him or earlier for another who asked
-the same; so what he receives has the law of a conversation in which he alone is answered, in which the proof in
-`hdpstats.privacy.balance` covers whatever a cap pays for. A cap that grows leaves in each part of its division at least
-what was there, and so is covered by the last one; one that shrinks pays for less than the one before it.
-"""
+the same; so what he receives has the law of a conversation in which he alone is answered. Let, in that conversation, an
+account with the total (e, d) refuse what would bring `Balance.spent` of his releases above (e, d), and answer nothing
+from there on. Its Gaussian part is the one that his first Gaussian release found or made, which no later grant
+changes. By the theorem in `hdpstats.privacy.balance` it is (e, d)-DP: a rule that changes caps is part of the strategy,
+since it knows what he knows. Every cap covers what is spent under it (`capped`), so that transcripts whose largest cap
+is at most (e, d) are transcripts of that account.
 
-from collections.abc import Iterator
+**What he can still infer.** Numbers, heads and dates that he is shown are of his own entries (`hdpstats.ledger.own`).
+What cannot be hidden from him is that the total does not afford a request which his own cap does: a refusal says so
+without amounts, it is free, and by asking for less and less he can learn how much the total still affords below what
+his cap leaves him, and thereby how much others have spent by then. That somebody asked the same before him may show in
+the time of an answer, unless a service hands answers out at fixed times. What the custodian publishes of the ledger
+(its history, its head) tells everybody about everybody.
+"""
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.ledger.records import in_words
 from hdpstats.privacy.balance import Balance
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import NOTHING, Budget, Spend
 
 
-def capped(total: Budget, received: Spend, before: Balance | None) -> Balance:
+def capped(total: Budget, received: Spend, *, before: Balance | None, account: Balance) -> Balance:
     """Return the account of an analyst who has received something, under a first or another cap.
 
-    A division between Gaussian releases and all others keeps its proportions. A first cap of an analyst who has
-    received Gaussian releases sets half of what is left aside for them, or all of it if half does not cover them.
+    Parameters
+    ----------
+    total
+        The cap.
+    received
+        The sums of what he was charged.
+    before
+        His account under the cap before; None without one.
+    account
+        That of everybody together.
 
     Raises
     ------
     ArgumentError
-        If the cap does not cover what was received.
+        If the cap does not cover what he has received.
     """
-    for part in _parts(total, received, before):
-        balance = Balance(total=total, gaussian=part)
-        if balance.affords(received):
-            return balance.plus(received)
-    raise ArgumentError(
-        f"the cap of {in_words(total)} does not cover what the analyst has received, {in_words(received)}; grant at "
-        "least that",
-        argument="epsilon",
-    )
-
-
-def _parts(total: Budget, received: Spend, before: Balance | None) -> Iterator[Budget | None]:
-    known = None if before is None else before.gaussian
-    if total.delta == 0 or (known is None and received.mu_squared == 0):
-        yield None
-    elif before is not None and known is not None:
-        yield Budget(
-            known.epsilon * total.epsilon / before.total.epsilon, known.delta * total.delta / before.total.delta
+    part = None
+    if received.mu_squared > 0:
+        part = account.gaussian if before is None else before.gaussian
+    spent = Spend(received.epsilon, received.delta) + (NOTHING if part is None else Spend(part.epsilon, part.delta))
+    if spent.epsilon > total.epsilon or spent.delta > total.delta:
+        aside = "" if part is None else f", of which {in_words(part)} are set aside for Gaussian noise and stay so"
+        raise ArgumentError(
+            f"the cap of {in_words(total)} does not cover what the analyst has received, {in_words(spent)}{aside}; "
+            "grant at least that. To stop an analyst, grant most_charges=0",
+            argument="epsilon",
         )
-    else:
-        epsilon, delta = total.epsilon - received.epsilon, total.delta - received.delta
-        if epsilon > 0 and delta > 0:
-            yield Budget(epsilon / 2, delta / 2)
-            yield Budget(epsilon, delta)
+    return Balance(total=total, charged=received, gaussian=part)

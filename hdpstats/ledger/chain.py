@@ -14,9 +14,11 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
 from hdpstats.ledger.caps import capped
+from hdpstats.ledger.own import Own, Place, Quota
 from hdpstats.ledger.records import Account, Charge, Entry, Terms
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.privacy.charging import Floor, agreed
 
 GENESIS = "0" * 64
 
@@ -48,13 +50,23 @@ def _is_intact(entry: Entry) -> bool:
         return False
 
 
+def _agreed(entry: Entry, amount: Spend) -> Budget:
+    """Return an amount that a custodian set, if it has as few digits as such amounts have."""
+    given = Budget(amount.epsilon, amount.delta)
+    if given != agreed(given, name="amount"):
+        raise damaged(entry.seq, "its amount is none that a custodian can set")
+    return given
+
+
 @final
 class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
 
     ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
-    ``caps`` and ``received`` have what belongs to them; the latter two by analyst. ``held`` says who has paid for
-    which request. Entries are followed one by one, from the first, and each is checked against those before it.
+    ``caps``, ``received``, ``quotas`` and ``own`` have what belongs to them; all but the first by analyst. ``held``
+    says who has paid for which request, and where it stands in his own part; ``heads`` are those of such parts.
+    ``released`` has the SHA-256 of releases, and ``askers`` all who paid for a request. Entries are followed one by
+    one, from the first, and each is checked against those before it.
     """
 
     def __init__(self) -> None:
@@ -63,9 +75,13 @@ class Chain:
         self.accounts: dict[str, Account] = {}
         self.caps: dict[tuple[str, str], Balance] = {}
         self.received: dict[tuple[str, str], Spend] = {}
-        self.held: set[tuple[str, str]] = set()
+        self.held: dict[tuple[str, str], Place] = {}
+        self.quotas: dict[tuple[str, str], Quota] = {}
+        self.own: dict[tuple[str, str], Own] = {}
+        self.heads: set[str] = set()
+        self.askers: dict[str, tuple[str, ...]] = {}
         self.charges: dict[str, Charge] = {}
-        self.released: set[str] = set()
+        self.released: dict[str, str] = {}
 
     @property
     def head(self) -> str:
@@ -79,6 +95,8 @@ class Chain:
         other.charges, other.released = self.charges.copy(), self.released.copy()
         other.names, other.caps = self.names.copy(), self.caps.copy()
         other.received, other.held = self.received.copy(), self.held.copy()
+        other.quotas, other.own = self.quotas.copy(), self.own.copy()
+        other.heads, other.askers = self.heads.copy(), self.askers.copy()
         return other
 
     def account(self, dataset: str) -> Account:
@@ -92,6 +110,15 @@ class Chain:
     def capped(self, dataset: str) -> dict[str, Balance]:
         """Return the caps on a dataset by analyst, in the order of their first grants."""
         return {analyst: cap for (name, analyst), cap in self.caps.items() if name == self.names[dataset]}
+
+    def own_part(self, dataset: str, analyst: str) -> Own:
+        """Return what an analyst has caused in the account of a dataset."""
+        name = self.names[dataset]
+        return self.own.get((name, analyst)) or Own.of(self.accounts[name].id, analyst)
+
+    def quota(self, dataset: str, analyst: str) -> Quota:
+        """Return how much an analyst may cause in the account of a dataset."""
+        return self.quotas.get((self.names[dataset], analyst), Quota())
 
     def next_entry(self, **fields: Any) -> Entry:
         """Return the entry that continues the chain with the given fields, number and hash filled in."""
@@ -131,12 +158,15 @@ class Chain:
     def _record(self, entry: Entry, amount: Spend) -> None:
         match entry.kind:
             case "open" if entry.dataset not in self.names:
-                self._record_name(entry, Budget(amount.epsilon, amount.delta))
+                self._record_name(entry, _agreed(entry, amount))
             case "grant" if entry.dataset in self.names and entry.analyst:
-                key, total = (self.names[entry.dataset], entry.analyst), Budget(amount.epsilon, amount.delta)
-                self.caps[key] = capped(total, self.received.get(key, NOTHING), self.caps.get(key))
+                self.caps[self.names[entry.dataset], entry.analyst] = self.with_cap(
+                    entry.dataset, entry.analyst, _agreed(entry, amount)
+                )
+            case "quota" if entry.dataset in self.names and entry.analyst:
+                self.quotas[self.names[entry.dataset], entry.analyst] = Quota(**canonical.loads(entry.body))
             case "divide" if entry.dataset in self.names:
-                self._record_division(entry, Budget(amount.epsilon, amount.delta))
+                self._record_division(entry, _agreed(entry, amount))
             case "charge" if entry.dataset in self.names and entry.request_id not in self.released:
                 self._record_charge(entry, amount)
             case "share" if entry.dataset in self.names and entry.analyst:
@@ -149,16 +179,35 @@ class Chain:
     def _record_name(self, entry: Entry, total: Budget) -> None:
         opened = canonical.loads(entry.body)
         unit = None if opened["unit"] is None else str(opened["unit"])
-        terms, first = (total, str(opened["relation"]), unit), opened["same_people_as"]
+        floor = Floor(
+            epsilon=rational(opened["floor"]["epsilon"], name="floor"),
+            mu_squared=rational(opened["floor"]["mu_squared"], name="floor"),
+        )
+        terms, first = (total, str(opened["relation"]), unit, floor), opened["same_people_as"]
         if first is None:
             self.accounts[entry.dataset] = Account(
-                dataset=entry.dataset, relation=terms[1], unit=unit, balance=Balance(total=total)
+                dataset=entry.dataset,
+                relation=terms[1],
+                unit=unit,
+                balance=Balance(total=total),
+                floor=floor,
+                id=entry.hash,
             )
         else:
             known = self.accounts[first]
-            if (known.balance.total, known.relation, known.unit) != terms:
+            if (known.balance.total, known.relation, known.unit, known.floor) != terms:
                 raise damaged(entry.seq, "its terms are not those of the same people's account")
         self.names[entry.dataset] = entry.dataset if first is None else first
+
+    def with_cap(self, dataset: str, analyst: str, total: Budget) -> Balance:
+        """Return the account of an analyst under a first or another cap, or raise an ArgumentError."""
+        key = (self.names[dataset], analyst)
+        return capped(
+            total,
+            self.received.get(key, NOTHING),
+            before=self.caps.get(key),
+            account=self.account(dataset).balance,
+        )
 
     def _settle(self, entry: Entry, analyst: str, balance: Balance) -> None:
         name = self.names[entry.dataset]
@@ -185,10 +234,27 @@ class Chain:
 
     def _receive(self, entry: Entry, request_id: str, amount: Spend) -> None:
         """Let the analyst of an entry pay for a request out of his cap."""
+        key, size = (self.names[entry.dataset], entry.analyst), len(entry.body)
+        own = self.own_part(*key)
+        if not own.admits(self.quota(*key), size):
+            raise damaged(entry.seq, "its analyst has caused as much as his quota allows")
         self._pay(entry, entry.analyst, amount)
-        key = (self.names[entry.dataset], entry.analyst)
         self.received[key] = self.received.get(key, NOTHING) + amount
-        self.held.add((request_id, entry.analyst))
+        self.own[key] = own.charged(size)
+        before = self.held.get((request_id, entry.analyst))
+        self.held[request_id, entry.analyst] = Place(
+            number=self.own[key].charges, attempt=1 if before is None else before.attempt + 1
+        )
+        self.askers[request_id] = tuple(dict.fromkeys((*self.askers.get(request_id, ()), entry.analyst)))
+        if request_id in self.released:
+            self._hand_out(key, request_id)
+
+    def _hand_out(self, key: tuple[str, str], request_id: str) -> None:
+        """Note in an analyst's own part that the release of a request is his."""
+        place = self.held[request_id, key[1]]
+        self.own[key] = self.own[key].received(place, request_id, self.released[request_id])
+        self.held[request_id, key[1]] = replace(place, head=self.own[key].head)
+        self.heads.add(self.own[key].head)
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[canonical.loads(entry.body)["request"]]
@@ -209,6 +275,8 @@ class Chain:
             raise damaged(entry.seq, "it is not the next charge of its request")
         if before is not None and before.cost != amount:
             raise damaged(entry.seq, "its cost is another than that of its request before")
+        if not self.account(entry.dataset).floor.admits(amount):
+            raise damaged(entry.seq, "its cost is none that the account charges")
         self._pay(entry, "", amount)
         if entry.analyst:
             self._receive(entry, entry.request_id, amount)
@@ -219,12 +287,18 @@ class Chain:
             cost=amount,
             entry=entry.seq,
             attempt=entry.attempt,
+            analyst=entry.analyst,
         )
 
     def _record_release(self, entry: Entry) -> None:
         if entry.attempt != self.charges[entry.request_id].attempt:
             raise damaged(entry.seq, "its charge is not the latest one of its request")
-        self.released.add(entry.request_id)
+        self.released[entry.request_id] = canonical.sha256(entry.body)
+        name, paid = self.names[entry.dataset], self.charges[entry.request_id].analyst
+        if paid:
+            self.own[name, paid] = self.own[name, paid].stored(len(entry.body))
+        for analyst in self.askers.get(entry.request_id, ()):
+            self._hand_out((name, analyst), entry.request_id)
 
     def check_accounts(self, stored: dict[str, Terms]) -> None:
         """Compare the terms of every dataset with the rows of the account table."""

@@ -60,10 +60,10 @@ def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFram
     """Return one row per charge among the entries of an account; the columns are those of `Ledger.history`."""
     released = {(entry.request_id, entry.attempt) for entry in entries if entry.kind == "release"}
     rows = []
-    for entry, charge in _charged(entries, analyst):
+    for number, (entry, charge) in enumerate(_charged(entries, analyst), start=1):
         query = canonical.loads(charge.body).get("query")
         row = {
-            "entry": entry.seq,
+            "entry": number if analyst else entry.seq,
             "at": pd.Timestamp(entry.at),
             "dataset": entry.dataset,
             "version": entry.version,
@@ -80,15 +80,19 @@ def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFram
     return pd.DataFrame(rows, columns=list(_TYPES)).astype(_TYPES)
 
 
+def set_aside(balance: Balance) -> str:
+    """Say what a divided account sets aside for Gaussian noise, how much is used, and whether it counts as spent."""
+    mu, most = math.sqrt(balance.charged.mu_squared), math.sqrt(balance.gaussian_affordable)
+    counts = "spent, all of it" if balance.charged.mu_squared else "not spent yet"
+    return f"{balance.gaussian} set aside, {counts} (mu = {mu:.6g} used of {most:.6g})"
+
+
 def account_table(balance: Balance) -> str:
     """Return the total, what is spent and what remains as a plain table; below it, what the two parts are."""
     rows: dict[str, Budget | Spend] = {"total": balance.total, "spent": balance.spent, "remaining": balance.remaining}
     lines = [f"{name:<9} {decimal(row.epsilon):>12} {decimal(row.delta):>12}" for name, row in rows.items()]
     if balance.gaussian is not None:
-        mu, used = math.sqrt(balance.charged.mu_squared), decimal(balance.gaussian_spent.epsilon)
-        part, delta = decimal(balance.gaussian.epsilon), decimal(balance.gaussian.delta)
-        share = f"epsilon = {used} spent of the {part} set aside, at delta = {delta} (mu = {mu:.6g})"
-        lines.append(f"for Gaussian noise: {share}")
+        lines.append(f"for Gaussian noise: {set_aside(balance)}")
     return "\n".join([f"{'':<9} {'epsilon':>12} {'delta':>12}", *lines])
 
 

@@ -1,7 +1,7 @@
 """The ledger of a dataset: charge, compute, record the release, hand it out."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -17,6 +17,7 @@ from hdpstats.display import details, notes, page
 from hdpstats.ledger.bookkeeping import (
     add_charge,
     add_grant,
+    add_quota,
     add_release,
     continue_chain,
     find_release,
@@ -28,6 +29,7 @@ from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.export import account_table, caps_table, history_frame, write_export
 from hdpstats.ledger.leases import Holder, add_beat, own_holder, read_lease
 from hdpstats.ledger.location import locate
+from hdpstats.ledger.own import Quota
 from hdpstats.ledger.page import account_html, caps_html, charges_html
 from hdpstats.ledger.records import (
     LARGEST_VERSION,
@@ -46,6 +48,7 @@ from hdpstats.ledger.store import Store, read_entries
 from hdpstats.ledger.verification import verify_store
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.privacy.charging import Floor, agreed
 from hdpstats.privacy.relation import Relation
 
 Number = int | float | Fraction | Decimal
@@ -67,6 +70,10 @@ class Ledger:
     (`hdpstats.privacy.balance` says why): a part of epsilon and delta is set aside for Gaussian ones. Declare it
     with ``gaussian=``; else the first Gaussian release sets aside what it was asked to keep and half of what is left
     besides. An account whose delta is 0 refuses Gaussian releases.
+
+    What is charged is a multiple of 10^-9 in epsilon (10^-30 in delta, 10^-18 in ``mu`` squared), rounded up, and not
+    less than the account's ``floor``: so the account remains readable whatever it was asked. Totals, caps and parts are
+    rounded down to these multiples.
 
     A release belongs to a dataset and version, never to a hash of the data: data that changed get a new
     ``version``, which inherits what was spent, because the people in it may be the same. So does another dataset with
@@ -96,6 +103,9 @@ class Ledger:
     unit
         The column that names the person where people have several rows, ``None`` where every row is a person. Costs
         of one row and costs of all rows of a person are different things, which an account does not add up.
+    floor
+        The least epsilon that one release is charged, 0.0001 by default (the total where that is less); one with
+        Gaussian noise is charged the same part of what the account affords (`hdpstats.privacy.charging`).
 
     Raises
     ------
@@ -130,16 +140,17 @@ class Ledger:
         relation: str = "replace_one",
         unit: str | None = None,
         same_people_as: str | None = None,
+        floor: Number | None = None,
     ) -> None:
         if not (gaussian is None or isinstance(gaussian, Budget)):
             raise ArgumentError("gaussian must be a Budget, the part for Gaussian noise, or None", argument="gaussian")
+        total = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the total")
         account = Account(
             dataset=checked_dataset(dataset),
             relation=choice(relation, name="relation", options=[each.value for each in Relation]),
             unit=None if unit is None else text(unit, name="unit", longest=100),
-            balance=Balance(
-                total=Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), gaussian=gaussian
-            ),
+            balance=Balance(total=total, gaussian=None if gaussian is None else agreed(gaussian, name="gaussian")),
+            floor=Floor.of(total, floor),
         )
         same = None if same_people_as is None else checked_dataset(same_people_as, name="same_people_as")
         self._dataset = account.dataset
@@ -148,8 +159,9 @@ class Ledger:
         self._store.write(self._store.prepare)
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
-            self._write(partial(open_account, asked=account, version=self._version, same_people_as=same))
-        check_terms(self._account(), account)
+            opening = partial(open_account, same_people_as=same, floor_asked=floor is not None)
+            self._write(partial(opening, asked=account, version=self._version))
+        check_terms(self._account(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
             raise LedgerError(
@@ -242,11 +254,24 @@ class Ledger:
         return self._account().balance
 
     @property
+    def floor(self) -> Floor:
+        """The least that one release is charged."""
+        return self._chain.account(self._dataset).floor
+
+    def charged(self, cost: Spend) -> Spend:
+        """Return what a release of some cost is charged: rounded up, and at least the floor.
+
+        >>> Ledger(None, dataset="trial", epsilon=3.0).charged(Spend(Fraction(1, 3))).epsilon
+        Fraction(166666667, 500000000)
+        """
+        return self.floor.charged(cost)
+
+    @property
     def spent(self) -> Spend:
         """An (epsilon, delta) that holds for everything charged so far, under any version and name of the dataset.
 
-        The sum of the epsilons and deltas of releases without Gaussian noise, plus the epsilon that the Gaussian ones
-        amount to together at the delta set aside for them, and that delta once there is any.
+        The sum of the epsilons and deltas of releases without Gaussian noise, and from the first Gaussian one on the
+        whole part that is set aside for these: it holds whenever an analyst stops, also because of what he saw.
         """
         return self.balance.spent
 
@@ -254,20 +279,21 @@ class Ledger:
     def remaining(self) -> Spend:
         """What further releases without Gaussian noise may cost together.
 
-        In a divided account that is less than the total minus `spent`: the rest is for Gaussian releases, which may
-        together reach the part set aside for them (``balance.gaussian_remaining`` as a squared mu).
+        A divided account may afford Gaussian releases besides: they may together reach the part set aside for them
+        (``balance.gaussian_remaining`` as a squared mu), which counts as spent from the first of them on.
         """
         return self.balance.remaining
 
     def affords(self, cost: Spend, analyst: str | None = None) -> bool:
         """Whether a cost could be charged now; for the rounds of a fit, their sum before the first is asked.
 
-        With an analyst, whether his cap affords it too.
+        The cost is taken as that of one charge. With an analyst, whether his cap affords it too.
 
         >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
         False
         """
         chain = self._latest()
+        cost = cost if cost == NOTHING else chain.account(self._dataset).floor.charged(cost)
         balances = [chain.account(self._dataset).balance]
         caps = chain.capped(self._dataset)
         if analyst is not None and caps:
@@ -281,7 +307,15 @@ class Ledger:
         """The caps of analysts by name: how much each may receive in all, and what he has received."""
         return self._latest().capped(self._dataset)
 
-    def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> Balance:
+    def grant(
+        self,
+        analyst: str,
+        *,
+        epsilon: Number,
+        delta: Number = 0,
+        most_charges: int | None = None,
+        most_bytes: int | None = None,
+    ) -> Balance:
         """Let an analyst receive releases of so much in all, and return his account under that cap.
 
         A cap is no part of the total that is kept for him: the total covers all analysts together, and caps may add up
@@ -289,7 +323,8 @@ class Ledger:
         granting another replaces it. What he has received counts, also from before the first grant.
 
         A cap is counted like the total: it is divided before its first Gaussian release, and a cap whose delta is 0
-        takes none. A larger or smaller cap is divided in the proportions of the one before.
+        takes none. From that release on the part set aside is fixed: a larger cap leaves more for other releases, and
+        one that does not cover that part is refused (`hdpstats.ledger.caps` says why).
 
         Parameters
         ----------
@@ -297,6 +332,8 @@ class Ledger:
             His name, as `charge` will be told it.
         epsilon, delta
             What all that he receives may amount to.
+        most_charges, most_bytes
+            His quota, as in `limit`; as before where they are left out.
 
         Raises
         ------
@@ -311,9 +348,44 @@ class Ledger:
         >>> print(ledger.grant("ana", epsilon=1.0).remaining)
         epsilon = 1, delta = 0
         """
-        cap = Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta"))
-        name = checked_analyst(analyst)
-        return self._write(partial(add_grant, dataset=self._dataset, version=self._version, analyst=name, cap=cap))
+        cap = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the cap")
+        name, (charges, size) = checked_analyst(analyst), _quota(most_charges, most_bytes)
+
+        def granted(connection: Connection, chain: Chain) -> Balance:
+            add_quota(connection, chain, self._dataset, self._version, name, charges, size)
+            return add_grant(connection, chain, self._dataset, self._version, name, cap)
+
+        return self._write(granted)
+
+    def limit(self, analyst: str, *, most_charges: int | None = None, most_bytes: int | None = None) -> Quota:
+        """Limit how many charges an analyst may cause in this account, and how much he may have stored.
+
+        It is no matter of privacy: everybody reads and verifies all entries, so that one who asks without end slows
+        down the others. What he has caused counts, also from before. A request beyond the limit is refused before
+        anything is charged (`QuotaExceeded`); what he has paid for he still receives.
+
+        Parameters
+        ----------
+        analyst
+            His name, as `charge` will be told it.
+        most_charges
+            How many charges he may cause, those of what was charged for others before included; 0 stops him. As before
+            by default, and at first without limit.
+        most_bytes
+            How many bytes of requests and releases may be stored for him; the last release may go beyond.
+
+        Returns
+        -------
+        Quota
+            His limits now.
+        """
+        charges, size = _quota(most_charges, most_bytes)
+        writing = partial(add_quota, dataset=self._dataset, version=self._version, analyst=checked_analyst(analyst))
+        return self._write(partial(writing, charges=charges, size=size))
+
+    def quota(self, analyst: str) -> Quota:
+        """Return the limits of an analyst; None in it where there is none."""
+        return self._latest().quota(self._dataset, checked_analyst(analyst))
 
     def spent_by(self, analyst: str) -> Spend:
         """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.
@@ -370,7 +442,7 @@ class Ledger:
         self,
         request: Request,
         cost: Spend,
-        ahead: Spend = NOTHING,
+        ahead: Sequence[Spend] = (),
         analyst: str | None = None,
         *,
         holder: Holder | None = None,
@@ -392,10 +464,10 @@ class Ledger:
         request
             What is asked, for this ledger's dataset and version.
         cost
-            What its release costs.
+            What its release costs; `charged` says what is charged for it.
         ahead
-            What the later rounds of the same fit will cost. It is not charged, but must be left after this charge, so
-            that no fit ends half paid for.
+            What the later rounds of the same fit will cost, one by one. It is not charged, but must be left after this
+            charge, so that no fit ends half paid for.
         analyst
             Who will receive the release.
         holder
@@ -407,7 +479,10 @@ class Ledger:
         ------
         InsufficientBudget
             If cost and what lies ahead exceed what is left for their kind, of the total or of the analyst's cap;
-            nothing is charged. Facts: requested, remaining, total, and analyst if it is the cap that refuses.
+            nothing is charged. Facts: requested, remaining, total, and analyst if it is the cap that refuses. An
+            analyst whom the total refuses is not told what is left of it: remaining and total are then None.
+        QuotaExceeded
+            If the analyst has caused as much as `limit` allows him; nothing is charged.
         ArgumentError
             If the request is for another dataset or version, or the cost is nothing.
         LedgerError
@@ -422,9 +497,9 @@ class Ledger:
         if cost == NOTHING:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
         name = "" if analyst is None else checked_analyst(analyst)
-        held_by = holder or own_holder()
+        held_by, price, later = holder or own_holder(), self.charged(cost), self.floor.charged_together(ahead)
         return self._write(
-            lambda connection, chain: add_charge(connection, chain, request, cost, ahead, held_by, name, over)
+            lambda connection, chain: add_charge(connection, chain, request, price, later, held_by, name, over)
         )
 
     def lease(self, request_id: str) -> Lease | None:
@@ -440,11 +515,11 @@ class Ledger:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
         self._store.write(partial(add_beat, charge=charge))
 
-    def persist(self, charge: Charge, release_json: str) -> StoredRelease:
+    def persist(self, charge: Charge, release_json: str, analyst: str | None = None) -> StoredRelease:
         """Record the release of a charge and return what may be handed out.
 
         Only the latest charge of a request can have a release, and only one: of a holder that was given up nothing is
-        recorded.
+        recorded. For an analyst who has paid for it, its place is that in his own part of the ledger.
 
         Raises
         ------
@@ -455,7 +530,8 @@ class Ledger:
         """
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
-        return self._write(partial(add_release, charge=charge, release_json=release_json))
+        name = "" if analyst is None else checked_analyst(analyst)
+        return self._write(partial(add_release, charge=charge, release_json=release_json, analyst=name))
 
     def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
         """Return the recorded release of a request, for free, or ``None`` if there is none yet.
@@ -468,7 +544,8 @@ class Ledger:
     def history(self, analyst: str | None = None) -> pd.DataFrame:
         """Return one row per charge of this dataset under any of its names, in order; public facts only.
 
-        With an analyst: one row per release that his cap was charged for, also those charged for others before.
+        With an analyst: one row per release that his cap was charged for, also those charged for others before. Its
+        number and date are then those of his own charge, as he is shown them: 1 is his first one.
 
         Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``dataset`` and ``version``, ``analyst``
         (for whom, if anybody was named), ``mechanism`` and
@@ -549,3 +626,9 @@ class Ledger:
     def as_html(self) -> str:
         """Return bars of what is spent, and the caps of analysts, as HTML."""
         return account_html(self.balance) + caps_html(self.caps)
+
+
+def _quota(most_charges: int | None, most_bytes: int | None) -> tuple[int | None, int | None]:
+    charges = None if most_charges is None else integer(most_charges, name="most_charges", lower=0, upper=10**9)
+    size = None if most_bytes is None else integer(most_bytes, name="most_bytes", lower=0, upper=10**15)
+    return charges, size

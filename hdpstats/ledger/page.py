@@ -1,12 +1,12 @@
 """A ledger on a page: bars of what is spent, and its charges."""
 
-import math
 from collections.abc import Mapping
 
 import pandas as pd
 
 from hdpstats.display import grid, meter, notes
 from hdpstats.display.page import Kind
+from hdpstats.ledger.export import set_aside
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import decimal
 
@@ -31,9 +31,7 @@ def account_html(balance: Balance) -> str:
             shares: list[tuple[Kind, float]] = [("filled", float(gone / whole)), ("reserved", float(held / whole))]
             bars.append(meter(name, f"{decimal(gone)} of {decimal(whole)} spent", shares if held else shares[:1]))
     if part is not None:
-        mu = math.sqrt(balance.charged.mu_squared)
-        words = f"Set aside for Gaussian noise: epsilon = {decimal(part.epsilon)} at delta = {decimal(part.delta)}"
-        bars.append(notes([f"{words}, of which epsilon = {decimal(used.epsilon)} is spent (mu = {mu:.6g})."]))
+        bars.append(notes([f"For Gaussian noise: {set_aside(balance)}."]))
     return "".join(bars)
 
 

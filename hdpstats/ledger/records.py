@@ -11,6 +11,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, text
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.charging import Floor
 
 LARGEST_VERSION = 10**6
 Terms = tuple[str | None, ...]
@@ -123,7 +124,8 @@ class Charge:
     """A cost that is durably recorded: the permission to compute the release of one request, once.
 
     ``entry`` is the number of the charge in the ledger, as `Ledger.history` shows it. ``attempt`` is 1, or the number
-    of a further charge of the same request after a process that computed it ended without a release.
+    of a further charge of the same request after a process that computed it ended without a release. ``analyst`` is who
+    it was charged for, if anybody was named.
     """
 
     request_id: str
@@ -132,6 +134,7 @@ class Charge:
     cost: Spend
     entry: int
     attempt: int = 1
+    analyst: str = ""
 
 
 @final
@@ -164,7 +167,9 @@ class StoredRelease:
     """A release that is durably recorded and may be handed out, any number of times.
 
     ``entry`` is the number of its charge, and ``attempt`` how often its request was charged up to then; ``head`` is the
-    hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later.
+    hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later. Handed out to an analyst,
+    all three are of his own part of the ledger (`hdpstats.ledger.own`). ``charged`` is what one charge of it was, and
+    ``account`` the account's `Account.id`.
     """
 
     request_id: str
@@ -172,6 +177,8 @@ class StoredRelease:
     entry: int
     attempt: int
     head: str
+    charged: Spend
+    account: str
 
 
 @final
@@ -195,12 +202,16 @@ class Account:
 
     ``dataset`` is its first name.
     ``unit`` is the column that names the person where people have several rows; None where every row is a person.
+    ``floor`` is the least that one release is charged.
+    ``id`` is the hash of the entry that opened it: no two accounts have the same, in whatever ledgers they are.
     """
 
     dataset: str
     relation: str
     unit: str | None
     balance: Balance
+    floor: Floor
+    id: str = ""
 
 
 @final

@@ -92,7 +92,7 @@ ENTRY = Table(
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
     UniqueConstraint("kind", "request_id", "attempt"),
-    CheckConstraint("kind IN ('open', 'grant', 'divide', 'charge', 'share', 'release')"),
+    CheckConstraint("kind IN ('open', 'grant', 'quota', 'divide', 'charge', 'share', 'release')"),
 )
 
 LEASE = Table(

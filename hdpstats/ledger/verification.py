@@ -10,10 +10,10 @@ from hdpstats.ledger.store import Store
 
 
 def verify_store(store: Store, head: str | None = None) -> Verification:
-    """Recompute the chain and the sums; with ``head``, check that it is on the chain."""
+    """Recompute the chain and the sums; with ``head``, check that it is on the chain or on an analyst's own."""
     noted = None if head is None else checked_sha256(head, name="head")
     chain = store.read(read_chain)
-    if noted is not None and noted not in chain.hashes:
+    if noted is not None and noted not in chain.hashes and noted not in chain.heads:
         raise LedgerError(
             f"the head {noted} is not on the chain of the ledger {store.place}: entries were cut off or "
             "rewritten after it was noted; restore the file from a copy that verifies against it",

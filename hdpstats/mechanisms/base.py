@@ -9,7 +9,7 @@ from hdpstats._base.errors import SiteError
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import AdmittedTable
-from hdpstats.privacy.budget import NOTHING, Spend
+from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import Release
@@ -67,15 +67,15 @@ class Prepared(ABC):
         The columns that will be read.
     events : tuple of PrivacyEvent
         What will have run.
-    ahead : Spend
-        What later rounds of the same fit, or later questions of the same purchase, will cost.
+    ahead : tuple of Spend
+        What later rounds of the same fit, or later questions of the same purchase, will cost, charge by charge.
     key : bytes or None
         The key by which people are marked, where the computation needs to know who is who; None where not.
     """
 
     needs: tuple[str, ...]
     events: tuple[PrivacyEvent, ...]
-    ahead: Spend = NOTHING
+    ahead: tuple[Spend, ...] = ()
     key: bytes | None = None
 
     @abstractmethod

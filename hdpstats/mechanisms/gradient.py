@@ -49,11 +49,12 @@ from hdpstats.mechanisms.contrast import ROUNDING, Contrast, People, sensitivity
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.queries.gradient import GradientQuery, GradientRelease
+from hdpstats.queries.rounds import gaussian_ahead
 
 FINENESS = Fraction(1, 2**30)
 """Grid of the sum relative to the clip: leaves room for 2^31 people in 64-bit integers."""
@@ -116,7 +117,7 @@ def prepare(query: GradientQuery, contrast: Contrast, custody: Custody) -> Prepa
     return PreparedGradient(
         needs=contrast.needs,
         events=(calibration.event,),
-        ahead=Spend(Fraction(0), mu_squared=query.ahead, asked=Budget(query.epsilon, query.delta)),
+        ahead=gaussian_ahead(query.ahead, query.mu_squared, Budget(query.epsilon, query.delta)),
         query=query,
         contrast=contrast,
         calibration=calibration,

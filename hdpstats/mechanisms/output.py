@@ -38,8 +38,9 @@ from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast, People, sensitivity_factor
 from hdpstats.mechanisms.minimiser import accuracy, certified, on_lattice
 from hdpstats.noise.ball import BallNoise
-from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
+from hdpstats.privacy.charging import square_of
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
@@ -134,10 +135,10 @@ def calibrate(query: MinimiserQuery, contrast: Contrast, *, records: int, relati
         rate, sd = noise.rate / grid, Fraction(0)
         events = [PrivacyEvent(ran=Ran.OUTPUT, epsilon=epsilon)]
     else:
-        mu = round_down(mu_of(epsilon, query.delta), 90)
-        rate, sd = Fraction(0), -round_down(-value / mu, 90)
+        square = square_of(epsilon, query.delta)
+        rate, sd = Fraction(0), -round_down(-value / sqrt_down(square), 90)
         noise = RoundedNormal(dimension=D, sd=sd, grid=grid)
-        events = [PrivacyEvent(ran=Ran.GAUSSIAN_OUTPUT, epsilon=epsilon, delta=query.delta, mu_squared=mu * mu)]
+        events = [PrivacyEvent(ran=Ran.GAUSSIAN_OUTPUT, epsilon=epsilon, delta=query.delta, mu_squared=square)]
     hessian = None
     if query.hessian_share > 0:
         hessian = curvature.calibrate(contrast, epsilon=query.epsilon - epsilon, relation=relation)

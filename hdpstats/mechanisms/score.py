@@ -50,6 +50,7 @@ from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.logistic_score import sensitivity_at
 from hdpstats.privacy.relation import Relation
+from hdpstats.queries.rounds import gaussian_ahead, in_parts
 from hdpstats.queries.score import ScoreQuery, ScoreRelease
 
 
@@ -91,11 +92,11 @@ def prepare(query: ScoreQuery, contrast: Contrast, custody: Custody) -> Prepared
     )
 
 
-def _ahead(query: ScoreQuery) -> Spend:
+def _ahead(query: ScoreQuery) -> tuple[Spend, ...]:
     """Return what the later rounds will cost."""
     if query.delta == 0:
-        return Spend(query.ahead)
-    return Spend(Fraction(0), mu_squared=query.ahead, asked=Budget(query.epsilon, query.delta))
+        return tuple(Spend(part) for part in in_parts(query.ahead, query.cost))
+    return gaussian_ahead(query.ahead, query.cost, Budget(query.epsilon, query.delta))
 
 
 def calibrate(query: ScoreQuery, *, relation: Relation) -> Calibration:

@@ -1,6 +1,5 @@
 """How many private people a fit reckons with: the public number, the declared one, or one that it buys first."""
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,6 +9,7 @@ from hdpstats.mechanisms.answering import prepare
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import total
+from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import CountQuery, CountRelease, Query
 from hdpstats.queries.base import of_kind
@@ -25,9 +25,6 @@ relative error of it is about one of the standard errors.
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
-
-DIGITS = 10**15
-"""The part is rounded down to such a fraction, so that what is left has no more digits than was asked."""
 
 
 @final
@@ -62,7 +59,7 @@ def left_for_fit(epsilon: Fraction, relation: Relation) -> Fraction:
     """
     if relation is Relation.REPLACE_ONE:
         return epsilon
-    return epsilon - Fraction(math.floor(epsilon * SHARE * DIGITS), DIGITS)
+    return epsilon - rounded_down(epsilon * SHARE, EPSILON_GRAIN)
 
 
 def reckon(spec: Specification, request: FitRequest, *, ask: Callable[[FitRequest, int], Query]) -> Reckoned:
@@ -87,7 +84,7 @@ def reckon(spec: Specification, request: FitRequest, *, ask: Callable[[FitReques
         prepared = prepare(ask(left[name], site.records), spec.custody(site.records))
         queries[name] = CountQuery(
             epsilon=own.epsilon - left[name].epsilon,
-            ahead=total(prepared.events) + prepared.ahead,
+            ahead=(total(prepared.events), *prepared.ahead),
             schema_sha256=study.schema.sha256,
             replicate=own.replicate,
         )

@@ -124,11 +124,11 @@ def buy(desk: Desk) -> Bought:
     candidates = None if desk.select == "none" else candidates_of(desk.public)
     if candidates is None or len(candidates.sizes) == 1:
         prices = desk.prices
-        return _measured(desk, _counted(desk, None, prices.counting + prices.choosing, later=prices.measuring))
+        return _measured(desk, _counted(desk, None, prices.counting + prices.choosing, later=(prices.measuring,)))
     return _measured(desk, (_by_distance if desk.select == "distance" else _by_model)(desk, candidates))
 
 
-def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: Fraction) -> Bought:
+def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: tuple[Fraction, ...]) -> Bought:
     """Buy noisy counts; ``later`` is what further questions will cost."""
     query = NeighboursQuery(
         space=desk.public.space,
@@ -136,7 +136,7 @@ def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: 
         epsilon=epsilon,
         schema_sha256=desk.table.schema.sha256,
         public_sha256=desk.table.sha256,
-        ahead=Spend(later),
+        ahead=_charges(*later),
         replicate=desk.replicate,
     )
     release = of_kind(desk.site.answer(query), NeighboursRelease)
@@ -167,12 +167,12 @@ def _by_distance(desk: Desk, candidates: Candidates) -> Bought:
         epsilon=prices.choosing,
         schema_sha256=desk.table.schema.sha256,
         public_sha256=desk.table.sha256,
-        ahead=Spend(prices.counting + prices.measuring),
+        ahead=_charges(prices.counting, prices.measuring),
         replicate=desk.replicate,
     )
     release = of_kind(desk.site.answer(query), SelectionRelease)
     support = candidates.order[: candidates.sizes[release.choice]]
-    counted = _counted(desk, support, prices.counting, later=prices.measuring)
+    counted = _counted(desk, support, prices.counting, later=(prices.measuring,))
     return replace(counted, queries=(query, *counted.queries), releases=(release, *counted.releases))
 
 
@@ -184,7 +184,7 @@ def _by_model(desk: Desk, candidates: Candidates) -> Bought:
     prices, fits = desk.prices, PublicFits.of(desk.table, str(desk.model), columns=desk.columns)
     question = _loss_query if desk.select == "loss" else _curve_query
     prepare(question(desk, fits, np.zeros((len(candidates.sizes), len(fits.terms)))), desk.custody)
-    counted = _counted(desk, candidates.order, prices.counting, later=prices.choosing + prices.measuring)
+    counted = _counted(desk, candidates.order, prices.counting, later=(prices.choosing, prices.measuring))
     merged = [_merged(desk, counted, candidates.order[:size]) for size in candidates.sizes]
     coefficients = np.stack([fits.coefficients(replace(each.law, projection="simplex").weights) for each in merged])
     query = question(desk, fits, coefficients)
@@ -204,7 +204,7 @@ def _loss_query(desk: Desk, fits: PublicFits, coefficients: FloatArray) -> LossS
         epsilon=desk.prices.choosing,
         schema_sha256=desk.table.schema.sha256,
         public_sha256=desk.table.sha256,
-        ahead=Spend(desk.prices.measuring),
+        ahead=_charges(desk.prices.measuring),
         replicate=desk.replicate,
     )
 
@@ -222,9 +222,14 @@ def _curve_query(desk: Desk, fits: PublicFits, coefficients: FloatArray) -> Curv
         epsilon=desk.prices.choosing,
         schema_sha256=desk.table.schema.sha256,
         public_sha256=desk.table.sha256,
-        ahead=Spend(desk.prices.measuring),
+        ahead=_charges(desk.prices.measuring),
         replicate=desk.replicate,
     )
+
+
+def _charges(*epsilons: Fraction) -> tuple[Spend, ...]:
+    """Return what later questions will cost, those that will be asked."""
+    return tuple(Spend(epsilon) for epsilon in epsilons if epsilon > 0)
 
 
 def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:

@@ -5,12 +5,10 @@ public row its weight. Where counts of cells would be too thin, with many column
 has few numbers to learn; it says nothing about what is not linear in the formula's columns.
 """
 
-from fractions import Fraction
-
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats._base.validation import choice, exact, integer, real
+from hdpstats._base.validation import choice, integer, real
 from hdpstats.data.columns import Binary, NumericColumn
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
@@ -20,7 +18,7 @@ from hdpstats.mechanisms.importance import DensityRatioContrast
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.models.both_sides import both_sides
 from hdpstats.privacy.accountant import guarantee
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.protocols.importance import RIDGES, Asked, Choice, choose_importance
@@ -127,7 +125,7 @@ def importance_weights(
         Asked(
             records=site.records,
             epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
-            delta=_delta(delta),
+            delta=release_delta(delta),
             ridges=RIDGES if ridge is None else (real(ridge, name="ridge", lower=1e-6, upper=1e6),),
             kinds=_kinds(mechanism),
             schema_sha256=study.schema.sha256,
@@ -190,13 +188,6 @@ def _public(table: PublicTable, design: Design) -> PublicSample:
             argument="public",
         )
     return sample
-
-
-def _delta(delta: object) -> Fraction:
-    slack = exact(delta, name="delta")
-    if not 0 <= slack < 1:
-        raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
-    return slack
 
 
 def _kinds(mechanism: object) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import exact, integer
+from hdpstats._base.validation import integer
 from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation, named
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.sites import Study
 
 
@@ -55,9 +55,7 @@ def fit_request(
         str(site): release_epsilon(value, allow_large_epsilon=allow_large_epsilon) for site, value in several.items()
     }
     amount = max(amounts.values()) if amounts else release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-    slack = exact(delta, name="delta")
-    if not 0 <= slack < 1:
-        raise ArgumentError(f"delta must be in [0, 1), not {delta!r}", argument="delta")
+    slack = release_delta(delta)
     options, bought = named(mechanism), ObjectivePerturbation(se_share=se_share)
     plain = options is None or options == ObjectivePerturbation()
     if bought.share and not plain:

@@ -35,6 +35,22 @@ composition of two Gaussian mechanisms, :math:`\delta_{GDP}(t - e; \sqrt m)`. At
 ``(e_0, d_0)`` has been spent, the bound at :math:`t = \epsilon - e_0` is at most :math:`\delta - d_0`; case (i) again
 takes it back to the beginning. An analyst who may choose amounts as he goes along is thereby covered.
 
+**What was spent so far** (`Balance.spent`) is the sum of epsilons and deltas, and, from the first Gaussian release on,
+the *whole* part that is set aside for these. It is meant for stopping: for every strategy, every rule when to stop,
+every event ``A`` of transcripts and every fixed (e, d),
+
+.. math:: P(A,\ \text{spent} \le (e, d)) \le e^e\, Q(A,\ \text{spent} \le (e, d)) + d.
+
+*Proof.* Let an account with the total (e, d) refuse the first charge after which spent would exceed it, and from there
+on answer nothing. It is charged as above: before its first Gaussian release, charges sum to (e_0, d_0), the part
+(epsilon_G, delta_G) that this release counts was fixed by then, and it is accepted only if
+:math:`e_0 + \epsilon_G \le e` and :math:`d_0 + \delta_G \le d`; later charges leave that part alone and sum to the
+rest at most. So it is (e, d)-DP. Transcripts that end with spent at most (e, d) are transcripts of it, as spent never
+decreases. The least epsilon that the Gaussian releases imply, :math:`e_G(\delta_G; \sqrt{\sum \mu_j^2})`, has no such
+property: it pays for one look at a fixed time, and an analyst who looks after each of nine doublings of
+:math:`\sum \mu_j^2`, and stops when the outcome is revealing for the epsilon reached so far, attains 7.2 times
+delta_G.
+
 References
 ----------
 J. Dong, A. Roth, W. J. Su (2022), Gaussian differential privacy.
@@ -47,8 +63,8 @@ from fractions import Fraction
 from typing import Self, final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.gaussian import delta_of_square, epsilon_of, mu_of
+from hdpstats.privacy.budget import DELTA_GRAIN, EPSILON_GRAIN, NOTHING, Budget, Spend, rounded_down
+from hdpstats.privacy.gaussian import delta_of_square, mu_of
 
 
 @final
@@ -92,7 +108,7 @@ class Balance:
         """Return the account divided for a cost with a Gaussian part if it can be and is not yet; else as it is.
 
         Set aside are the epsilon and delta that the Gaussian part was asked to keep, and half of what is left besides
-        that and the rest of the cost; all of it for a part that was asked nothing.
+        that and the rest of the cost; all of it for a part that was asked nothing. They are on the grain of charges.
         """
         asked, before = cost.asked, self.remaining
         epsilon_left, delta_left = before.epsilon - cost.epsilon, before.delta - cost.delta
@@ -101,7 +117,13 @@ class Balance:
         epsilon, delta = (epsilon_left, delta_left) if asked is None else (asked.epsilon, asked.delta)
         if not (epsilon <= epsilon_left and 0 < delta <= delta_left):
             return self
-        return replace(self, gaussian=Budget((epsilon + epsilon_left) / 2, (delta + delta_left) / 2))
+        return replace(
+            self,
+            gaussian=Budget(
+                _between(epsilon, epsilon_left, EPSILON_GRAIN),
+                _between(delta, delta_left, DELTA_GRAIN),
+            ),
+        )
 
     def affords(self, cost: Spend) -> bool:
         """Whether a further cost stays within the total, for all that may follow; exact, in this division."""
@@ -126,24 +148,32 @@ class Balance:
 
     @property
     def gaussian_spent(self) -> Spend:
-        """The (epsilon, delta) that the Gaussian releases so far cost together, at the delta set aside for them."""
+        """What counts as spent on Gaussian releases: the whole part set aside, from the first of them on."""
         part = self.gaussian
         if part is None or self.charged.mu_squared == 0:
             return NOTHING
-        return Spend(min(part.epsilon, epsilon_of(part.delta, self.charged.mu_squared)), part.delta)
+        return Spend(part.epsilon, part.delta)
+
+    @property
+    def gaussian_affordable(self) -> Fraction:
+        """The mu_squared that all Gaussian releases may cost together in this division; 0 while there is none."""
+        part = self.gaussian
+        return Fraction(0) if part is None else mu_of(part.epsilon, part.delta) ** 2
 
     @property
     def gaussian_remaining(self) -> Fraction:
         """The mu_squared that further Gaussian releases may cost together in this division; 0 while there is none."""
-        part = self.gaussian
-        if part is None:
-            return Fraction(0)
-        return max(Fraction(0), mu_of(part.epsilon, part.delta) ** 2 - self.charged.mu_squared)
+        return max(Fraction(0), self.gaussian_affordable - self.charged.mu_squared)
 
     @property
     def spent(self) -> Spend:
-        """An (epsilon, delta) that holds for everything charged so far: the sums, plus `gaussian_spent`.
+        """An (epsilon, delta) that holds for everything charged so far, whenever somebody stops: see the module.
 
-        After the first Gaussian release all of the delta set aside for these counts as spent; they share it.
+        The sums of epsilons and deltas, plus `gaussian_spent`.
         """
         return Spend(self.charged.epsilon, self.charged.delta) + self.gaussian_spent
+
+
+def _between(least: Fraction, most: Fraction, grain: Fraction) -> Fraction:
+    """Return the middle of two amounts on a grain, or the least where it has more digits and no room."""
+    return max(least, rounded_down((least + most) / 2, grain))

@@ -3,16 +3,25 @@
 A release with Gaussian noise is paid for with ``mu_squared``, the square of its parameter of Gaussian differential
 privacy (`hdpstats.privacy.gaussian`), because that is what adds up; all other releases with epsilon and delta.
 
-Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1.
+Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1. What one release is
+asked to cost is rounded down to a public grain, and what it is charged is rounded up to it
+(`hdpstats.privacy.charging`): a third of 1 is 0.333333333, and three of them fit in 1.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import final
+from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, BudgetError
-from hdpstats._base.validation import exact
+from hdpstats._base.validation import exact, rational
+
+EPSILON_GRAIN: Final = Fraction(1, 10**9)
+"""The unit of charges without Gaussian noise."""
+
+DELTA_GRAIN: Final = Fraction(1, 10**30)
+"""The unit of deltas: far below any delta in use, and 30 digits at most."""
 
 SMALLEST_EPSILON = Fraction(1, 10**6)
 LARGEST_SENSIBLE_EPSILON = Fraction(50)
@@ -21,6 +30,11 @@ LARGEST_SENSIBLE_EPSILON = Fraction(50)
 def decimal(value: Fraction) -> str:
     """Write a fraction as a person would: '0.1', '3', '1e-06', or 12 significant digits when it does not end."""
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.12g}"
+
+
+def rounded_down(value: Fraction, grain: Fraction) -> Fraction:
+    """Return the largest multiple of a grain that is no larger."""
+    return math.floor(value / grain) * grain
 
 
 @final
@@ -62,6 +76,16 @@ class Spend:
         widest = Budget(max(each.epsilon for each in asked), max(each.delta for each in asked)) if asked else None
         return Spend(self.epsilon + other.epsilon, self.delta + other.delta, self.mu_squared + other.mu_squared, widest)
 
+    def to_dict(self) -> dict[str, str]:
+        """Return the three sums as plain strings (fractions exactly)."""
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta), "mu_squared": str(self.mu_squared)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, str]) -> "Spend":
+        """Read what `to_dict` wrote."""
+        epsilon, delta, mu_squared = (rational(fields[name], name=name) for name in ("epsilon", "delta", "mu_squared"))
+        return cls(epsilon, delta, mu_squared)
+
     def __str__(self) -> str:
         gaussian = f", mu = {math.sqrt(self.mu_squared):.6g}" if self.mu_squared else ""
         return f"epsilon = {decimal(self.epsilon)}, delta = {decimal(self.delta)}{gaussian}"
@@ -100,7 +124,7 @@ class Budget:
 
 
 def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Fraction:
-    """Validate the epsilon of one release: in [1e-6, 50], or any larger finite number when allowed.
+    """Return the epsilon of one release, on the grain: in [1e-6, 50], or any larger finite number when allowed.
 
     Above 50 the odds of any statement about a person may change by a factor e^50: there is no protection
     left to speak of, and the number is more likely a slip than a wish.
@@ -119,4 +143,18 @@ def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Frac
         )
     if epsilon > 10**6:
         raise ArgumentError(f"epsilon must be at most 1e6, not {decimal(epsilon)}", argument="epsilon")
-    return epsilon
+    return rounded_down(epsilon, EPSILON_GRAIN)
+
+
+def release_delta(value: object) -> Fraction:
+    """Return the delta of one release, on the grain: in [0, 1).
+
+    >>> release_delta(1e-6)
+    Fraction(1, 1000000)
+    """
+    delta = exact(value, name="delta")
+    if not 0 <= delta < 1:
+        raise ArgumentError(f"delta must be in [0, 1), not {value!r}", argument="delta")
+    if 0 < delta < DELTA_GRAIN:
+        raise ArgumentError(f"delta must be 0 or at least 1e-30, not {decimal(delta)}", argument="delta")
+    return rounded_down(delta, DELTA_GRAIN)

@@ -36,8 +36,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.noise.lattice import round_down
-from hdpstats.privacy.gaussian import mu_of
+from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.protocols.expectations import score_quantile
 from hdpstats.protocols.matching import Answer, Matched, SiteAnswers, match
 from hdpstats.protocols.moments import PublicFit
@@ -130,8 +129,7 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fracti
                 available=("objective",),
             )
         return (Fraction(0),)
-    whole, parts = mu_of(epsilon, delta) ** 2, PROPORTIONS[rounds]
-    return tuple(round_down(whole * part / sum(parts), 60) for part in parts)
+    return shared(square_of(epsilon, delta), PROPORTIONS[rounds], MU_SQUARED_GRAIN)
 
 
 def clip_at(outcomes: Outcomes, theta: FloatArray, *, level: float) -> Fraction:

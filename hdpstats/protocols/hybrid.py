@@ -22,6 +22,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.data.public import PublicTable
 from hdpstats.design.points import distinct, embed, space_of
+from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.queries.points import PointSpace
 from hdpstats.solvers.covering import farthest_first
 
@@ -30,9 +31,6 @@ SMALLEST, LARGEST = 8, 4096
 
 NOISE_PER_DISTANCE = 4.0
 """Units of distance that one standard deviation of the noise in a sum is worth."""
-
-DIGITS = 10**15
-"""Parts of an epsilon are rounded down to such a fraction, so that what is left has no more digits than was asked."""
 
 SHORTEST_REACH = 1e-9
 
@@ -112,12 +110,12 @@ def penalties(sizes: Iterable[int], noise_variance: float) -> tuple[float, ...]:
 
 
 def part_of(epsilon: Fraction, share: Fraction) -> Fraction:
-    """Return a part of an epsilon, rounded down.
+    """Return a part of an epsilon, rounded down to the grain of charges.
 
     >>> part_of(Fraction(1), Fraction(1, 10))
     Fraction(1, 10)
     """
-    return Fraction(math.floor(epsilon * share * DIGITS), DIGITS)
+    return rounded_down(epsilon * share, EPSILON_GRAIN)
 
 
 def spread_of(public: PublicPoints, support: IntArray, cell: IntArray) -> FloatArray:

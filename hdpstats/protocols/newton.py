@@ -29,8 +29,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.design.geometry import whiten
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.score import calibrate, cut_rows
-from hdpstats.noise.lattice import round_down
-from hdpstats.privacy.gaussian import mu_of
+from hdpstats.privacy.budget import EPSILON_GRAIN
+from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.protocols.gradient import SiteRounds
 from hdpstats.queries.geometry import Geometry, Source
@@ -164,14 +164,16 @@ def balanced_ridge(state: Newton, *, relation: Relation) -> float:
 
 
 def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fraction, ...]:
-    """Return the cost of each round, all the same: of epsilon without a delta, else of the squared Gaussian parameter.
+    """Return the cost of each round, of epsilon without a delta, else of the squared Gaussian parameter.
+
+    All are the same, but that the last one has what rounding to the grain of charges left over.
 
     >>> costs_of(Fraction(1), Fraction(0), rounds=2)
     (Fraction(1, 2), Fraction(1, 2))
     """
     if delta == 0:
-        return (epsilon / rounds,) * rounds
-    return (round_down(mu_of(epsilon, delta) ** 2 / rounds, 60),) * rounds
+        return shared(epsilon, (1,) * rounds, EPSILON_GRAIN)
+    return shared(square_of(epsilon, delta), (1,) * rounds, MU_SQUARED_GRAIN)
 
 
 def standardised(X: FloatArray, *, intercept: bool) -> Geometry:

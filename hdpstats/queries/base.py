@@ -3,13 +3,16 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeVar, final
+from typing import Any, ClassVar, Final, Self, TypeVar, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
-from hdpstats.privacy.budget import NOTHING, Spend
+from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent
+
+MOST_AHEAD: Final = 64
+"""The largest number of later charges that a query may announce."""
 
 
 class Query(ABC):
@@ -72,15 +75,15 @@ class PurchaseQuery(ChargedQuery, ABC):
 
     Attributes
     ----------
-    ahead : Spend
-        What later questions of the same purchase cost, an epsilon: refused now if it could not be charged then.
+    ahead : tuple of Spend
+        What later questions of the same purchase cost, an epsilon each: refused now if they could not be charged then.
     """
 
-    ahead: Spend = NOTHING
+    ahead: tuple[Spend, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""
-        return ChargedQuery.to_dict(self) | {"ahead": str(self.ahead.epsilon)}
+        return ChargedQuery.to_dict(self) | {"ahead": [str(each.epsilon) for each in self.ahead]}
 
 
 def charged_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +99,15 @@ def charged_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
 def purchase_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a `PurchaseQuery` from JSON values."""
-    return charged_fields(fields) | {"ahead": Spend(rational(fields["ahead"], name="ahead"))}
+    return charged_fields(fields) | {"ahead": tuple(Spend(rational(each, name="ahead")) for each in listed(fields))}
+
+
+def listed(fields: dict[str, Any]) -> list[Any]:
+    """Return what lies ahead of a query as JSON values: a list of at most `MOST_AHEAD`."""
+    ahead = fields["ahead"]
+    if not (isinstance(ahead, list) and len(ahead) <= MOST_AHEAD):
+        raise MechanismError(f"ahead must be a list of at most {MOST_AHEAD} costs")
+    return ahead
 
 
 def check_pure(query: Query, what: str) -> None:
@@ -110,7 +121,22 @@ def check_pure(query: Query, what: str) -> None:
 class LedgerEntry:
     """Where a release stands in the custodian's ledger: data set, version, entry number, head of the chain.
 
-    ``attempt`` is how often its request was charged: more than once where a process that computed it ended before.
+    To an analyst of a site, number and head are of his own part of the ledger (`hdpstats.ledger.own`).
+
+    Attributes
+    ----------
+    dataset, version : str, int
+        The data.
+    number, head : int, str
+        The number of the charge, and the head of the chain of entries up to the release.
+    attempt : int
+        How often the request was charged: more than once where a process that computed it ended before.
+    account : str
+        The identity of the ledger's account: who has releases of one account has releases of the same people. Empty
+        where it is not known.
+    charged : Spend or None
+        What each of its charges was: what the release costs, rounded up to the grain of charges and at least the
+        account's floor (`hdpstats.privacy.charging`).
     """
 
     dataset: str
@@ -118,6 +144,8 @@ class LedgerEntry:
     number: int
     head: str
     attempt: int = 1
+    account: str = ""
+    charged: Spend | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON values."""
@@ -127,6 +155,8 @@ class LedgerEntry:
             "number": self.number,
             "head": self.head,
             "attempt": self.attempt,
+            "account": self.account,
+            "charged": None if self.charged is None else self.charged.to_dict(),
         }
 
     @classmethod
@@ -138,6 +168,8 @@ class LedgerEntry:
             number=int(fields["number"]),
             head=str(fields["head"]),
             attempt=int(fields["attempt"]),
+            account=str(fields["account"]),
+            charged=None if fields["charged"] is None else Spend.from_dict(fields["charged"]),
         )
 
 

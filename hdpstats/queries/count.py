@@ -5,8 +5,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from hdpstats._base.validation import rational
-from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in, listed
 
 
 @final
@@ -16,14 +16,14 @@ class CountQuery(ChargedQuery):
 
     Attributes
     ----------
-    ahead : Spend
-        What the fit that asks will cost besides. It is not charged, but refused now if it could not be charged later,
-        so that nobody pays for a number alone.
+    ahead : tuple of Spend
+        What the fit that asks will be charged besides, charge by charge. It is not charged now, but refused now if it
+        could not be charged later, so that nobody pays for a number alone.
     """
 
     kind: ClassVar[str] = "count/1"
     public_sha256: str | None = None
-    ahead: Spend = NOTHING
+    ahead: tuple[Spend, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
@@ -31,21 +31,23 @@ class CountQuery(ChargedQuery):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""
-        asked = self.ahead.asked
-        return {
-            "ahead": [str(self.ahead.epsilon), str(self.ahead.delta), str(self.ahead.mu_squared)],
-            "ahead_asked": None if asked is None else [str(asked.epsilon), str(asked.delta)],
-        } | ChargedQuery.to_dict(self)
+        return {"ahead": [_to_list(each) for each in self.ahead]} | ChargedQuery.to_dict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "CountQuery":
         """Read what `to_dict` wrote."""
-        epsilon, delta, mu_squared = _rationals(fields["ahead"])
-        asked = fields["ahead_asked"]
-        return cls(
-            ahead=Spend(epsilon, delta, mu_squared, None if asked is None else Budget(*_rationals(asked))),
-            **charged_fields(fields),
-        )
+        return cls(ahead=tuple(map(_from_list, listed(fields))), **charged_fields(fields))
+
+
+def _to_list(cost: Spend) -> list[Any]:
+    asked = None if cost.asked is None else [str(cost.asked.epsilon), str(cost.asked.delta)]
+    return [str(cost.epsilon), str(cost.delta), str(cost.mu_squared), asked]
+
+
+def _from_list(fields: Any) -> Spend:
+    *amounts, asked = fields
+    epsilon, delta, mu_squared = _rationals(amounts)
+    return Spend(epsilon, delta, mu_squared, None if asked is None else Budget(*_rationals(asked)))
 
 
 def _rationals(texts: Any) -> list[Fraction]:

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
+from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.queries.base import (
+    MOST_AHEAD,
     ChargedQuery,
     ChargedRelease,
     LedgerEntry,
@@ -189,3 +191,20 @@ class ReleaseOfRounds(Release, ABC):
     def at(self, entry: LedgerEntry) -> Self:
         """Return the releases with another place of the last one."""
         return replace(self, entry=entry)
+
+
+def in_parts(ahead: Fraction, cost: Fraction) -> tuple[Fraction, ...]:
+    """Return what later rounds cost, as far as their sum tells it: no round costs less than the one before it.
+
+    So they are at most as many as this round's cost fits into their sum. Charged one by one, parts of that size are
+    charged no less than the rounds will be, whatever the floor of the account.
+    """
+    if ahead == 0:
+        return ()
+    count = min(max(math.floor(ahead / cost), 1), MOST_AHEAD)
+    return (*[cost] * (count - 1), ahead - cost * (count - 1))
+
+
+def gaussian_ahead(ahead: Fraction, cost: Fraction, asked: Budget) -> tuple[Spend, ...]:
+    """Return `in_parts` of a sum of mu_squared, of a fit that was asked to keep some (epsilon, delta)."""
+    return tuple(Spend(Fraction(0), mu_squared=part, asked=asked) for part in in_parts(ahead, cost))

@@ -14,7 +14,7 @@ from typing import final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.progress import progress
-from hdpstats.queries import CountRelease, LedgerEntry, Query, Release
+from hdpstats.queries import Query, Release
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.study import Study
 
@@ -56,7 +56,7 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
         Where the study has one site: whatever that site raises. Else where fewer sites than the quorum answered: a
         SiteError, or the error that all of them agree in (`InsufficientBudget` where no ledger affords the query). The
         releases of the others are in their ledgers, and the same call gets them again for nothing. SiteError where two
-        sites hand out the same entry of one ledger, as one site behind two addresses does.
+        sites charge one account, as one site behind two addresses does.
     """
     asked = {name: query for name, query in queries.items() if name in study.sites}
     if len(study.sites) == 1:
@@ -73,18 +73,19 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
 
 
 def _check_apart(releases: Mapping[str, Release]) -> None:
-    """Refuse one release under two names: it would count twice, as if other people had given it.
+    """Refuse two sites that charge one account: the same people would count twice, as if there were others.
 
-    A number of people is not compared: small noisy integers of two sites may be equal, and young ledgers with them.
+    Accounts are told apart by their identities, whatever sites and data sets are called and whatever was asked of them.
     """
-    given: dict[LedgerEntry, str] = {}
+    given: dict[str, str] = {}
     for name, release in releases.items():
-        known = None if isinstance(release, CountRelease) else release.entry
-        other = name if known is None else given.setdefault(known, name)
+        account = "" if release.entry is None else release.entry.account
+        other = given.setdefault(account, name) if account else name
         if other != name:
             raise SiteError(
-                f"{other!r} and {name!r} handed out the same entry of the same ledger: they are one site under two "
-                "names; leave one of them out, study.at(...), and the rest is had again for nothing"
+                f"{other!r} and {name!r} charge the same account of the same ledger: they are one site under two "
+                "names, or have the same people; leave one of them out, study.at(...), and the rest is had again for "
+                "nothing"
             )
 
 

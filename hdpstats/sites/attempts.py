@@ -150,7 +150,7 @@ def _next(
     with beating(partial(ledger.beat, charge)), drawing(attempt.draw):
         release = behind_the_wall(partial(compute, prepared))
     try:
-        stored = ledger.persist(charge, release.to_json())
+        stored = ledger.persist(charge, release.to_json(), analyst)
     except Superseded:
         attempt.renew()
         return None

@@ -163,7 +163,8 @@ class LocalSite(Site):
     def quote(self, query: Query, *, analyst: str | None = None) -> Quote:
         """Say what a query would read and cost, or refuse it as `answer` would; a function of public facts only."""
         prepared = self._prepare(query, analyst)
-        return Quote(columns=tuple(sorted(prepared.needs)), cost=total(prepared.events), ahead=prepared.ahead)
+        cost, ahead = self._ledger.charged(total(prepared.events)), self._ledger.floor.charged_together(prepared.ahead)
+        return Quote(columns=tuple(sorted(prepared.needs)), cost=cost, ahead=ahead)
 
     def columns(self, query: Query, *, analyst: str | None = None) -> tuple[str, ...]:
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
@@ -219,6 +220,8 @@ class LocalSite(Site):
             number=stored.entry,
             head=stored.head,
             attempt=stored.attempt,
+            account=stored.account,
+            charged=stored.charged,
         )
         warn_if_charged_again(entry)
         return release_from_json(stored.release_json).at(entry)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Spend
 
 
@@ -18,9 +17,10 @@ class Quote:
     columns : tuple of str
         The declared columns that the answer would be computed from, in alphabetical order.
     cost : Spend
-        What the answer is charged; nothing where the same query was answered before, which a quote does not look up.
+        What the answer is charged, at least the floor of the account; nothing where the same query was answered before,
+        which a quote does not look up.
     ahead : Spend
-        What later rounds of the same fit will cost, which must be affordable too.
+        What later rounds of the same fit will be charged, which must be affordable too.
     seconds : float or None
         How long after its charge a remote site hands the answer out; None from a site in this process, which answers
         when it has computed.
@@ -35,8 +35,8 @@ class Quote:
         """Return the quote as JSON values."""
         return {
             "columns": list(self.columns),
-            "cost": amounts(self.cost),
-            "ahead": amounts(self.ahead),
+            "cost": self.cost.to_dict(),
+            "ahead": self.ahead.to_dict(),
             "seconds": self.seconds,
         }
 
@@ -45,18 +45,7 @@ class Quote:
         """Read what `to_dict` wrote."""
         return cls(
             columns=tuple(str(name) for name in fields["columns"]),
-            cost=spend(fields["cost"]),
-            ahead=spend(fields["ahead"]),
+            cost=Spend.from_dict(fields["cost"]),
+            ahead=Spend.from_dict(fields["ahead"]),
             seconds=None if fields["seconds"] is None else float(fields["seconds"]),
         )
-
-
-def amounts(cost: Spend) -> dict[str, str]:
-    """Return an amount as JSON values: fractions as texts, so that nothing is rounded."""
-    return {"epsilon": str(cost.epsilon), "delta": str(cost.delta), "mu_squared": str(cost.mu_squared)}
-
-
-def spend(fields: Mapping[str, str]) -> Spend:
-    """Read what `amounts` wrote."""
-    epsilon, delta, mu_squared = (rational(fields[name], name=name) for name in ("epsilon", "delta", "mu_squared"))
-    return Spend(epsilon, delta, mu_squared)

@@ -9,7 +9,6 @@ import pandas as pd
 
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
-from hdpstats.sites.quote import amounts, spend
 
 
 @final
@@ -25,7 +24,8 @@ class Share:
         What further releases without Gaussian noise may amount to under his cap; None where nobody has a cap. The total
         of all analysts together may leave less.
     history : DataFrame
-        One row per release that he was charged for, as `hdpstats.ledger.Ledger.history` has it.
+        One row per release that he was charged for, as `hdpstats.ledger.Ledger.history` has it; numbers and dates are
+        of his own charges. Nothing in it depends on what others asked.
     """
 
     spent: Spend
@@ -45,8 +45,8 @@ class Share:
     def to_dict(self) -> dict[str, Any]:
         """Return the part as JSON values."""
         return {
-            "spent": amounts(self.spent),
-            "remaining": None if self.remaining is None else amounts(self.remaining),
+            "spent": self.spent.to_dict(),
+            "remaining": None if self.remaining is None else self.remaining.to_dict(),
             "history": {str(name): [_plain(cell) for cell in self.history[name].tolist()] for name in self.history},
         }
 
@@ -54,8 +54,8 @@ class Share:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
         return cls(
-            spent=spend(fields["spent"]),
-            remaining=None if fields["remaining"] is None else spend(fields["remaining"]),
+            spent=Spend.from_dict(fields["spent"]),
+            remaining=None if fields["remaining"] is None else Spend.from_dict(fields["remaining"]),
             history=_history(fields["history"]),
         )
 

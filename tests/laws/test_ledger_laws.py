@@ -18,8 +18,8 @@ from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, Request, verify_file
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.balance import Balance
-from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.gaussian import mu_of
+from hdpstats.privacy.budget import Budget, Spend, rounded_down
+from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Floor, shared, square_of
 
 epsilons = st.one_of(
     st.floats(min_value=1e-9, max_value=2).map(lambda number: Fraction(str(number))),
@@ -28,6 +28,11 @@ epsilons = st.one_of(
 deltas = st.sampled_from([Fraction(0), Fraction(1, 10**6), Fraction(1, 10)])
 costs = st.builds(Spend, epsilons, deltas)
 ZERO = Spend(Fraction(0))
+FLOOR = Floor(epsilon=Fraction(1, 10**4), mu_squared=Fraction(1, 10**6))
+
+
+def charge_of(cost):
+    return FLOOR.charged(cost)
 
 
 def request_for(number, version=1):
@@ -53,8 +58,10 @@ def attempt(ledger, number, cost):
 @given(total=costs, asked=st.lists(costs, max_size=8))
 def test_the_sum_of_the_charges_is_what_is_spent_and_never_exceeds_the_total(total, asked):
     ledger = Ledger(None, dataset="d", epsilon=total.epsilon, delta=total.delta)
+    total = Spend(ledger.budget.epsilon, ledger.budget.delta)
     granted = ZERO
     for number, cost in enumerate(asked):
+        cost = ledger.charged(cost)
         fits = granted.epsilon + cost.epsilon <= total.epsilon and granted.delta + cost.delta <= total.delta
         assert (attempt(ledger, number, cost) is not None) == fits
         granted = granted + cost if fits else granted
@@ -69,7 +76,8 @@ def test_the_sum_of_the_charges_is_what_is_spent_and_never_exceeds_the_total(tot
 @given(asked=st.lists(epsilons, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))))
 def test_a_total_that_suffices_suffices_in_every_order(asked):
     for order in asked:
-        ledger = Ledger(None, dataset="d", epsilon=sum(order))
+        costs = [charge_of(Spend(epsilon)).epsilon for epsilon in order]
+        ledger = Ledger(None, dataset="d", epsilon=sum(costs), floor=FLOOR.epsilon)
         for number, epsilon in enumerate(order):
             ledger.charge(request_for(number), Spend(epsilon))
         assert ledger.remaining == ZERO
@@ -87,7 +95,7 @@ def cost_of(asked):
     if isinstance(asked, Spend):
         return asked
     promise, share = asked
-    return Spend(0, 0, mu_of(promise.epsilon, promise.delta) ** 2 * share, promise)
+    return Spend(0, 0, rounded_down(square_of(promise.epsilon, promise.delta) * share, MU_SQUARED_GRAIN), promise)
 
 
 def delta_reached(epsilon, mu_squared):
@@ -104,16 +112,16 @@ def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared
     for number, cost in enumerate(map(cost_of, asked)):
         promised, before = ledger.affords(cost), ledger.balance
         assert (attempt(ledger, number, cost) is not None) == promised
-        granted = granted + cost if promised else granted
+        granted = granted + ledger.charged(cost) if promised else granted
         balance = ledger.balance
         assert balance.charged == granted
         left = float(TOTAL.epsilon - granted.epsilon), float(TOTAL.delta - granted.delta)
         assert delta_reached(left[0], granted.mu_squared) <= left[1] * (1 + 1e-12)
         assert balance.spent.epsilon <= TOTAL.epsilon
         assert balance.spent.delta <= TOTAL.delta
-        assert ledger.affords(balance.remaining)
+        assert balance.affords(balance.remaining)
         assert balance.gaussian == before.gaussian or before.charged.mu_squared == 0
-        if granted.mu_squared == 0 and declared is None:
+        if granted.mu_squared > 0 or declared is None:
             assert balance.spent + balance.remaining == Spend(TOTAL.epsilon, TOTAL.delta)
     assert len(ledger.history()) <= ledger.verify().entries - 1
 
@@ -123,7 +131,8 @@ def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared
     asked=st.lists(either, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))),
 )
 def test_in_a_divided_account_what_suffices_suffices_in_every_order(asked):
-    whole = sum(map(cost_of, asked[0]), ZERO)
+    priced = Ledger(None, dataset="d", epsilon=2, delta=1e-4).charged
+    whole = sum(map(priced, map(cost_of, asked[0])), ZERO)
     balance = Balance(total=TOTAL, gaussian=Budget(1, 5e-5))
     if not (whole.delta < 1 and balance.affords(whole)):
         return
@@ -141,8 +150,10 @@ def test_a_fit_fits_alone_wherever_its_promise_fits(promise, rounds, before):
     ledger = Ledger(None, dataset="d", epsilon=before.epsilon + promise.epsilon, delta=before.delta + promise.delta)
     if before != ZERO:
         ledger.charge(request_for(0), before)
-    for number in range(rounds):
-        ledger.charge(request_for(number + 1), cost_of((promise, Fraction(1, rounds))))
+    parts = shared(square_of(promise.epsilon, promise.delta), [1] * rounds, MU_SQUARED_GRAIN)
+    for number, part in enumerate(parts):
+        later = [Spend(0, 0, each, promise) for each in parts[number + 1 :]]
+        ledger.charge(request_for(number + 1), Spend(0, 0, part, promise), later)
     assert ledger.spent.epsilon <= ledger.budget.epsilon
     assert ledger.remaining == ZERO
 

@@ -8,11 +8,11 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, verify_file
-from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.gaussian import delta_of_square, mu_of
+from hdpstats.privacy.budget import Budget, Spend, rounded_down
+from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 
 MILLIONTH = Fraction(1, 10**6)
-MU_SQUARED = mu_of(Fraction(1), MILLIONTH) ** 2
+MU_SQUARED = square_of(Fraction(1), MILLIONTH)
 ONE = Spend(0, 0, MU_SQUARED, Budget(1, 1e-6))
 """A Gaussian release that was asked for (1, 1e-6)."""
 
@@ -32,20 +32,20 @@ def test_gaussian_releases_share_a_part_and_the_others_the_rest(mixed, request_f
     part = ledger.balance.gaussian
     assert part == Budget(Fraction(9, 4), MILLIONTH)
     assert ledger.balance.charged == Spend(Fraction(1, 2), 0, 2 * MU_SQUARED)
-    assert 1.9 < ledger.spent.epsilon < 2.2
+    assert ledger.spent.epsilon == Fraction(1, 2) + part.epsilon
     assert ledger.spent.delta == MILLIONTH
     assert ledger.remaining == cost("1.25")
     with pytest.raises(InsufficientBudget, match=r"has \(epsilon = 1.25, .* set aside for Gaussian noise") as caught:
         ledger.charge(request_for(4), cost("1.5"))
     assert (caught.value.requested, caught.value.remaining) == (cost("1.5"), cost("1.25"))
-    with pytest.raises(InsufficientBudget, match=r"mu = .* to keep .*2\.25.* for Gaussian noise spent"):
+    with pytest.raises(InsufficientBudget, match=r"mu = .* to keep .* used of the .*2\.25.*set aside for Gaussian"):
         ledger.charge(request_for(4), Spend(0, 0, 4 * MU_SQUARED, Budget(2, 1e-6)))
     assert ledger.affords(cost("1.25"))
     assert not ledger.affords(cost("1.5"))
     ledger.charge(request_for(4), cost("1.25"))
-    ledger.charge(request_for(5), Spend(0, 0, ledger.balance.gaussian_remaining))
+    ledger.charge(request_for(5), Spend(0, 0, rounded_down(ledger.balance.gaussian_remaining, MU_SQUARED_GRAIN)))
     assert ledger.remaining == cost(0)
-    assert ledger.balance.gaussian_remaining == 0
+    assert ledger.balance.gaussian_remaining < MU_SQUARED_GRAIN
     assert ledger.spent.epsilon <= 4
 
 
@@ -77,9 +77,8 @@ def test_a_refused_first_gaussian_release_divides_nothing(path, request_for, cos
 @pytest.mark.parametrize("rounds", [1, 3, 7])
 def test_a_fit_of_several_rounds_fits_where_its_promise_fits(request_for, rounds):
     ledger = Ledger(None, dataset="trial", epsilon=1, delta=1e-6)
-    part = Spend(0, 0, MU_SQUARED / rounds, ONE.asked)
-    for number in range(rounds):
-        ledger.charge(request_for(number + 1), part)
+    for number, part in enumerate(shared(MU_SQUARED, [1] * rounds, MU_SQUARED_GRAIN)):
+        ledger.charge(request_for(number + 1), Spend(0, 0, part, ONE.asked))
     assert ledger.balance.charged.mu_squared == MU_SQUARED
     with pytest.raises(InsufficientBudget):
         ledger.charge(request_for(9), Spend(0, 0, Fraction(1, 10**9)))
@@ -117,15 +116,16 @@ def test_history_table_and_export_show_both_kinds(mixed, tmp_path):
     assert list(history["mu"]) == [0, *[math.sqrt(MU_SQUARED)] * 2]
     table = str(ledger).splitlines()
     assert table[4].split() == ["remaining", "1.25", "0"]
-    assert table[5].startswith("for Gaussian noise: epsilon = 1.4546")
-    assert table[5].endswith(" spent of the 2.25 set aside, at delta = 1e-06 (mu = 0.334751)")
+    assert table[5] == (
+        "for Gaussian noise: epsilon = 2.25, delta = 1e-06 set aside, spent, all of it (mu = 0.334751 used of 0.499175)"
+    )
     assert table[6] == "3 charges, relation replace_one"
     ledger.export(tmp_path / "trial.json")
     document = json.loads((tmp_path / "trial.json").read_text(encoding="utf-8"))
     assert document["gaussian"]["set_aside"] == {"epsilon": "9/4", "delta": "1/1000000"}
     assert Fraction(document["gaussian"]["mu_squared"]) == 2 * MU_SQUARED
     spent = {name: Fraction(value) for name, value in document["gaussian"]["spent"].items()}
-    assert delta_of_square(spent["epsilon"], 2 * MU_SQUARED) <= spent["delta"]
+    assert spent == {"epsilon": Fraction(9, 4), "delta": Fraction(1, 10**6)}
     assert Fraction(document["spent"]["epsilon"]) == spent["epsilon"] + Fraction(1, 2)
     assert [entry["kind"] for entry in document["entries"]] == [
         "open",
@@ -171,7 +171,7 @@ def test_a_chain_without_its_division_does_not_verify(mixed, sql, rehash):
 def test_a_count_before_a_gaussian_release_is_sold_where_both_fit(path, request_for, cost):
     """The account is divided for what lies ahead, and what the count costs is left out of the part set aside."""
     ledger = Ledger(path, dataset="trial", epsilon=Fraction(51, 50), delta=1e-6)
-    ledger.charge(request_for(1), cost("0.02"), ONE)
+    ledger.charge(request_for(1), cost("0.02"), [ONE])
     assert ledger.balance.gaussian == Budget(1, Fraction(1, 10**6))
     ledger.charge(request_for(2), ONE)
     assert ledger.balance.charged.epsilon == Fraction(1, 50)
@@ -181,5 +181,5 @@ def test_a_count_before_a_gaussian_release_is_sold_where_both_fit(path, request_
 def test_a_count_is_not_sold_where_the_gaussian_release_would_not_fit(path, request_for, cost):
     ledger = Ledger(path, dataset="trial", epsilon=1, delta=1e-6)
     with pytest.raises(InsufficientBudget):
-        ledger.charge(request_for(1), cost("0.02"), ONE)
+        ledger.charge(request_for(1), cost("0.02"), [ONE])
     assert ledger.verify().entries == 1

@@ -112,14 +112,14 @@ def test_a_query_that_contradicts_itself_is_refused(change):
 
 
 @pytest.mark.parametrize(
-    "ahead", [Spend(Fraction(1, 3)), Spend(1, Fraction(1, 10**6), Fraction(1, 7), Budget(2, 1e-6))]
+    "ahead", [(), (Spend(Fraction(1, 3)), Spend(1, Fraction(1, 10**6), Fraction(1, 7), Budget(2, 1e-6)))]
 )
 def test_queries_and_releases_survive_the_wire(ahead):
     query = replace(QUERY, ahead=ahead, replicate=3)
     read = query_from_json(query.to_json())
     assert read == query
     assert read.to_json() == query.to_json()
-    assert read.ahead.asked == ahead.asked
+    assert [each.asked for each in read.ahead] == [each.asked for each in ahead]
     release = count.prepare(query, custody()).compute(table_of(NAMES))
     assert release_from_json(release.to_json()) == release
     assert isinstance(release, CountRelease)
@@ -129,10 +129,10 @@ def test_a_count_is_not_sold_where_the_rest_could_not_be_paid():
     ledger = hdp.Ledger(None, dataset="trial", epsilon=1, relation="add_or_remove_one")
     frame = pd.DataFrame({"x": [0.5] * 20})
     site = hdp.LocalSite(frame, schema=SCHEMA, ledger=ledger, n_max=100)
-    query = replace(QUERY, epsilon=Fraction(1, 50), ahead=Spend(Fraction(99, 100)))
+    query = replace(QUERY, epsilon=Fraction(1, 50), ahead=(Spend(Fraction(99, 100)),))
     with pytest.raises(InsufficientBudget):
         site.answer(query)
     assert ledger.spent.epsilon == 0
-    release = site.answer(replace(query, ahead=Spend(Fraction(98, 100))))
+    release = site.answer(replace(query, ahead=(Spend(Fraction(98, 100)),)))
     assert ledger.spent.epsilon == Fraction(1, 50)
-    assert site.answer(replace(query, ahead=Spend(Fraction(98, 100)))) == release
+    assert site.answer(replace(query, ahead=(Spend(Fraction(98, 100)),))) == release

@@ -10,7 +10,6 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.models.forecast import CLEARLY
-from hdpstats.privacy.budget import NOTHING
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.queries import GradientQuery, RoundsQuery, RoundsRelease
 from hdpstats.simulate.trials import eight_interval_trial
@@ -143,7 +142,7 @@ def test_a_budget_for_the_first_rounds_alone_is_refused_before_anything_is_charg
 
 def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
     right = local.prepare
-    monkeypatch.setattr(local, "prepare", lambda query, custody: replace(right(query, custody), ahead=NOTHING))
+    monkeypatch.setattr(local, "prepare", lambda query, custody: replace(right(query, custody), ahead=()))
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget):
         hazard(study).fit(1.0, delta=DELTA)

@@ -191,7 +191,7 @@ def test_one_site_behind_two_addresses_is_not_counted_as_two():
     twin = Down(whole.sites["A"])
     twin.down = False
     study = hdp.Study(private=dict(whole.sites) | {"B": twin}, public=PUBLIC)
-    with pytest.raises(hdp.SiteError, match="'A' and 'B' handed out the same entry of the same ledger"):
+    with pytest.raises(hdp.SiteError, match="'A' and 'B' charge the same account of the same ledger"):
         logit(study).fit(epsilon=1, mechanism="objective")
     assert logit(study.at("A", "C")).fit(epsilon=1, mechanism="objective").facts.records == 3300
     assert {name: ledger.spent.epsilon for name, ledger in whole.ledgers.items()} == {"A": 1, "B": 0, "C": 1}

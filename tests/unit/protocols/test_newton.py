@@ -138,10 +138,11 @@ def test_a_site_that_missed_a_round_is_not_asked_again():
 
 def test_all_sites_are_asked_at_the_same_public_coefficients():
     asked, _ = run(make_state(rounds=3, from_public=False))
+    costs = [Fraction(333333333, 10**9), Fraction(333333333, 10**9), Fraction(333333334, 10**9)]
     for number, queries in enumerate(asked):
         assert len({query.theta for query in queries.values()}) == 1
-        assert all(query.cost == Fraction(1, 3) for query in queries.values())
-        assert all(query.ahead == Fraction(2 - number, 3) for query in queries.values())
+        assert all(query.cost == costs[number] for query in queries.values())
+        assert all(query.ahead == sum(costs[number + 1 :]) for query in queries.values())
     assert asked[0]["A"].theta != asked[1]["A"].theta
 
 

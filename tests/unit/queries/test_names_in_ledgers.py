@@ -56,7 +56,7 @@ from hdpstats.queries.histogram import Axis
 from hdpstats.queries.wire import KINDS
 
 ASKED = {"epsilon": Fraction(1, 3), "schema_sha256": "a" * 64, "public_sha256": "b" * 64, "replicate": 2}
-AHEAD = Spend(Fraction(2, 7))
+AHEAD = (Spend(Fraction(2, 7)),)
 SPACE = PointSpace(columns=(PointColumn(name="age", lower=0.1, upper=1 / 3), PointColumn(name="sex", levels=2)))
 
 
@@ -131,7 +131,8 @@ QUERIES = {
     ),
     "count": CountQuery(**ASKED),
     "count ahead": CountQuery(
-        ahead=Spend(Fraction(1, 7), mu_squared=Fraction(1, 9), asked=Budget(Fraction(1), Fraction(1, 10**6))), **ASKED
+        ahead=(Spend(Fraction(1, 7), mu_squared=Fraction(1, 9), asked=Budget(Fraction(1), Fraction(1, 10**6))),),
+        **ASKED,
     ),
     "evaluation": EvaluationQuery(
         formula="y ~ x", coefficients=(0.1, -1 / 3), offset="o", cuts=(-1.5, 0.2), grid=None, ends=(), causes=1, **ASKED
@@ -211,18 +212,18 @@ PINNED = {
     "query: gradient": "b37e1028f83263a6",
     "query: importance": "10bed0c8b98d535c",
     "query: importance, a geometry": "508443d69dde66e7",
-    "query: count": "1edac598cf9fb494",
-    "query: count ahead": "a2e8b80dab559c74",
+    "query: count": "2347184ff3b6edb8",
+    "query: count ahead": "3d7add2c5ab75fca",
     "query: evaluation": "fac107d1f2fb8071",
     "query: evaluation of survival": "13e3d913577ef284",
     "query: histogram": "efa77d827bbf2a01",
-    "query: neighbours": "fecdad654a18c0c4",
-    "query: neighbours of all": "756eba99e27f4b17",
-    "query: selection": "225cdfe9229e123b",
-    "query: loss selection": "6fea9a1fed709fee",
+    "query: neighbours": "89b01c3ee3afa192",
+    "query: neighbours of all": "fedd6679164c13e3",
+    "query: selection": "2777d15fe2b135c5",
+    "query: loss selection": "090bcf02b5ff9c27",
     "query: distance": "0d11829ea9946eb0",
     "query: distance to all": "84b79176c8850114",
-    "query: curve": "a91ec63194b3e6f2",
+    "query: curve": "53a7b395cd755155",
     "query: score": "7878e0006359b22f",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",

@@ -25,18 +25,18 @@ from hdpstats.queries import (
 
 SPACE = PointSpace(columns=(PointColumn(name="x", lower=-1.5, upper=0.1), PointColumn(name="g", levels=3)))
 COMMON = {"epsilon": Fraction(1, 3), "schema_sha256": "ab", "public_sha256": "cd", "replicate": 2}
-NEIGHBOURS = NeighboursQuery(space=SPACE, support=(4, 0, 2), ahead=Spend(Fraction(1, 7)), **COMMON)
+NEIGHBOURS = NeighboursQuery(space=SPACE, support=(4, 0, 2), ahead=(Spend(Fraction(1, 7)),), **COMMON)
 SELECTION = SelectionQuery(
     space=SPACE,
     order=(4, 0, 2),
     sizes=(1, 3),
     reach=0.5,
     penalties=(1.0, 1.7),
-    ahead=Spend(Fraction(1, 7)),
+    ahead=(Spend(Fraction(1, 7)),),
     **COMMON,
 )
 LOSS = LossSelectionQuery(
-    formula="y ~ x", candidates=((0.1, 0.2), (0.0, -1.0)), reach=0.5, ahead=Spend(Fraction(1, 7)), **COMMON
+    formula="y ~ x", candidates=((0.1, 0.2), (0.0, -1.0)), reach=0.5, ahead=(Spend(Fraction(1, 7)),), **COMMON
 )
 DISTANCE = DistanceQuery(space=SPACE, support=None, reach=1.5, **COMMON)
 QUERIES = [NEIGHBOURS, replace(NEIGHBOURS, support=None), SELECTION, LOSS, DISTANCE, replace(DISTANCE, support=(1,))]
@@ -104,7 +104,7 @@ def test_contradictions_are_refused(query, changes):
         ("space", [["x", 0, 0, None]]),
         ("space", [["x", 0, 1]]),
         ("epsilon", "1/0"),
-        ("ahead", "-1"),
+        ("ahead", ["-1"]),
         ("ahead", None),
     ],
 )

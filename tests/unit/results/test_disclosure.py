@@ -17,7 +17,15 @@ def test_a_private_fit_says_what_was_promised_and_what_ran(result):
     assert record["privacy_loss"]["relation"] == "replace_one"
     assert record["privacy_loss"]["privacy_unit"] == "person"
     assert sum(Fraction(event["epsilon"]) for event in record["accounting"]["events"]) == 1
-    assert record["ledger"] == {"dataset": "rotterdam", "version": 1, "number": 2, "head": "ab12" * 16, "attempt": 1}
+    assert record["ledger"] == {
+        "dataset": "rotterdam",
+        "version": 1,
+        "number": 2,
+        "head": "ab12" * 16,
+        "attempt": 1,
+        "account": "",
+        "charged": None,
+    }
     assert record["implementation"]["version"] == __version__
     assert record["bounds"]["schema_sha256"] == result.schema.sha256
     assert record["public_sha256"] == result.query.public_sha256
