@@ -44,7 +44,7 @@ class Loss(ABC):
     magnitude : float
         `value` errs by at most ``64 * 2^-53 (lipschitz |eta| + magnitude)``.
     at_zero : float
-        A size of ``l(0; y)``, for choosing how accurately to compute.
+        A bound on how far ``l(0; y)`` is above the infimum of ``l(.; y)``; infinite where there is none.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Loss(ABC):
     meat: float | None = None
     ulps: float = 8.0
     magnitude: float = 2.0
-    at_zero: float = 1.0
+    at_zero: float
 
     @classmethod
     def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003

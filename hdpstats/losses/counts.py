@@ -75,8 +75,11 @@ class PoissonLoss(Loss):
 
     @property
     def at_zero(self) -> float:  # type: ignore[override]
-        """``M (1 + |log M|)``."""
-        return self.magnitude
+        """For ``M >= Y``: ``l(0)`` is at most ``1 + M |log M|``, the infimum ``y - y log y`` with ``y <= M``.
+
+        For smaller ``M`` the loss of a larger count falls for ever.
+        """
+        return self.magnitude if self.cap >= self.upper else math.inf
 
     @property
     def plain(self) -> "PoissonLoss":
@@ -158,8 +161,8 @@ class ExponentialTimes(Loss):
 
     @property
     def at_zero(self) -> float:  # type: ignore[override]
-        """The same."""
-        return self.magnitude
+        """``h asinh(1/h) + asinh(h)``, both losses being at least 0."""
+        return self.h * math.asinh(1.0 / self.h) + math.asinh(self.h)
 
     @property
     def plain(self) -> "ExponentialTimes":

@@ -45,6 +45,16 @@ class Located(Loss, ABC):
     lower: float
     upper: float
 
+    @property
+    def farthest(self) -> float:
+        """The size of the largest outcome."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def at_zero(self) -> float:  # type: ignore[override]
+        """A loss is least where prediction and outcome agree, and from there rises by ``sup |l'|`` at most."""
+        return float(self.lipschitz) * self.farthest
+
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return averages of ``l''`` and ``l'^2`` over outcomes spread evenly over the range."""
         grid = np.linspace(self.lower, self.upper, SPREAD)
@@ -217,6 +227,11 @@ class SmoothedQuantile(Located):
     def magnitude(self) -> float:  # type: ignore[override]
         """``2 + h``: the value is a sum of numbers of that size."""
         return 2.0 + self.h
+
+    @property
+    def at_zero(self) -> float:  # type: ignore[override]
+        """The least loss is within ``h`` of the outcome."""
+        return float(self.lipschitz) * (self.farthest + self.h)
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return the integral of the score."""

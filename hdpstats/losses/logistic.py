@@ -1,6 +1,5 @@
 """The logistic loss: minus the Bernoulli log-likelihood in the linear predictor."""
 
-import math
 from fractions import Fraction
 from typing import final
 
@@ -40,7 +39,7 @@ class Logistic(Loss):
     robust = False
     modelled = True
     meat = 1.0
-    at_zero = math.log(2.0)
+    at_zero = 0.694
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``log(1 + e^eta) - y eta``."""

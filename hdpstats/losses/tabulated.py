@@ -17,6 +17,7 @@ promised.
 """
 
 import itertools
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -113,8 +114,9 @@ class Tabulated(Loss):
 
     @property
     def at_zero(self) -> float:  # type: ignore[override]
-        """A bound on the loss at the origin, 0 at the first place."""
-        return 1.0 + float(self.lipschitz) * self._size
+        """Where no row of scores keeps one sign, every mixture of rows is least on the grid; else there is no bound."""
+        crosses = all(row[0] <= 0.0 <= row[-1] for row in self.table)
+        return float(self.lipschitz) * self._size if crosses else math.inf
 
     def _outcome(self, y: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return each outcome's row, and the share of the next one: the floats are what the loss is defined by."""

@@ -58,7 +58,8 @@ class Contrast(ABC):
     euclidean_reach : Fraction
         ``sup ||gradient||_2`` of one person.
     trace : Fraction
-        Bound on the trace of one person's Hessian, hence on its Frobenius norm.
+        Bound on the trace of one person's Hessian, hence on its Frobenius norm, and where a gradient has kinks on its
+        Lipschitz constant: between kinks it follows the Hessians.
     rank : int
         Bound on the dimension of a space that holds the gradients of one person at all coefficients.
     fixed_sign : bool
@@ -138,11 +139,29 @@ class Contrast(ABC):
 
     @abstractmethod
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return a size that one person's loss has at coefficients ``centre`` (D,): a scale, no part of a proof."""
+        """Return how far one person's loss at ``centre`` (D,) can be above its infimum; infinite where that is unknown.
+
+        A bound: the work of a minimisation rests on it.
+        """
 
     @abstractmethod
     def rounding(self, size: float, *, people: int) -> float:
-        """Return the float error that a gradient sum has at coefficients of norm ``size``: a scale, as above."""
+        """Return a bound on the float error of a sum of gradients at all coefficients of norm ``size`` at most.
+
+        Up to a hundredth of it, which whoever asks adds.
+        """
+
+    def curvature(self, people: int) -> float:
+        """Return a Lipschitz constant of the gradient of the sum of so many people's losses, kinks included."""
+        return people * float(self.trace)
+
+    def slope(self, people: int) -> float:
+        """Return a bound on the length of the gradient of the sum of so many people's losses."""
+        return people * float(self.euclidean_reach)
+
+    def counted(self, people: int) -> int:
+        """Return what `People.count` is for so many private people."""
+        return people
 
     @abstractmethod
     def loss_rounding(self, size: float) -> float:

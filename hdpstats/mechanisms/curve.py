@@ -19,6 +19,10 @@ down; in these units an error of half a unit and of the floating-point evaluatio
 moves a root by at most :math:`\sqrt n (\tfrac12 + \delta)`, the last rounding moves it by less than 1:
 :math:`2^{20} S + \sqrt n (1 + 2 \delta) + 1` bounds the change.
 
+**Work.** The fit is that of `hdpstats.solvers.accelerated`: a fixed budget of Newton steps, or else a number of steps
+that follows from ``R``, :math:`\lambda` and the number of people and leads within :math:`2^{-21}` of the exact
+minimiser surely. A query for which doubles cannot do that is refused (`fit_work`).
+
 **Guarantee.** Two-sided geometric noise of rate :math:`\epsilon / k` over that bound in each of ``k`` numbers is
 epsilon-DP. The number of people must be public: ``replace_one`` only.
 """
@@ -37,13 +41,15 @@ from hdpstats.design import Design, compile_design
 from hdpstats.losses.logistic import Logistic
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import ROUNDING
+from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries.curve import CurveQuery, CurveRelease
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.solvers import LinearObjective
+from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.objective import UNIT, integer_bits
 
 UNITS = 2**20
 ACCURACY = Fraction(1, 2**20)
@@ -57,16 +63,17 @@ MOST_PEOPLE = 2**20
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedCurve(Prepared):
-    """A curve with its noise fixed."""
+    """A curve with its noise and its work fixed."""
 
     query: CurveQuery
     design: Design
     noise: TwoSidedGeometric
+    work: Work
 
     def compute(self, table: AdmittedTable) -> CurveRelease:
         """Draw the noise, fit, compare, add and release."""
         noise = self.noise.draws(len(self.query.candidates))
-        exact = curve_units(self.query, self.design, table)
+        exact = curve_units(self.query, self.design, table, work=self.work)
         return CurveRelease(
             errors=tuple((unit + z) / UNITS for unit, z in zip(exact, noise, strict=True)),
             noise_sd=math.sqrt(self.noise.variance) / UNITS,
@@ -74,10 +81,10 @@ class PreparedCurve(Prepared):
         )
 
 
-def curve_units(query: CurveQuery, design: Design, table: AdmittedTable) -> list[int]:
+def curve_units(query: CurveQuery, design: Design, table: AdmittedTable, *, work: Work) -> list[int]:
     """Return the curve in integer units, without noise."""
     X = cut_rows(design.matrix(table) / np.array(query.scale), float(query.radius))
-    fitted = _probability(row_products(X, _fit(X, table.numeric[design.response], float(query.ridge))))
+    fitted = _probability(row_products(X, _fit(X, table.numeric[design.response], work)))
     found = []
     for candidate in query.candidates:
         apart = np.rint(np.abs(_probability(row_products(X, np.array(candidate))) - fitted) * UNITS).astype(np.int64)
@@ -93,8 +100,8 @@ def cut_rows(X: FloatArray, radius: float) -> FloatArray:
     return np.asarray(X * np.minimum(1.0, radius / np.sqrt(np.maximum(squares, radius**2)))[:, None])
 
 
-def _fit(X: FloatArray, y: FloatArray, ridge: float) -> FloatArray:
-    """Return the ridge fit (D,), certified."""
+def _fit(X: FloatArray, y: FloatArray, work: Work) -> FloatArray:
+    """Return a point (D,) that is surely within `SOLVED` of the ridge fit."""
     n, zero = len(y), np.zeros(X.shape[1])
     objective = LinearObjective(
         loss=Logistic(),
@@ -102,15 +109,31 @@ def _fit(X: FloatArray, y: FloatArray, ridge: float) -> FloatArray:
         y=y,
         weights=np.ones(n),
         offset=np.zeros(n),
-        ridge=np.full(len(zero), n * ridge),
+        ridge=np.full(len(zero), work.ridge),
         centre=zero,
         linear=zero,
     )
-    solution = minimise(objective, start=zero)
-    if math.isfinite(solution.radius) and Fraction(solution.radius) <= SOLVED:
-        return solution.theta
-    start = solution.theta if np.all(np.isfinite(solution.theta)) else zero
-    return np.array([float(value) for value in refine(objective, start=start, radius=SOLVED / 2).theta])
+    with np.errstate(all="ignore"):
+        return minimise_within(objective, start=zero, work=work)
+
+
+def fit_work(query: CurveQuery, records: int) -> Work:
+    """Return the public work of the fit, or raise MechanismError where doubles cannot come within `SOLVED`.
+
+    With ``n`` people the loss at zero is ``n log 2``, the gradient has the Lipschitz constant ``n R^2 / 4``; its float
+    error is that of `LinearObjective.gradient_error` for rows of length ``R``.
+    """
+    n, D, ridge = records, len(query.scale), records * float(query.ridge)
+    R = float(query.radius * ROUNDING)
+    curvature, excess = n * R * R / 4.0, 1.01 * n * math.log(2.0)
+    size = farthest(ridge=ridge, excess=excess)
+    per_row = R * (0.25 * 1.01 * (D + 2) * UNIT * R * size + (Logistic().ulps + 11.0) * UNIT)
+    cells = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -integer_bits(n, R))
+    error = 1.01 * (n * per_row + cells + 8.0 * UNIT * ridge * size)
+    work = work_of(ridge=ridge, curvature=curvature, error=error, size=size, excess=excess, radius=float(SOLVED))
+    if work is None or work.steps > MOST_STEPS:
+        raise too_much(smoothness_of(ridge=ridge, curvature=curvature) / ridge, None if work is None else work.steps)
+    return work
 
 
 def _probability(eta: FloatArray) -> FloatArray:
@@ -140,6 +163,7 @@ def prepare(query: CurveQuery, custody: Custody) -> PreparedCurve:
         query=query,
         design=design,
         noise=TwoSidedGeometric(rate=rate),
+        work=fit_work(query, custody.records),
     )
 
 

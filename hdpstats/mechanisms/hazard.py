@@ -28,6 +28,7 @@ from hdpstats.data.table import AdmittedTable
 from hdpstats.design.geometry import whiten
 from hdpstats.design.survival import SurvivalDesign, compile_survival
 from hdpstats.losses import HAZARDS, HazardLoss
+from hdpstats.losses.hazard import FARTHEST
 from hdpstats.mechanisms.base import Custody
 from hdpstats.mechanisms.contrast import ROUNDING, Contrast, sensitivity_factor
 from hdpstats.mechanisms.hazard_people import HazardPeople
@@ -165,14 +166,22 @@ class HazardContrast(Contrast):
         return float(np.exp(self.loss.caps(level, self.model.cap.margin))[0])
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return a size of one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap."""
-        e, block, apart = len(self.model.baseline[0]), self.model.block, 0.0
+        """Return a bound on one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap.
+
+        With ``log u = eta - log h`` losses are at least 0 and at most ``h asinh(u)`` and ``asinh(1/u)``, and
+        ``asinh(e^x) <= 1 + max(x, 0)``; for probit they are smaller where caps are not raised, as the log odds rise by
+        more than 1. At the predictor of the caps ``log u`` is the margin. Where a cap is raised to the smallest one,
+        the loss of an event grows by less than the predictor of the cap is beyond.
+        """
+        e, block, apart, raised = len(self.model.baseline[0]), self.model.block, 0.0, 0.0
         A, length = np.array(self.model.baseline), math.sqrt(self.model.geometry.leverage)
         for cause, (baseline, slopes) in enumerate(zip(self.model.cap.baseline, self.model.cap.slopes, strict=True)):
             part = centre[cause * block : (cause + 1) * block]
             level = float(np.max(np.abs(A @ part[:e] - np.array(baseline))))
             apart = max(apart, level + length * float(np.linalg.norm(part[e:] - np.array(slopes))))
-        return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart)
+            away = float(np.max(np.abs(baseline))) + length * float(np.linalg.norm(slopes)) + self.largest_offset
+            raised = max(raised, away + abs(self.model.cap.margin) - (0.0 if self.loss.smallest_cap else FARTHEST))
+        return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart + raised)
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `HazardObjective.gradient_error` is for bounded rows."""
@@ -181,7 +190,7 @@ class HazardContrast(Contrast):
         length = math.sqrt(leverage)
         slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
         level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
-        g = 2.0 * (D + 8) * UNIT
+        g = 1.01 * (D + 8) * UNIT
         predictor = g * (leverage * (size + slopes) + length * (2.0 * self.largest_offset + level))
         largest = (self.total + 1.0) * self.model.causes
         per_spell = largest * (self.loss.steepness * predictor + (self.loss.ulps + q + 8) * UNIT * length)

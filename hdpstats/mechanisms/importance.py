@@ -174,16 +174,28 @@ class DensityRatioContrast(Contrast):
         return rank_one_jacobian(self.trace / ridge)
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return a size of the loss of one private row and its share of the public ones at ``centre``."""
+        """Return a bound on the loss of one private row and its share of the public ones at ``centre``."""
         return 2.0 * (math.log(2.0) + math.sqrt(self.extent.leverage) * float(np.linalg.norm(centre)))
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return about what `LinearObjective.gradient_error` is for private and public rows."""
+        """Return what `LinearObjective.gradient_error` is for private and public rows."""
         leverage, rows = self.extent.leverage, people + len(self.public.X)
         length, heaviest = math.sqrt(leverage), max(1.0, people / max(1, len(self.public.X)))
-        per_weight = 0.25 * 2.0 * (self.dimension + 2) * UNIT * leverage * size + 11.0 * UNIT * length
+        per_weight = 0.25 * 1.01 * (self.dimension + 2) * UNIT * leverage * size + 11.0 * UNIT * length
         cells = 0.5 * rows * math.sqrt(self.dimension) * math.ldexp(1.0, -integer_bits(rows, heaviest * length))
         return 2.0 * people * (per_weight + 8.0 * UNIT * length) + cells
+
+    def curvature(self, people: int) -> float:
+        """Return twice that of the private rows: public ones have the same total weight."""
+        return 2.0 * people * float(self.trace)
+
+    def slope(self, people: int) -> float:
+        """Return a bound for both samples: a gradient is at most ``w ||x||``."""
+        return 2.0 * people * math.sqrt(self.extent.leverage) * float(ROUNDING)
+
+    def counted(self, people: int) -> int:
+        """Return the number of private and public rows."""
+        return people + len(self.public.X)
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes."""

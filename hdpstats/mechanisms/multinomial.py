@@ -162,7 +162,7 @@ class MultinomialContrast(Contrast):
         return self.rank * rank_one_jacobian(self.trace / (self.rank * ridge))
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return a size of one row's loss at ``centre``."""
+        """Return a bound on one row's loss at ``centre``; it is never below 0."""
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
         return self.largest_weight * (math.log(self.model.others + 1.0) + 2.0 * size)
 
@@ -170,7 +170,7 @@ class MultinomialContrast(Contrast):
         """Return what `MultinomialObjective.gradient_error` is for bounded rows."""
         leverage, M = self.model.geometry.leverage, self.model.others
         length, D = math.sqrt(leverage), self.model.geometry.dimension
-        per_row = (D + 2) * UNIT * leverage * size + (M + 24.0) * UNIT * length
+        per_row = 0.505 * (D + 2) * UNIT * leverage * size + (M + 24.0) * UNIT * length
         summand = self.largest_weight * length
         cells = 0.5 * people * math.sqrt(D * M) * math.ldexp(1.0, -integer_bits(people, summand))
         return people * self.largest_weight * per_row + cells + 12.0 * UNIT * summand * people

@@ -20,8 +20,8 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    gradients where a person is added or removed and twice that where one is replaced; where moreover the record fixes
    a vector that every gradient is a multiple of, with a fixed sign, `fixed_sign_delta` holds under add-or-remove.
 2. **Solver and floats.** The rest of ``b`` within its cell is not drawn and the minimiser is not exact: the computed
-   point is certified to lie within ``error`` of the exact one, *surely* (certificate of `hdpstats.solvers`, growing
-   precision if it ever failed). ``error`` is a public constant.
+   point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
+   is (`hdpstats.mechanisms.minimiser`).
 3. **Smoothing.** The computed point is rounded to a lattice and L2 K-norm noise of rate
    ``epsilon_2 / (2 (error + rounding))`` is added. For every fixed ``b`` the laws around the computed and
    around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
@@ -40,7 +40,7 @@ from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast, People, sensitivity_factor
 from hdpstats.mechanisms.knorm import FINENESS, LatticeNoise, lattice, lattice_noise
-from hdpstats.mechanisms.minimiser import accuracy, certified, on_lattice
+from hdpstats.mechanisms.minimiser import Effort, certified, effort_of, on_lattice
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
@@ -72,7 +72,7 @@ class Perturbation:
         ``rho``: density of the noise proportional to ``exp(-rho K(b))``; or the standard deviation of normal noise.
         The other one is 0.
     size : float
-        A length that the noise practically never exceeds.
+        A length that the noise exceeds with probability below 2^-60: ``K(b) rho`` has a gamma law of shape D.
     event : PrivacyEvent
         What it costs.
     """
@@ -104,8 +104,8 @@ class Calibration:
     ----------
     perturbation : Perturbation
         The noise in the objective.
-    solver_radius : Fraction
-        What the certificate must reach.
+    effort : Effort
+        The work of the minimisation, and the accuracy that it reaches.
     smoothing : BallNoise
         The lattice law added to the solution.
     grid : Fraction
@@ -119,7 +119,7 @@ class Calibration:
     """
 
     perturbation: Perturbation
-    solver_radius: Fraction
+    effort: Effort
     smoothing: BallNoise
     grid: Fraction
     hessian: curvature.HessianCalibration | None
@@ -130,6 +130,11 @@ class Calibration:
     def sensitivity(self) -> Sensitivity:
         """Of the gradient sum, in the norm of the noise."""
         return self.perturbation.sensitivity
+
+    @property
+    def solver_radius(self) -> Fraction:
+        """How far the computed minimiser is from the exact one at most."""
+        return self.effort.radius
 
     @property
     def noise_rate(self) -> Fraction:
@@ -171,8 +176,8 @@ def calibrate(
     contrast
         The loss of one person.
     records
-        The number of people: public under replace-one, else a declared bound. It sets the scale of the solver's
-        accuracy and of nothing else.
+        The number of people: public under replace-one, else a declared bound. It sets the solver's accuracy and
+        its work, and nothing else.
     relation
         Who is a neighbour of whom.
     """
@@ -183,8 +188,8 @@ def calibrate(
         perturbation = _normal(query, contrast, epsilon=epsilon_objective, relation=relation)
     else:
         perturbation = _knorm(query, contrast, epsilon=epsilon_objective, relation=relation)
-    error = accuracy(query, contrast, noise=perturbation.size, records=records)
-    total = error + perturbation.cell / query.ridge
+    effort = effort_of(query, contrast, noise=perturbation.size, records=records)
+    total = effort.radius + perturbation.cell / query.ridge
     grid = power_of_two_below(total / 4)
     smoothing = round_down(epsilon_smoothing / (2 * (total / grid + sqrt_up(Fraction(contrast.dimension)))), 90)
     hessian = None
@@ -194,7 +199,7 @@ def calibrate(
         events.append(PrivacyEvent(ran=Ran.HESSIAN, epsilon=epsilon_hessian))
     return Calibration(
         perturbation=perturbation,
-        solver_radius=error,
+        effort=effort,
         smoothing=BallNoise(dimension=contrast.dimension, rate=smoothing),
         grid=grid,
         hessian=hessian,
@@ -214,7 +219,7 @@ def _knorm(query: MinimiserQuery, contrast: Contrast, *, epsilon: Fraction, rela
         grids=grids,
         rate=rate,
         sd=Fraction(0),
-        size=(D + 64.0) / float(rate) * contrast.norm.longest,
+        size=(D + math.sqrt(90.0 * D) + 46.0) / float(rate) * contrast.norm.longest,
         event=PrivacyEvent(ran=Ran.OBJECTIVE_PAYING if contrast.pays_determinant else Ran.OBJECTIVE, epsilon=epsilon),
     )
 
@@ -283,4 +288,4 @@ def solve(
     query: MinimiserQuery, calibration: Calibration, people: People, *, perturbation: list[Fraction]
 ) -> tuple[Fraction, ...]:
     """Return a point that is surely within ``solver_radius`` of the exact minimiser for this perturbation."""
-    return certified(query, people, radius=calibration.solver_radius, perturbation=perturbation)
+    return certified(query, people, effort=calibration.effort, perturbation=perturbation)

@@ -4,8 +4,9 @@ With the losses ``l_i`` of the people in whitened coordinates and a public centr
 
 .. math:: F_D(\theta) = \sum_i \ell_i(\theta) + \tfrac{\lambda}{2}\|\theta - c\|^2
 
-is minimised to within a public distance ``r``, *surely* (certificate of `hdpstats.solvers`, growing precision if it
-ever failed), rounded to a lattice, and noise is added (Chaudhuri, Monteleoni and Sarwate 2011, algorithm 1).
+is minimised to within a public distance ``r``, *surely* and by work that is a public constant
+(`hdpstats.mechanisms.minimiser`), rounded to a lattice, and noise is added (Chaudhuri, Monteleoni and Sarwate 2011,
+algorithm 1).
 
 **Sensitivity.** ``F_D`` is ``lambda``-strongly convex. With ``a``, ``b`` the exact minimisers for neighbours ``D``,
 ``D'``:
@@ -36,7 +37,7 @@ from hdpstats.data.table import AdmittedTable
 from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast, People, sensitivity_factor
-from hdpstats.mechanisms.minimiser import accuracy, certified, on_lattice
+from hdpstats.mechanisms.minimiser import Effort, certified, effort_of, on_lattice
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
@@ -65,8 +66,8 @@ class Calibration:
         The lattice law, in steps of ``grid``.
     noise_rate, noise_sd : Fraction
         Rate of K-norm noise or standard deviation of normal noise; the other one is 0.
-    solver_radius : Fraction
-        What the certificate must reach.
+    effort : Effort
+        The work of the minimisation, and the accuracy that it reaches.
     grid : Fraction
         The lattice of the release.
     hessian : curvature.HessianCalibration or None
@@ -81,11 +82,16 @@ class Calibration:
     noise: BallNoise | RoundedNormal
     noise_rate: Fraction
     noise_sd: Fraction
-    solver_radius: Fraction
+    effort: Effort
     grid: Fraction
     hessian: curvature.HessianCalibration | None
     records: int
     events: tuple[PrivacyEvent, ...]
+
+    @property
+    def solver_radius(self) -> Fraction:
+        """How far the computed minimiser is from the exact one at most."""
+        return self.effort.radius
 
 
 @final
@@ -120,13 +126,13 @@ def calibrate(query: MinimiserQuery, contrast: Contrast, *, records: int, relati
     contrast
         The loss of one person.
     records
-        The number of people: public under replace-one, else a declared bound. It sets the solver's accuracy.
+        The number of people: public under replace-one, else a declared bound. It sets the solver's accuracy and work.
     relation
         Who is a neighbour of whom.
     """
     D, epsilon = contrast.dimension, query.epsilon * (1 - query.hessian_share)
-    radius = accuracy(query, contrast, noise=0.0, records=records)
-    moved = minimiser_sensitivity(contrast, ridge=query.ridge, relation=relation) + 2 * radius
+    effort = effort_of(query, contrast, noise=0.0, records=records)
+    moved = minimiser_sensitivity(contrast, ridge=query.ridge, relation=relation) + 2 * effort.radius
     grid = power_of_two_below(moved) * FINENESS
     value = moved + grid * sqrt_up(Fraction(D))
     noise: BallNoise | RoundedNormal
@@ -148,7 +154,7 @@ def calibrate(query: MinimiserQuery, contrast: Contrast, *, records: int, relati
         noise=noise,
         noise_rate=rate,
         noise_sd=sd,
-        solver_radius=radius,
+        effort=effort,
         grid=grid,
         hessian=hessian,
         records=records,
@@ -168,7 +174,7 @@ def run(query: MinimiserQuery, calibration: Calibration, people: People) -> Outp
     """
     noise = calibration.noise.draw()
     still = (Fraction(0),) * len(query.centre)
-    theta = certified(query, people, radius=calibration.solver_radius, perturbation=still)
+    theta = certified(query, people, effort=calibration.effort, perturbation=still)
     released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), noise, strict=True)]
     numbers = lift(released, calibration.grid)
     hessian = None

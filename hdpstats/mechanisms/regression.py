@@ -203,7 +203,7 @@ class RegressionContrast(Contrast):
         return rank_one_jacobian(self.trace / ridge)
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return a size of one row's loss at ``centre``."""
+        """Return how far one row's loss at ``centre`` can be above its infimum."""
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
         return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
 
@@ -211,7 +211,7 @@ class RegressionContrast(Contrast):
         """Return what `LinearObjective.gradient_error` is for bounded rows."""
         leverage = self.model.geometry.leverage
         length, D = math.sqrt(leverage), self.dimension
-        m, k, g = float(self.loss.lipschitz), float(self.loss.smoothness), 2.0 * (D + 2) * UNIT
+        m, k, g = float(self.loss.lipschitz), float(self.loss.smoothness), 1.01 * (D + 2) * UNIT
         per_row = k * g * (leverage * size + length * self._offset) + (self.loss.ulps + 3.0) * UNIT * m * length
         summand = m * self.largest_weight * length
         cells = 0.5 * people * math.sqrt(D) * math.ldexp(1.0, -integer_bits(people, summand))

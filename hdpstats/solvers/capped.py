@@ -227,7 +227,7 @@ class HazardObjective(Objective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Let u = 2^-53, g = 2 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
+        Let u = 2^-53, g = 1.01 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
         cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
         ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
         in the second (``k`` and 1 for an event), and an error of ``r u`` of that size on top. A spell's caps
@@ -236,7 +236,7 @@ class HazardObjective(Objective):
         """
         spells = self.spells
         m, D, q = len(spells.Z), len(theta), len(spells.A)
-        g = 2.0 * (D + 8) * UNIT
+        g = 1.01 * (D + 8) * UNIT
         square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
         norms = np.sqrt(square)
         size = float(np.linalg.norm(theta))

@@ -72,15 +72,15 @@ class LinearObjective(Objective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Let u = 2^-53, g = 2 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor has
-        error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
+        Let u = 2^-53, g = 1.01 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor
+        has error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
         ``ulps`` u m (`Loss.score`), the two products 3 u m. So a row contributes at most
         ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)`` plus half a grid cell in each coordinate. Ridge,
         perturbation and the final sum of three numbers add 8 u times their sizes.
         """
         n, D = self.X.shape
         m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
-        g = 2.0 * (D + 2) * UNIT
+        g = 1.01 * (D + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
         per_row = (

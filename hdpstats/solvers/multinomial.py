@@ -75,7 +75,7 @@ class MultinomialObjective(Objective):
         that, and err by ``(M + 16) u`` of their own; the products add ``3 u`` of a size of at most 1.5.
         """
         n, D = self.X.shape
-        g = 2.0 * (D + 2) * UNIT
+        g = 1.01 * (D + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
         per_row = self.weights * norms * (0.5 * g * norms * size + (self.others + 24.0) * UNIT)

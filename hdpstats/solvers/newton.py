@@ -2,8 +2,10 @@ r"""Newton's method for a strongly convex objective, with a certified distance t
 
 Strong convexity turns a gradient into a distance: with :math:`\lambda = \min_j \lambda_j > 0`,
 :math:`\|\theta - \theta^*\| \le \|\nabla F(\theta)\| / \lambda`. The computed gradient plus its error bound
-(`Objective.gradient_error`) therefore certifies the computed solution, whatever path led to it. Should the
-certificate ever miss the accuracy that is asked for, `hdpstats.solvers.refine` goes on in growing precision.
+(`Objective.gradient_error`) therefore certifies the computed solution, whatever path led to it.
+
+How many steps the method takes depends on the rows. A private minimisation gives it a `Budget`, and where that does not
+suffice goes on with a method whose number of steps is public (`hdpstats.solvers.accelerated`).
 """
 
 import math
@@ -12,10 +14,25 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats.solvers.objective import Objective
 
-LARGEST_ITERATION = 200
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """How much work may be done: Hessians, each with a certificate's error, and gradients after the first."""
+
+    hessians: int
+    gradients: int
+
+
+AMPLE = Budget(hessians=200, gradients=200 * 60)
+"""For rows that are public."""
+
+SMALL = Budget(hessians=30, gradients=90)
+"""For private rows: several times what ordinary fits take."""
 
 SMALLEST_DECREASE = 1e-11
 """Expected decrease, relative to the objective's size, below which rounding hides it and the gradient decides alone."""
@@ -46,13 +63,17 @@ class Solution:
     radius: float
 
 
-def minimise(objective: Objective, *, start: FloatArray) -> Solution:
-    """Minimise by Newton's method with backtracking, down to the floor of floating point.
+def minimise(objective: Objective, *, start: FloatArray, budget: Budget | None = None) -> Solution:
+    """Minimise by Newton's method with backtracking, down to the floor of floating point or the end of the budget.
 
-    Never raises on finite input: the last iterate is returned with its certificate, however large.
+    Never raises on finite input: the last iterate is returned with its certificate, however large. Without a budget
+    rows are taken to be public. A rehearsal does all the work of a budget.
     """
     with np.errstate(all="ignore"):
-        theta = _descend(objective, start)
+        descent = _Descent(objective, AMPLE if budget is None else budget)
+        theta = descent.run(start)
+        if full_length() and budget is not None:
+            descent.spend(theta)
         return certify(objective, theta)
 
 
@@ -66,52 +87,72 @@ def certify(objective: Objective, theta: FloatArray) -> Solution:
     return Solution(theta=theta, gradient_norm=norm, radius=radius)
 
 
-def _descend(objective: Objective, start: FloatArray) -> FloatArray:
-    theta, gradient = start, objective.gradient(start)
-    least = float(np.linalg.norm(gradient))
-    for _ in range(LARGEST_ITERATION):
-        step = newton_step(objective.hessian(theta), gradient)
-        candidate, moved = _advance(objective, theta, step, least)
-        visible = float(gradient @ step) > SMALLEST_DECREASE * max(1.0, objective.mass)
-        if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
-            break
-        theta, gradient = candidate, moved
-        least = min(least, float(np.linalg.norm(gradient)))
-        if np.linalg.norm(gradient) <= objective.gradient_error(theta):
-            break
-    return theta
+class _Descent:
+    """Newton steps, and the work that they have left."""
 
+    def __init__(self, objective: Objective, budget: Budget) -> None:
+        self._objective = objective
+        self._hessians, self._gradients = budget.hessians, budget.gradients
 
-def _advance(objective: Objective, theta: FloatArray, step: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
-    """Return the next point and its gradient: the full step or, if that overshoots, the lowest point along it.
+    def run(self, start: FloatArray) -> FloatArray:
+        """Return where the steps end."""
+        objective = self._objective
+        theta, gradient = start, objective.gradient(start)
+        least = float(np.linalg.norm(gradient))
+        while self._hessians and self._gradients:
+            self._hessians -= 1
+            step = newton_step(objective.hessian(theta), gradient)
+            candidate, moved = self._advance(theta, step, least)
+            visible = float(gradient @ step) > SMALLEST_DECREASE * max(1.0, objective.mass)
+            if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
+                break
+            theta, gradient = candidate, moved
+            least = min(least, float(np.linalg.norm(gradient)))
+            if np.linalg.norm(gradient) <= objective.gradient_error(theta):
+                break
+        return theta
 
-    The objective is convex, so a slope that is still downhill means a decrease. Steps that overshoot are taken where
-    they halve the least gradient so far: near a minimiser they do, and as they can do so a few times only, no kink of
-    the gradient makes the iteration go round. Else the step is halved, then its minimum bracketed: where a gradient is
-    piecewise linear that leads to its next piece.
-    """
+    def spend(self, theta: FloatArray) -> None:
+        """Do the work that is left, for nothing."""
+        objective, gradient = self._objective, self._objective.gradient(theta)
+        objective.gradient_error(theta)
+        for _ in range(self._hessians):
+            newton_step(objective.hessian(theta), gradient)
+            objective.gradient_error(theta)
+        for _ in range(self._gradients):
+            objective.gradient(theta)
 
-    def at(length: float) -> tuple[FloatArray, FloatArray, float]:
-        candidate = theta - length * step
-        moved = objective.gradient(candidate)
-        return candidate, moved, float(moved @ step)
+    def _advance(self, theta: FloatArray, step: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+        """Return the next point and its gradient: the full step or, if that overshoots, the lowest point along it.
 
-    low = 1.0
-    candidate, moved, ahead = at(low)
-    while ahead < 0.0 and float(np.linalg.norm(moved)) > 0.5 * least and low > 2.0**-40:
-        low *= 0.5
+        The objective is convex, so a slope that is still downhill means a decrease. Steps that overshoot are taken
+        where they halve the least gradient so far: near a minimiser they do, and as they can do so a few times only, no
+        kink of the gradient makes the iteration go round. Else the step is halved, then its minimum bracketed: where a
+        gradient is piecewise linear that leads to its next piece.
+        """
+
+        def at(length: float) -> tuple[FloatArray, FloatArray, float]:
+            self._gradients -= 1
+            candidate = theta - length * step
+            moved = self._objective.gradient(candidate)
+            return candidate, moved, float(moved @ step)
+
+        low = 1.0
         candidate, moved, ahead = at(low)
-    high, flat = 2.0 * low, FLAT * ahead
-    for _ in range(BISECTIONS if low < 1.0 and ahead > 0.0 else 0):
-        middle = 0.5 * (low + high)
-        further, there, slope = at(middle)
-        if slope < 0.0:
-            high = middle
-            continue
-        low, candidate, moved = middle, further, there
-        if slope <= flat:
-            break
-    return candidate, moved
+        while ahead < 0.0 and float(np.linalg.norm(moved)) > 0.5 * least and low > 2.0**-40 and self._gradients:
+            low *= 0.5
+            candidate, moved, ahead = at(low)
+        high, flat = 2.0 * low, FLAT * ahead
+        for _ in range(min(BISECTIONS, self._gradients) if low < 1.0 and ahead > 0.0 else 0):
+            middle = 0.5 * (low + high)
+            further, there, slope = at(middle)
+            if slope < 0.0:
+                high = middle
+                continue
+            low, candidate, moved = middle, further, there
+            if slope <= flat:
+                break
+        return candidate, moved
 
 
 def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:

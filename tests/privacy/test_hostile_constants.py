@@ -20,6 +20,7 @@ from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.mechanisms.hazard import HazardContrast, hazard_contrast
 from hdpstats.mechanisms.objective import normal_sd
 from hdpstats.mechanisms.regression import RegressionContrast, regression_contrast
+from hdpstats.noise.lattice import sqrt_up
 from hdpstats.privacy.gaussian import (
     fixed_sign_delta,
     fixed_sign_multiplier,
@@ -212,13 +213,14 @@ def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, 
 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**6)])
 def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
-    # So many people that the solver's error is most of the sensitivity.
     query = point(OutputQuery, epsilon=Fraction(1), delta=delta)
     contrast = regression_contrast(query.model, SCHEMA)
-    constants = output.calibrate(query, contrast, records=10**18, relation=Relation.REPLACE_ONE)
-    solved = 2 * constants.solver_radius
-    assert solved > contrast.euclidean_reach / query.ridge
-    assert constants.sensitivity.value >= 2 * contrast.euclidean_reach / query.ridge + solved + constants.grid
+    constants = output.calibrate(query, contrast, records=10**8, relation=Relation.REPLACE_ONE)
+    solved, lattice = 2 * constants.solver_radius, constants.grid * sqrt_up(Fraction(contrast.dimension))
+    assert solved > 0
+    assert constants.sensitivity.value == 2 * contrast.euclidean_reach / query.ridge + solved + lattice
+    with pytest.raises(MechanismError, match="use a larger ridge"):
+        output.calibrate(query, contrast, records=10**18, relation=Relation.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(40), Fraction(900)])

@@ -15,13 +15,14 @@ from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.design import geometry as rows_of_geometry
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import minimiser, objective, regression
+from hdpstats.mechanisms import objective, regression
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.privacy.event import Ran
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.queries import Geometry, ObjectiveQuery, RegressionModel
 from hdpstats.queries.geometry import Source
-from hdpstats.solvers import LinearObjective
+from hdpstats.solvers import LinearObjective, accelerated
+from hdpstats.solvers.newton import Budget
 
 FREE, CHEAP, DEAR = 8.01, 4.0, 1.0
 """Ridges over beta / epsilon: the determinant is free, costs little, costs much."""
@@ -73,13 +74,13 @@ def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Lin
     D = query.model.dimension
     rows = RegressionPeople(loss=Logistic(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1))
 
-    def spy(problem: LinearObjective, *, start: np.ndarray) -> object:
+    def spy(problem: LinearObjective, *, start: np.ndarray, budget: Budget) -> object:
         seen.append(problem)
-        return minimise(problem, start=start)
+        return minimise(problem, start=start, budget=budget)
 
-    minimise = minimiser.minimise
+    minimise = accelerated.minimise
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minimiser, "minimise", spy)
+        patch.setattr(accelerated, "minimise", spy)
         objective.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
     return seen[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import minimiser, output
+from hdpstats.mechanisms import output
 from hdpstats.mechanisms.minimiser import certified
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.noise import BallNoise, RoundedNormal
@@ -17,6 +17,8 @@ from hdpstats.privacy.event import Ran
 from hdpstats.privacy.gaussian import delta_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import OutputQuery
+from hdpstats.solvers import accelerated
+from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 from tests.unit.mechanisms.test_calibration import make_query
 
@@ -98,7 +100,7 @@ def test_no_neighbours_are_farther_apart_and_some_almost_are():
                     for value in certified(
                         query,
                         person([*shared, [1.0, place]], [1.0, 0.0, 1.0, 0.0, 1.0, outcome], [1.0] * 6),
-                        radius=constants.solver_radius,
+                        effort=constants.effort,
                         perturbation=still,
                     )
                 ]
@@ -129,7 +131,7 @@ def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
             certified(
                 replace(query, centre=centre),
                 regime.contrast.people(table_of(regime, each)),
-                radius=constants.solver_radius,
+                effort=constants.effort,
                 perturbation=still,
             )
             for each in sets
@@ -142,13 +144,20 @@ def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
     assert largest > 0.3 * constants.sensitivity.value
 
 
+def exactly(query, people):
+    """Return the minimiser to 40 digits."""
+    zero, centre = np.zeros(len(query.centre)), np.array(query.centre)
+    problem = people.objective(ridge=np.full(len(centre), float(query.ridge)), centre=centre, linear=zero)
+    return refine(problem, start=centre, radius=Fraction(1, 10**40)).theta
+
+
 def test_half_of_the_sensitivity_would_be_exceeded():
     # One person saturates: far out the score is 1, so that adding it moves the minimiser by its length over the ridge.
     query = asked(slopes=1, ridge=10.0, radius=1.0)
     query = replace(query, centre=(50.0, 50.0))
     constants = calibrate(query, relation=Relation.ADD_OR_REMOVE_ONE)
     still = (Fraction(0),) * 2
-    with_one = certified(query, person([[1.0, 1.0]], [0.0], [1.0]), radius=constants.solver_radius, perturbation=still)
+    with_one = certified(query, person([[1.0, 1.0]], [0.0], [1.0]), effort=constants.effort, perturbation=still)
     apart = math.sqrt(sum((a - Fraction(c)) ** 2 for a, c in zip(with_one, query.centre, strict=True)))
     assert 0.99 * constants.sensitivity.value < apart <= constants.sensitivity.value
 
@@ -165,7 +174,7 @@ def test_a_release_is_the_rounded_minimiser_and_its_own_noise(delta, monkeypatch
     rng = np.random.default_rng(4)
     people = person(np.column_stack([np.ones(30), rng.standard_normal((30, 2))]), rng.integers(0, 2, 30), np.ones(30))
     release = output.run(query, replace(constants, noise=Fixed()), people)
-    exact = certified(query, people, radius=Fraction(1, 10**40), perturbation=(Fraction(0),) * 3)
+    exact = exactly(query, people)
     for released, value, steps in zip(release.theta, exact, (5, 0, -7), strict=True):
         assert (Fraction(released) / constants.grid).denominator == 1
         off = Fraction(released) - steps * constants.grid - value
@@ -178,20 +187,19 @@ def test_a_release_is_the_rounded_minimiser_and_its_own_noise(delta, monkeypatch
 
 
 def test_the_certificate_is_asked_for(monkeypatch):
-    # The control: a solver that lies moves the release by more than the sensitivity counts.
+    # The control: a solver that is off is found out by its own certificate.
     query = asked(slopes=1, ridge=4.0)
     constants = calibrate(query)
     people = person([[1.0, 0.5]], [1.0], [1.0])
-    right = minimiser.minimise
+    right = accelerated.minimise
 
-    def wrong(problem, *, start):
-        found = right(problem, start=start)
+    def wrong(problem, *, start, budget):
+        found = right(problem, start=start, budget=budget)
         return replace(found, theta=found.theta + 1e-6, radius=2e-6)
 
-    monkeypatch.setattr(minimiser, "minimise", wrong)
-    theta = certified(query, people, radius=constants.solver_radius, perturbation=(Fraction(0),) * 2)
-    monkeypatch.setattr(minimiser, "minimise", right)
-    exact = certified(query, people, radius=Fraction(1, 10**40), perturbation=(Fraction(0),) * 2)
+    monkeypatch.setattr(accelerated, "minimise", wrong)
+    theta = certified(query, people, effort=constants.effort, perturbation=(Fraction(0),) * 2)
+    exact = exactly(query, people)
     assert math.sqrt(sum((a - b) ** 2 for a, b in zip(theta, exact, strict=True))) <= constants.solver_radius
 
 

@@ -12,7 +12,7 @@ from hdpstats.losses import Logistic
 from hdpstats.mechanisms import minimiser, objective
 from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
 from hdpstats.queries import ObjectiveQuery, RegressionModel
-from hdpstats.solvers import LinearObjective, Solution
+from hdpstats.solvers import LinearObjective, Solution, accelerated
 from hdpstats.solvers.newton import certify
 from tests.unit.solvers.problems import distance, true_minimiser
 
@@ -70,20 +70,20 @@ def test_the_solution_is_within_the_public_radius(n):
 
 
 @pytest.mark.parametrize("bad", ["far", "at the start", "infinite", "NaN", "a little off"])
-def test_a_solver_that_fails_is_refined(bad, monkeypatch):
+def test_a_solver_that_fails_is_replaced_by_one_that_cannot(bad, monkeypatch):
     query = make_query()
     rows = make_rows(query)
     constants = calibrate(query)
-    exact, right = truth(query, rows), minimiser.minimise
-    refined = []
+    exact, right = truth(query, rows), accelerated.minimise
+    replaced = []
 
-    def failing(problem, *, start):
+    def failing(problem, *, start, budget):
         theta = {
             "far": np.array([300.0, -200.0, 1.0]),
             "at the start": start,
             "infinite": np.array([np.inf, 0.0, 0.0]),
             "NaN": np.full(3, np.nan),
-            "a little off": right(problem, start=start).theta + 1e-7,
+            "a little off": right(problem, start=start, budget=budget).theta + 1e-7,
         }[bad]
         with np.errstate(all="ignore"):
             if not np.all(np.isfinite(theta)):
@@ -91,15 +91,28 @@ def test_a_solver_that_fails_is_refined(bad, monkeypatch):
             return certify(problem, theta)
 
     def spy(problem, **arguments):
-        refined.append(bad)
-        return objective_refine(problem, **arguments)
+        replaced.append(bad)
+        return sure(problem, **arguments)
 
-    objective_refine = minimiser.refine
-    monkeypatch.setattr(minimiser, "minimise", failing)
-    monkeypatch.setattr(minimiser, "refine", spy)
+    sure = accelerated.accelerate
+    monkeypatch.setattr(accelerated, "minimise", failing)
+    monkeypatch.setattr(accelerated, "accelerate", spy)
+    monkeypatch.setattr(minimiser, "refine", None)
     theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
-    assert refined == [bad]
+    assert replaced == [bad]
     assert distance(theta, exact) <= float(constants.solver_radius)
+
+
+def test_more_people_than_declared_are_refined_where_floats_do_not_do(monkeypatch):
+    query = make_query()
+    rows = make_rows(query)
+    constants = calibrate(query)
+    few = replace(constants.effort, count=119, work=replace(constants.effort.work, radius=1e-30))
+    refined, right = [], minimiser.refine
+    monkeypatch.setattr(minimiser, "refine", lambda *given, **named: refined.append(1) or right(*given, **named))
+    theta = objective.solve(query, replace(constants, effort=few), rows, perturbation=PERTURBATION)
+    assert refined == [1]
+    assert distance(theta, truth(query, rows)) <= 1e-30
 
 
 def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
@@ -107,12 +120,12 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
     query = make_query()
     rows = make_rows(query)
     constants = calibrate(query)
-    exact, right = truth(query, rows), minimiser.minimise
+    exact, right = truth(query, rows), accelerated.minimise
 
-    def lying(problem, *, start):
-        return Solution(theta=right(problem, start=start).theta + 1e-7, gradient_norm=0.0, radius=0.0)
+    def lying(problem, *, start, budget):
+        return Solution(theta=right(problem, start=start, budget=budget).theta + 1e-7, gradient_norm=0.0, radius=0.0)
 
-    monkeypatch.setattr(minimiser, "minimise", lying)
+    monkeypatch.setattr(accelerated, "minimise", lying)
     theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
     assert distance(theta, exact) > float(constants.solver_radius)
 

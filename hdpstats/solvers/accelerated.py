@@ -1,0 +1,225 @@
+r"""A minimiser whose number of steps is public: triple momentum, with the computed gradient's error in its proof.
+
+``F`` is a sum of losses, a ridge ``mu`` and a linear function; ``theta*`` is its minimiser. All that is used of the
+losses is that their sum is convex and that its gradient has the Lipschitz constant ``l_0``: kinks of the gradient are
+allowed. With :math:`l \ge \max(\tfrac54 l_0, 3 \mu)`, :math:`L = \mu + l` and :math:`q = \sqrt{\mu / L} \le \tfrac12`
+
+.. math:: z^+ = (1 - q) z + q y - \frac{g}{q L}, \qquad
+          y^+ = \frac{1 - q}{1 + q} \Big(y - \frac{g}{L}\Big) + \frac{2 q}{1 + q} z^+,
+
+``g`` being the computed gradient at ``y``; the first ``y`` and ``z`` are the start, from which ``z`` does not move in
+the first step (Van Scoy, Freeman and Lynch 2018; the proof shifts the objective as Zhou, So and Cheng 2020 do).
+
+**Exact steps.** :math:`h(\theta) = F(\theta) - F^* - \tfrac{\mu}{2} \|\theta - \theta^*\|^2` is convex, at least 0, and
+its gradient has the constant ``l_0``, so that for all points (Nesterov 2004, theorem 2.1.5)
+
+.. math:: h(a) \ge h(b) + \langle \nabla h(b), a - b \rangle + \frac{\|\nabla h(a) - \nabla h(b)\|^2}{2 l_0}.
+
+Let :math:`T^+ = h(y) - \|\nabla h(y)\|^2 / 2l + \tfrac{c}{2} \|z^+ - \theta^*\|^2` with :math:`c = 2 \mu L / l`, and
+``T`` the same one step before. Weigh the inequality between the last ``y`` and this one by :math:`(1 - q)^2`, that
+between ``theta*`` and this ``y`` by the rest of 1. By the rule for ``y`` all products cancel, and
+:math:`T^+ \le (1 - q)^2 T - (1 - (1 - q)^2) \|\nabla h(y)\|^2 / 8 l`; the last term is what is left of the second
+inequality as :math:`l \ge \tfrac54 l_0`.
+
+**Errors.** Let the gradient that enters the rule for ``z`` be off by ``a``, that for ``y`` by ``b``, both of length
+``e_k`` at most. They add
+
+.. math:: \frac{2}{l} \langle \nabla h, a \rangle - \frac{1 - q}{(1 + q) L} \langle \nabla h, b \rangle
+          + \frac{\|a\|^2}{l} - \frac{2 q}{1 + q} \langle z - \theta^*, a \rangle.
+
+The first two are at most :math:`3 e_k \|\nabla h\| / l`, hence at most the term that is left over plus
+:math:`18 e_k^2 / \{l (1 - (1 - q)^2)\} \le 16 q e_k^2 / \mu`, and :math:`e_k^2 / l \le q e_k^2 / \mu`. As
+:math:`\tfrac{c}{2} \|z - \theta^*\|^2 \le T` and ``c >= 2 mu``
+
+.. math:: T^+ \le (1 - q)^2 T + 17 q e_k^2 / \mu + 2 q e_k \sqrt{T / \mu}.
+
+Nothing is multiplied by the condition number: the error that is left is of the order of ``e / mu``, as for one
+gradient.
+
+**Errors that grow with the distance.** Errors of gradients and rounding are larger far away: ``e_k`` is at most ``e``,
+for points as long as ``theta*``, plus ``eta`` :math:`\sqrt{\mu B}`, where ``B`` bounds ``T`` at the present step. With
+:math:`\eta \le 2^{-14}` and any ``m > 0`` (:math:`2 x y \le x^2 / m + m y^2`) ``B`` may be the sequence
+
+.. math:: B^+ = \{1 - q (2 - q - 1/m - 2^{-12})\} B + q (18 + m) e^2 / \mu.
+
+So after ``k`` steps ``z`` is within :math:`(M - \tfrac12) e / \mu` of ``theta*`` where
+
+.. math:: k \ge \frac{\log(B_0 \mu / e^2 \{(M - 1/2)^2 - (18 + m) / (3/2 - 1/m - 2^{-12})\})}
+          {q (2 - q - 1/m - 2^{-12})}.
+
+**Start.** With :math:`F(s) - F^* \le E`, strong convexity gives :math:`\|s - \theta^*\|^2 \le 2 E / \mu`, hence
+:math:`T_0 \le E + (\mu L / l - \mu/2) \|s - \theta^*\|^2 \le \tfrac83 E`, as :math:`L / l \le \tfrac43`.
+
+**Where the points are.** ``z`` is within :math:`\sqrt{B / \mu}` of ``theta*``, and ``y`` within three times that: a
+gradient step of length ``1 / L`` brings no point away from ``theta*``, ``y`` is a mean of such a step and of ``z``, and
+``B`` falls by no more than :math:`(1 - q)^2` in a step, so that :math:`3 (1 - q) / (1 + q) \sqrt B + 2 q / (1 + q)
+\sqrt{B^+} \le (3 - \tfrac23 q) \sqrt{B^+}`; what is left exceeds :math:`e_k / L`. An error that is affine in the length
+of a point, ``e`` at the length ``S`` of ``theta*``, is therefore covered by :math:`\eta = 3 e / (\mu S)`.
+
+**Rounding of the steps.** The method keeps ``d = z - y`` and ``y``, with :math:`w = z^+ - y = (1 - q) d - g / (q L)`,
+:math:`d^+ = \frac{1 - q}{1 + q} (w + g / L)` and :math:`y^+ = y + w - d^+`. All but ``y`` are short near ``theta*``,
+and ``y`` is kept as an unevaluated sum of two doubles, the second of which the gradient does not see. With unit
+roundoff ``u`` that is as a gradient that is off by ``u L S``, which is counted in ``e``, and by less than
+:math:`80 u L \sqrt{B / \mu}`, counted in ``eta``. The result is rounded once: ``u S`` is below half of ``e / mu``.
+
+References
+----------
+B. Van Scoy, R. Freeman, K. Lynch (2018), The fastest known globally convergent first-order method for minimizing
+    strongly convex functions, *IEEE Control Systems Letters* 2.
+K. Zhou, A. So, J. Cheng (2020), Boosting first-order methods by shifting objective, *NeurIPS*.
+O. Devolder, F. Glineur, Y. Nesterov (2014), First-order methods of smooth convex optimization with inexact oracle,
+    *Mathematical Programming* 146: for general inexact gradients errors grow with the number of steps.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.rehearsal import full_length
+from hdpstats._base.typing import FloatArray
+from hdpstats.solvers.newton import SMALL, minimise
+from hdpstats.solvers.objective import UNIT, Objective
+
+LEAST_ERRORS, MOST_ERRORS = 6.0, 64.0
+"""``M`` is at least the first, ``m`` the smaller of ``M`` and the second."""
+
+MARGIN = 2.0**-12
+"""What errors that grow with the distance take off the rate."""
+
+UP = 1.0 + 2.0**-20
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """The public work of a minimisation, and what it surely leads to.
+
+    Attributes
+    ----------
+    ridge, smoothness : float
+        ``mu`` and ``L``.
+    error : float
+        ``e``: bounds what the computed gradient is off, rounding of the steps included, at points as long as the
+        minimiser can be.
+    excess : float
+        ``E``: how far above its minimum the objective is at the start.
+    radius : float
+        ``M e / mu``.
+    steps : int
+        Gradients after the first.
+    """
+
+    ridge: float
+    smoothness: float
+    error: float
+    excess: float
+    radius: float
+    steps: int
+
+    @property
+    def near(self) -> float:
+        """A computed gradient that is no longer than this certifies the radius.
+
+        At such a point the true gradient is at most a 2^-14th longer than the computed one plus ``e``.
+        """
+        return (self.ridge * self.radius * (1.0 - 2.0**-13) - self.error) / UP
+
+    @property
+    def condition(self) -> float:
+        """``L / mu``."""
+        return self.smoothness / self.ridge
+
+
+def farthest(*, ridge: float, excess: float) -> float:
+    """Return how far from the start the minimiser can be."""
+    return math.sqrt(2.0 * excess / ridge) * UP
+
+
+def smoothness_of(*, ridge: float, curvature: float) -> float:
+    """Return ``L`` for losses whose sum has a gradient with the constant ``curvature``."""
+    return (ridge + max(1.25 * curvature, 3.0 * ridge)) * UP
+
+
+def work_of(
+    *, ridge: float, curvature: float, error: float, size: float, excess: float, radius: float | None = None
+) -> Work | None:
+    """Return the work that leads within a radius of the minimiser, or None where doubles cannot.
+
+    Parameters
+    ----------
+    ridge
+        ``mu``.
+    curvature
+        ``l_0``.
+    error
+        What the computed gradient is off at most at points of length ``size``, affine in the length.
+    size
+        ``S``: a length that the minimiser has at most.
+    excess
+        ``E``.
+    radius
+        At least ``6 e / mu``, which is the default.
+    """
+    L = smoothness_of(ridge=ridge, curvature=curvature)
+    e = (error + UNIT * L * size) * UP
+    if not (e > 0.0 and max(e, L, size, excess) < math.inf):
+        return None
+    radius = LEAST_ERRORS * e / ridge * UP if radius is None else radius
+    times = radius * ridge / e
+    eta = 3.0 * e / (ridge * size) + 80.0 * UNIT * L / ridge
+    if not (times >= LEAST_ERRORS and eta <= 2.0**-14):
+        return None
+    q, m = math.sqrt(ridge / L), min(times, MOST_ERRORS)
+    left = (times - 0.5) ** 2 - (18.0 + m) / (1.5 - 1.0 / m - MARGIN)
+    rate = q * (2.0 - q - 1.0 / m - MARGIN)
+    first = 8.0 / 3.0 * (excess * ridge / e) / e
+    steps = max(1, math.ceil(math.log(max(first / left, 1.0)) / rate * UP))
+    return Work(ridge=ridge, smoothness=L, error=e, excess=excess, radius=radius, steps=steps)
+
+
+def minimise_within(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:
+    """Return a point that is within ``work.radius`` of the minimiser: by a few Newton steps, or else surely.
+
+    ``work`` must hold for the objective and the start.
+    """
+    solution = minimise(objective, start=start, budget=SMALL)
+    done = solution.radius <= work.radius
+    if done and not full_length():
+        return solution.theta
+    close = solution.gradient_norm * UP <= math.sqrt(2.0 * work.ridge * work.excess)
+    theta = accelerate(objective, start=solution.theta if close else start, work=work)
+    return solution.theta if done else theta
+
+
+def accelerate(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:
+    """Return a point that is within ``work.radius`` of the minimiser, after ``work.steps`` steps or fewer.
+
+    It ends early at a point whose gradient certifies the radius. ``work`` must hold for the objective, and the start
+    be no more than ``work.excess`` above the minimum.
+    """
+    q = math.sqrt(work.ridge / work.smoothness)
+    short, long, back = q * q / work.ridge, q / work.ridge, (1.0 - q) / (1.0 + q)
+    found: FloatArray | None = None
+    z = start
+    d = back * (short * objective.gradient(start))
+    y, rest = _sum(start, -d)
+    for _ in range(work.steps):
+        gradient = objective.gradient(y)
+        if found is None and float(np.linalg.norm(gradient)) <= work.near:
+            found = y
+            if not full_length():
+                break
+        w = (1.0 - q) * d - long * gradient
+        z = y + (rest + w)
+        d = back * (w + short * gradient)
+        y, rest = _sum(y, (w - d) + rest)
+    return z if found is None else found
+
+
+def _sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the rounded sum and what is missing, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

@@ -1,0 +1,213 @@
+"""A public number of steps leads within the radius: for kinks, ill conditions and gradients that are off on purpose."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import pytest
+
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats.solvers import LinearObjective, Objective, accelerated
+from hdpstats.solvers.accelerated import Work, accelerate, farthest, minimise_within, work_of
+from hdpstats.solvers.newton import SMALL, Solution
+from hdpstats.solvers.refine import refine
+from tests.unit.solvers.test_losses_certified import LOSSES, problem
+
+MU = 1.0
+
+
+class Kinked(Objective):
+    """``mu |theta|^2 / 2`` plus Huber functions of coordinates about given places, and an error of the gradient.
+
+    Coordinates are independent, so the minimiser is that of functions of one variable. ``error`` is the length of what
+    is added to every gradient: along it, against it, across it, at random or always the same.
+    """
+
+    def __init__(self, slopes: np.ndarray, places: np.ndarray, width: float, *, error: float, way: str) -> None:
+        self.slopes, self.places, self.width, self.error, self.way = slopes, places, width, error, way
+        self.ridge, self.centre = np.full(len(slopes), MU), np.zeros(len(slopes))
+        self.linear, self.asked, self.rng = np.zeros(len(slopes)), 0, np.random.default_rng(3)
+
+    def true_gradient(self, theta: np.ndarray) -> np.ndarray:
+        return MU * theta + self.slopes * np.clip(theta - self.places, -self.width, self.width)
+
+    @cached_property
+    def minimiser(self) -> np.ndarray:
+        low, high = np.full(len(self.slopes), -1e6), np.full(len(self.slopes), 1e6)
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            rising = self.true_gradient(middle) > 0.0
+            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+        return 0.5 * (low + high)
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        self.asked += 1
+        true, away = self.true_gradient(theta), theta - self.minimiser
+        wrong = {
+            "along": true,
+            "against": -true,
+            "towards": -away,
+            "from": away,
+            "the same": np.ones(len(theta)),
+            "at random": self.rng.standard_normal(len(theta)),
+            "in turns": (-1.0) ** self.asked * np.ones(len(theta)),
+        }[self.way]
+        size = float(np.linalg.norm(wrong))
+        return true + self.error * wrong / size if size > 0.0 else true
+
+    mass = 1.0
+
+    def gradient_error(self, theta: np.ndarray) -> float:
+        return self.error
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        return np.diag(MU + self.slopes * (np.abs(theta - self.places) <= self.width))
+
+    def effect(self, direction: np.ndarray) -> float:
+        return float(np.max(np.abs(direction)))
+
+    def exact_loss_gradient(self, *_: object) -> list:
+        raise AssertionError("nothing is refined here")
+
+    exact_sizes = exact_loss_gradient
+
+
+WAYS = ["along", "against", "towards", "from", "the same", "at random", "in turns"]
+
+
+def kinked(steepest: float, width: float, *, error: float, way: str) -> tuple[Kinked, Work, np.ndarray]:
+    rng = np.random.default_rng(7)
+    slopes = np.concatenate([[steepest, steepest / 2.0, 0.0], steepest ** rng.uniform(0.0, 1.0, 5)])
+    task = Kinked(slopes, rng.normal(size=8) * 3.0, width, error=error, way=way)
+    start = np.full(8, 2.0)
+    norm = float(np.linalg.norm(task.true_gradient(start)))
+    work = work_of(
+        ridge=MU,
+        curvature=steepest,
+        error=error,
+        size=float(np.linalg.norm(start)) + farthest(ridge=MU, excess=norm**2 / 2.0),
+        excess=norm**2 / 2.0,
+    )
+    assert work is not None
+    return task, work, start
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("steepest", [0.1, 3.0, 300.0, 30_000.0])
+@pytest.mark.parametrize("width", [1e-4, 0.5, 1e3])
+def test_the_last_point_is_within_the_radius(
+    monkeypatch: pytest.MonkeyPatch, steepest: float, width: float, way: str
+) -> None:
+    """No early end: the statement about the number of steps alone."""
+    monkeypatch.setattr(Work, "near", -1.0)
+    task, work, start = kinked(steepest, width, error=1e-7, way=way)
+    found = accelerate(task, start=start, work=work)
+    assert task.asked == work.steps + 1
+    assert np.linalg.norm(found - task.minimiser) <= work.radius
+
+
+@pytest.mark.parametrize("steepest", [300.0, 30_000.0])
+def test_fewer_steps_or_larger_errors_would_not_do(monkeypatch: pytest.MonkeyPatch, steepest: float) -> None:
+    """The controls: a third of the steps; errors a thousand times as large as was said."""
+    monkeypatch.setattr(Work, "near", -1.0)
+    task, work, start = kinked(steepest, 1e3, error=1e-7, way="the same")
+    few = accelerate(task, start=start, work=replace(work, steps=work.steps // 3))
+    assert np.linalg.norm(few - task.minimiser) > work.radius
+    wrong = Kinked(task.slopes, task.places, task.width, error=1e-4, way="the same")
+    far = accelerate(wrong, start=start, work=work)
+    assert np.linalg.norm(far - task.minimiser) > work.radius
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_early_end_is_certified(way: str) -> None:
+    task, work, start = kinked(300.0, 0.5, error=1e-7, way=way)
+    found = accelerate(task, start=start, work=work)
+    assert np.linalg.norm(found - task.minimiser) <= work.radius
+
+
+def test_what_doubles_cannot_do_has_no_work() -> None:
+    given = {"ridge": 1.0, "size": 10.0, "excess": 50.0}
+    assert work_of(curvature=1e3, error=1e-9, **given) is not None
+    assert work_of(curvature=1e14, error=1e-9, **given) is None
+    assert work_of(curvature=1e3, error=1.0, **given) is None
+    assert work_of(curvature=1e3, error=1e-9, radius=1e-9, **given) is None
+    assert work_of(curvature=math.inf, error=1e-9, **given) is None
+    assert work_of(curvature=1e3, error=math.nan, **given) is None
+    assert work_of(curvature=1e3, error=1e-9, ridge=1.0, size=10.0, excess=math.inf) is None
+
+
+def work_for(task, start: np.ndarray) -> Work:
+    """Return the work of a problem from bounds of its rows."""
+    sizes = np.linalg.norm(task.X, axis=1)
+    slope = float(task.weights @ sizes) * float(task.loss.lipschitz) + float(np.linalg.norm(task.linear))
+    ridge = float(task.ridge[0])
+    excess = slope**2 / (2.0 * ridge)
+    size = float(np.linalg.norm(task.centre)) + farthest(ridge=ridge, excess=excess)
+    found = work_of(
+        ridge=ridge,
+        curvature=float(task.weights @ sizes**2) * float(task.loss.smoothness),
+        error=task.gradient_error(np.full(4, size / 2.0)),
+        size=size,
+        excess=excess,
+    )
+    assert found is not None
+    assert np.array_equal(start, task.centre)
+    return found
+
+
+@pytest.mark.parametrize("noise", [0.0, 50.0])
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_every_loss_reaches_its_radius_when_newton_fails(
+    name: str, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newton's method is taken away, and so is the early end; the truth is that of 25 digits."""
+    task = problem(name, rows=40, ridge=2.0, noise=noise)
+    work = work_for(task, task.centre)
+    truth = refine(task, start=task.centre, radius=Fraction(1, 10**25)).theta
+
+    def failing(objective: Objective, *, start: np.ndarray, budget: object) -> Solution:
+        return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf)
+
+    monkeypatch.setattr(accelerated, "minimise", failing)
+    monkeypatch.setattr(Work, "near", -1.0)
+    theta = minimise_within(task, start=task.centre, work=work)
+    off = sum((Fraction(a) - b) ** 2 for a, b in zip(theta.tolist(), truth, strict=True))
+    assert math.sqrt(off) <= work.radius
+
+
+def work_done(task, work: Work) -> tuple[int, int, int]:
+    """Return how many gradients, Hessians and bounds of errors a minimisation computes."""
+    asked = dict.fromkeys(("gradient", "hessian", "gradient_error"), 0)
+
+    def counted(kind: str):
+        plain = getattr(LinearObjective, kind)
+
+        def count(self: LinearObjective, theta: np.ndarray) -> object:
+            asked[kind] += 1
+            return plain(self, theta)
+
+        return count
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in asked:
+            patch.setattr(LinearObjective, kind, counted(kind))
+        assert np.all(np.isfinite(minimise_within(task, start=task.centre, work=work)))
+    return asked["gradient"], asked["hessian"], asked["gradient_error"]
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_a_rehearsal_does_all_work_whatever_the_rows_are(name: str) -> None:
+    largest = problem(name, rows=40, ridge=2.0, noise=500.0, seed=2)
+    work, full = work_for(largest, largest.centre), set()
+    for rows, noise, seed in ((1, 0.0, 0), (40, 0.0, 1), (40, 500.0, 2)):
+        task = problem(name, rows=rows, ridge=2.0, noise=noise, seed=seed)
+        real = work_done(task, work)
+        with rehearsing():
+            full.add(rehearsed := work_done(task, work)[:2])
+        assert all(some <= most for some, most in zip(real, rehearsed, strict=False))
+    assert len(full) == 1
+    ((gradients, hessians),) = full
+    assert hessians == SMALL.hessians
+    assert work.steps <= gradients <= work.steps + SMALL.gradients + 4
