@@ -64,7 +64,14 @@ from hdpstats.noise.tilted import TiltedNormal
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
-from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum
+from hdpstats.solvers.box import (
+    Box,
+    LatticeMinimum,
+    lattice_minimum,
+    projected_steps,
+    reached,
+    steps_rounding,
+)
 
 SLACK = Fraction(1, 8)
 """``sigma``: costs a quarter of the proposals."""
@@ -95,6 +102,8 @@ class Calibration:
         ``s``.
     smoothness : Fraction
         ``lambda + n tr``.
+    steps : int
+        Of the accelerated search for ``theta_0``, should the quick one not do.
     acceptance : float
         ``alpha``, rounded down.
     records : int
@@ -109,6 +118,7 @@ class Calibration:
     rate: Fraction
     temperature: Fraction
     smoothness: Fraction
+    steps: int
     acceptance: float
     records: int
     events: tuple[PrivacyEvent, ...]
@@ -175,17 +185,47 @@ def calibrate(query: SamplingQuery, contrast: Contrast, *, records: int) -> Cali
             f"kept with probability {acceptance:.2g}; use mechanism='objective', or fewer coefficients",
             available=("objective", "output"),
         )
+    box = _box(query, grid)
     return Calibration(
-        box=_box(query, grid),
+        box=box,
         unit=unit,
         most=most,
         rate=rate,
         temperature=temperature,
         smoothness=smoothness,
+        steps=_steps(query, contrast, smoothness=float(smoothness), temperature=temperature, grid=box.grid, records=n),
         acceptance=acceptance,
         records=records,
         events=(PrivacyEvent(ran=Ran.SAMPLING, epsilon=query.epsilon, delta=query.delta),),
     )
+
+
+def _steps(
+    query: SamplingQuery, contrast: Contrast, *, smoothness: float, temperature: Fraction, grid: float, records: int
+) -> int:
+    """Return the steps that surely find ``theta_0``, or refuse: no gradient at the centre is longer than ``n g``."""
+    ridge, half = float(query.ridge), float(np.linalg.norm(query.half_widths))
+    excess = 1.01 * records * float(contrast.euclidean_reach) * half
+    size = float(np.linalg.norm(query.centre)) + half + reached(ridge=ridge, excess=excess)
+    error = contrast.rounding(size, people=records) + 2.0**-48 * size * ridge
+    steps = projected_steps(
+        ridge=ridge,
+        smoothness=smoothness,
+        error=1.01 * error + steps_rounding(smoothness=smoothness, size=size),
+        excess=excess,
+        widths=2.0 * half,
+        grid=grid,
+        D=contrast.dimension,
+        lacking=_lacking(temperature),
+    )
+    if steps is None:
+        raise _too_fine()
+    return steps
+
+
+def _lacking(temperature: Fraction) -> float:
+    """Return what ``theta_0`` may lack: half of the slack."""
+    return 0.5 * float(SLACK / temperature)
 
 
 def _box(query: SamplingQuery, grid: Fraction) -> Box:
@@ -303,8 +343,10 @@ def _lowest(query: SamplingQuery, calibration: Calibration, people: People) -> L
     box, D = calibration.box, len(calibration.box.origin)
     middle = box.at(np.zeros(D))
     objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=middle, linear=np.zeros(D))
-    lacking = 0.5 * float(SLACK / calibration.temperature)
-    return lattice_minimum(objective, box, smoothness=float(calibration.smoothness), lacking=lacking)
+    lacking = _lacking(calibration.temperature)
+    return lattice_minimum(
+        objective, box, smoothness=float(calibration.smoothness), lacking=lacking, steps=calibration.steps
+    )
 
 
 def _proposals(query: SamplingQuery, calibration: Calibration, lowest: LatticeMinimum) -> Proposals:

@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.losses import Logistic
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers import box as module
-from hdpstats.solvers.box import Box, lattice_minimum
+from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps
 
 GRID = 2.0**-20
 
@@ -40,6 +41,30 @@ def box_of(*half_widths: float, centre: tuple[float, ...] = (0.1, -0.2, 0.3)) ->
     )
 
 
+def steps_of(objective: LinearObjective, box: Box, lacking: float) -> int:
+    """Return the steps that suffice by bounds of the rows."""
+    half = float(np.linalg.norm(box.corner)) * GRID
+    slope = float(objective.weights @ np.linalg.norm(objective.X, axis=1)) + float(np.linalg.norm(objective.linear))
+    slope += float(objective.ridge[0]) * (float(np.linalg.norm(objective.centre)) + half + 1.0)
+    found = projected_steps(
+        ridge=float(objective.ridge[0]),
+        smoothness=smoothness(objective),
+        error=1e-9,
+        excess=slope * 2.0 * half,
+        widths=2.0 * half,
+        grid=GRID,
+        D=len(objective.ridge),
+        lacking=lacking,
+    )
+    assert found is not None
+    return found
+
+
+def lowest_of(objective: LinearObjective, box: Box, *, lacking: float) -> LatticeMinimum:
+    steps = steps_of(objective, box, lacking)
+    return lattice_minimum(objective, box, smoothness=smoothness(objective), lacking=lacking, steps=steps)
+
+
 BOXES = {
     "wide": box_of(20.0, 20.0, 20.0),
     "narrow": box_of(0.05, 0.05, 0.05),
@@ -52,7 +77,7 @@ BOXES = {
 @pytest.mark.parametrize("name", BOXES)
 def test_no_point_of_the_box_is_below_the_bound(seed: int, push: float, name: str) -> None:
     objective, box, lacking = problem(seed, push=push), BOXES[name], 0.01
-    found = lattice_minimum(objective, box, smoothness=smoothness(objective), lacking=lacking)
+    found = lowest_of(objective, box, lacking=lacking)
     assert all(abs(k) <= most for k, most in zip(found.k, box.steps, strict=True))
     assert all(slope == 0.0 or abs(k) == most for k, slope, most in zip(found.k, found.slopes, box.steps, strict=True))
     lowest = np.array(found.k, dtype=float)
@@ -69,7 +94,7 @@ def test_no_point_of_the_box_is_below_the_bound(seed: int, push: float, name: st
 
 def test_slopes_are_there_where_the_box_stops_the_way() -> None:
     objective = problem(5, push=1000.0)
-    found = lattice_minimum(objective, BOXES["narrow"], smoothness=smoothness(objective), lacking=0.01)
+    found = lowest_of(objective, BOXES["narrow"], lacking=0.01)
     assert all(abs(k) == most for k, most in zip(found.k, BOXES["narrow"].steps, strict=True))
     gradient = objective.gradient(BOXES["narrow"].at(np.array(found.k, dtype=float)))
     assert np.array(found.slopes) == pytest.approx(np.abs(gradient))
@@ -78,22 +103,55 @@ def test_slopes_are_there_where_the_box_stops_the_way() -> None:
 
 def test_inside_the_box_it_is_the_minimiser() -> None:
     objective = problem(6)
-    found = lattice_minimum(objective, BOXES["wide"], smoothness=smoothness(objective), lacking=0.01)
+    found = lowest_of(objective, BOXES["wide"], lacking=0.01)
     assert not any(found.slopes)
     assert np.linalg.norm(objective.gradient(BOXES["wide"].at(np.array(found.k, dtype=float)))) < 1e-3
 
 
-def test_projected_gradients_alone_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
-    objective = problem(7, push=20.0)
-    right = lattice_minimum(objective, BOXES["uneven"], smoothness=smoothness(objective), lacking=0.005)
-    monkeypatch.setattr(module, "_free_step", lambda objective, theta, gradient, free: np.full(3, 7.0))
-    found = lattice_minimum(objective, BOXES["uneven"], smoothness=smoothness(objective), lacking=0.005)
-    apart = np.abs(np.array(found.k) - np.array(right.k)) * GRID
-    assert np.max(apart) < 0.2
+@pytest.mark.parametrize("push", [0.0, 20.0, 1000.0])
+@pytest.mark.parametrize("name", BOXES)
+def test_accelerated_projected_steps_alone_arrive(name: str, push: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any Newton step, in the public number of steps and not in a few of them."""
+    objective, box, lacking = problem(7, push=push), BOXES[name], 0.03
+    monkeypatch.setattr(module, "_by_newton", lambda *given, **named: None)
+    after, plain = [], module._projected
+    monkeypatch.setattr(module, "_projected", lambda *given: after.append(1) or plain(*given))
+    found = lowest_of(objective, box, lacking=lacking)
+    assert after == [1]
+    assert module._lack(objective, box, np.array(found.k, dtype=float))[1] <= lacking
+    if (name, push) == ("wide", 0.0):
+        lattice_minimum(objective, box, smoothness=smoothness(objective), lacking=lacking, steps=3)
+        assert len(after) > 2
+
+
+def test_a_rehearsal_does_all_work_whatever_the_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    plain = {name: getattr(LinearObjective, name) for name in ("gradient", "hessian")}
+
+    def counted(name: str):
+        return lambda self, theta: asked.append(name) or plain[name](self, theta)
+
+    def work(objective: LinearObjective) -> tuple[int, int]:
+        asked.clear()
+        lattice_minimum(objective, BOXES["uneven"], smoothness=100.0, lacking=0.03, steps=500)
+        return asked.count("gradient"), asked.count("hessian")
+
+    for name in plain:
+        monkeypatch.setattr(LinearObjective, name, counted(name))
+    full = []
+    for seed, push, n in ((1, 0.0, 40), (2, 1000.0, 40), (3, 0.0, 1)):
+        objective = problem(seed, push=push, n=n)
+        real = work(objective)
+        with rehearsing():
+            full.append(work(objective))
+        assert all(some <= most for some, most in zip(real, full[-1], strict=True))
+        assert full[-1][0] > 500
+    for kind in zip(*full, strict=True):
+        assert max(kind) - min(kind) <= 2
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_few_rows(n: int) -> None:
     objective = problem(8, n=n)
-    found = lattice_minimum(objective, BOXES["wide"], smoothness=smoothness(objective), lacking=0.01)
+    found = lowest_of(objective, BOXES["wide"], lacking=0.01)
     assert len(found.k) == 3
