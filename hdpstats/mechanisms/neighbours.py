@@ -42,6 +42,7 @@ from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.queries.limits import MOST_NUMBERS, MOST_POINTS, check_size
 from hdpstats.queries.neighbours import NeighboursQuery, NeighboursRelease
 from hdpstats.queries.points import PointSpace
 from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_distances
@@ -59,13 +60,14 @@ class Landscape:
     def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[Nearest]:
         """Yield the nearest of the first so many points for blocks of rows, which are mapped block by block."""
         search = search_among(self.points, sizes, rows=self.records)
-        for part in blocks(table.rows):
+        for part in blocks(table.rows, dimension=self.space.dimension):
             yield search.answer(embed(self.space, table, part=part))
 
     def squared_distances(self, table: AdmittedTable) -> FloatArray:
         """Return the squared distance (n,) of each row as it is, not clipped to the public ranges, from its point."""
         found = np.empty(table.rows)
-        for part, block in zip(blocks(table.rows), self.neighbours(table, [len(self.points)]), strict=True):
+        parts = blocks(table.rows, dimension=self.space.dimension)
+        for part, block in zip(parts, self.neighbours(table, [len(self.points)]), strict=True):
             rows = embed(self.space, table, part=part, clip=False)
             found[part] = squared_distances(rows, self.points[block.place[0]])
         return found
@@ -121,12 +123,17 @@ def landscape_of(
     ------
     SiteError
         If people have several rows, the site does not have the table, or the table not the rows.
+    MechanismError
+        If there are too many points.
     """
     if custody.unit is not None:
         raise SiteError("this site's people have several rows each; nearest points count people with one row")
     check_space(space, custody.schema)
-    points = embed(space, custody.table(public_sha256).admitted(space.names))
+    public = custody.table(public_sha256).admitted(space.names)
+    check_size("numbers in public points", public.rows * space.dimension, MOST_NUMBERS, remedy="take fewer public rows")
+    points = embed(space, public)
     rows = distinct(points)[0] if support is None else np.array(support, dtype=np.int64)
     if not len(rows) or int(rows.max()) >= len(points):
         raise SiteError("the query names public rows that are not complete in its columns; write it for this table")
+    check_size("public points", len(rows), MOST_POINTS, remedy="name fewer rows of the public table")
     return Landscape(space=space, points=np.ascontiguousarray(points[rows]), records=custody.records)

@@ -63,6 +63,7 @@ from hdpstats.noise.lattice import exact, lift, power_of_two_below, round_down, 
 from hdpstats.noise.tilted import TiltedNormal
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.relation import Relation
+from hdpstats.queries.limits import MOST_EVALUATIONS, check_size
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.solvers.box import (
     Box,
@@ -146,6 +147,9 @@ def prepare(query: SamplingQuery, contrast: Contrast, custody: Custody) -> Prepa
             "mechanism='objective'",
             available=("objective", "output"),
         )
+    evaluated = query.proposals * custody.records
+    remedy = "make fewer proposals, or use mechanism='objective'"
+    check_size("people times proposals", evaluated, MOST_EVALUATIONS, remedy=remedy)
     calibration = calibrate(query, contrast, records=custody.records)
     return PreparedSampling(
         needs=contrast.needs, events=calibration.events, query=query, contrast=contrast, calibration=calibration

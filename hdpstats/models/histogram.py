@@ -44,7 +44,8 @@ from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries.base import of_kind
-from hdpstats.queries.histogram import MOST_CELLS, Axis, HistogramQuery, HistogramRelease
+from hdpstats.queries.histogram import Axis, HistogramQuery, HistogramRelease
+from hdpstats.queries.limits import MOST_CELLS
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.sites import Study

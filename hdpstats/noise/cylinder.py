@@ -153,9 +153,9 @@ class CylinderNoise:
     def _draw(self) -> tuple[int, ...]:
         plan = self._proposals
         if isinstance(plan, TwoSidedGeometric):
-            return (plan.draw_one(),)
+            return (plan.draw(),)
         while True:
-            t = plan.axis.draw_one()
+            t = plan.axis.draw()
             v, v_square = plan.ball.draw_with_square()
             face = plan.end if plan.t_weight * t * t >= plan.v_weight * v_square else plan.side
             if face.keeps(t, v_square):

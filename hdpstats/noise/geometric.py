@@ -19,7 +19,7 @@ from typing import final
 from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_one
 from hdpstats.noise.entropy import below, bits
 from hdpstats.noise.lattice import positive_rational
-from hdpstats.noise.length import at_length, spare
+from hdpstats.noise.length import spare
 
 
 def geometric(numerator: int, denominator: int) -> int:
@@ -87,15 +87,11 @@ class TwoSidedGeometric:
 
     def draw(self) -> int:
         """Return one draw."""
-        return at_length(self.draw_one)
-
-    def draw_one(self) -> int:
-        """Return one draw: for proposals, which are short in rehearsals."""
         return discrete_laplace(self.rate.numerator, self.rate.denominator)
 
     def draws(self, count: int) -> list[int]:
         """Return independent draws."""
-        return [self.draw_one() for _ in range(count + spare(count))][:count]
+        return [self.draw() for _ in range(count + spare(count))][:count]
 
     @property
     def variance(self) -> float:

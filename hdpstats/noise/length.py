@@ -18,9 +18,10 @@ one draw:
   the halves give, for each dimension (tested up to 465), that a draw takes more than 16, 23 and 44 times its mean with
   probabilities below :math:`2^{-20}`, :math:`2^{-30}` and :math:`2^{-60}`. (With a fourth of its proposals kept, a
   number that is geometric exceeds 16 times its mean with a probability below :math:`2^{-23}`.)
-* ``n`` independent numbers: `spare` (n) more. With at least .28 of its proposals kept, the sum of n geometric numbers
-  of proposals exceeds the mean of :math:`n + 64 + 8 \sqrt n` of them with a probability below :math:`2^{-60}`
-  (Chernoff's bound); the other :math:`8 \sqrt n` allow as much for the rehearsal itself.
+* ``n`` independent numbers: `spare` (n) more; one number takes microseconds and is drawn once. With at least .28 of its
+  proposals kept, the sum of n geometric numbers of proposals exceeds the mean of :math:`n + 64 + 8 \sqrt n` of them
+  with a probability below :math:`2^{-60}` (Chernoff's bound); the other :math:`8 \sqrt n` allow as much for the
+  rehearsal itself.
 """
 
 import math

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.queries.base import ChargedRelease, PurchaseQuery, check_pure, events_in, purchase_fields
-from hdpstats.queries.selection import LARGEST, MOST_CANDIDATES
+from hdpstats.queries.limits import MOST_CANDIDATES, check_size
+from hdpstats.queries.selection import LARGEST
 
 
 @final
@@ -24,7 +25,7 @@ class CurveQuery(PurchaseQuery):
     formula : str
         A formula with a binary outcome, read again by the site against its own schema.
     candidates : tuple of tuples of float
-        Coefficients (k, D).
+        Coefficients (k, D), k from 1 to 100 (`hdpstats.queries.limits`).
     scale : tuple of float
         Positive (D,).
     radius : Fraction
@@ -44,7 +45,8 @@ class CurveQuery(PurchaseQuery):
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "a curve")
-        if not 1 <= len(self.candidates) <= MOST_CANDIDATES:
+        check_size("candidates", len(self.candidates), MOST_CANDIDATES, remedy="leave some out")
+        if not self.candidates:
             raise MechanismError(f"there must be 1 to {MOST_CANDIDATES} candidates")
         if any(len(candidate) != len(self.scale) for candidate in self.candidates) or not self.scale:
             raise MechanismError("all candidates must have as many coefficients as there are scales")

@@ -7,12 +7,12 @@ from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.queries.base import ChargedQuery, charged_fields, check_pure
+from hdpstats.queries.limits import MOST_CAUSES, check_size
 from hdpstats.queries.table import TableRelease
 from hdpstats.queries.timegrid import TimeGrid
 
 MOST_GROUPS = 10
 MOST_BINS = 12
-MOST_CAUSES = 50
 
 
 @final
@@ -59,7 +59,8 @@ class EvaluationQuery(ChargedQuery):
             raise MechanismError("coefficients and cuts must be finite numbers below 1e12, one coefficient or more")
         if not 1 <= len(self.cuts) < MOST_GROUPS or not _increasing(self.cuts):
             raise MechanismError(f"risk groups must be 2 to {MOST_GROUPS}, with cuts that increase")
-        if not 1 <= self.causes <= MOST_CAUSES:
+        check_size("causes", self.causes, MOST_CAUSES, remedy="name fewer levels of the event")
+        if not self.causes >= 1:
             raise MechanismError(f"there must be 1 to {MOST_CAUSES} causes")
         if self.grid is None:
             if self.ends or self.causes != 1:

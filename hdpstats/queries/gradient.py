@@ -8,6 +8,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.queries.base import placed
+from hdpstats.queries.limits import MOST_COEFFICIENTS, check_size
 from hdpstats.queries.model import model_from_dict
 from hdpstats.queries.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
 
@@ -18,7 +19,8 @@ class GradientQuery(RoundQuery):
     """Sum the people's scores at given coefficients, each clipped to a length, and add noise.
 
     The round costs ``mu_squared`` of what the whole fit keeps, and the rounds that are still to come cost ``ahead``.
-    Without a delta there is one round, which costs epsilon.
+    Without a delta there is one round, which costs epsilon. There are at most 2000 coefficients
+    (`hdpstats.queries.limits`).
 
     Attributes
     ----------
@@ -33,7 +35,8 @@ class GradientQuery(RoundQuery):
     mu_squared: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        """Refuse a query that contradicts itself, or rounds that together cost more than is offered."""
+        """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
+        check_size("coefficients", self.model.dimension, MOST_COEFFICIENTS, remedy="take fewer terms, levels or causes")
         if len(self.theta) != self.model.dimension:
             raise MechanismError(f"theta must have {self.model.dimension} numbers, not {len(self.theta)}")
         if not all(abs(value) < 1e12 for value in self.theta):

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.queries.base import ChargedQuery, charged_fields, check_pure
+from hdpstats.queries.limits import MOST_CELLS, check_size
 from hdpstats.queries.table import TableRelease
-
-MOST_CELLS = 2**20
 
 
 @final
@@ -54,7 +53,7 @@ class Axis:
 class HistogramQuery(ChargedQuery):
     """Count people by the cell of a grid that they fall into: everything about the grid is public.
 
-    Cells are numbered with the last axis fastest.
+    Cells are numbered with the last axis fastest; there are at most 2^18 (`hdpstats.queries.limits`).
     """
 
     kind: ClassVar[str] = "histogram/1"
@@ -66,8 +65,7 @@ class HistogramQuery(ChargedQuery):
         check_pure(self, "a histogram")
         if not self.axes or len({axis.name for axis in self.axes}) < len(self.axes):
             raise MechanismError("a histogram needs one axis or more, each of another column")
-        if self.cells > MOST_CELLS:
-            raise MechanismError(f"a histogram has at most {MOST_CELLS} cells, not {self.cells}")
+        check_size("cells of a histogram", self.cells, MOST_CELLS, remedy="take fewer axes, or fewer cuts")
 
     @property
     def cells(self) -> int:

@@ -19,7 +19,8 @@ class NeighboursQuery(PurchaseQuery):
         Where rows lie.
     support : tuple of int or None
         The rows of the public table that are the points, of those that are complete in the space's columns; of points
-        at the same distance the one named first counts. None: all different points, in the order of first rows.
+        at the same distance the one named first counts. None: all different points, in the order of first rows. There
+        are at most 2^20, and 2^27 numbers in them (`hdpstats.queries.limits`).
     """
 
     kind: ClassVar[str] = "neighbours/1"

@@ -8,12 +8,15 @@ from typing import Any, Self
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, events_in
+from hdpstats.queries.limits import MOST_COEFFICIENTS, MOST_WITH_HESSIAN, check_size
 from hdpstats.queries.model import AnyModel, model_from_dict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinimiserQuery(ChargedQuery, ABC):
     """Release a point near the minimiser of a penalised sum of losses, whatever the losses are of.
+
+    It has at most 2000 coefficients, 150 with a noisy Hessian (`hdpstats.queries.limits`).
 
     Attributes
     ----------
@@ -37,7 +40,11 @@ class MinimiserQuery(ChargedQuery, ABC):
         """The number of coefficients."""
 
     def __post_init__(self) -> None:
-        """Refuse a query that contradicts itself."""
+        """Refuse a query that contradicts itself, or is too large."""
+        check_size("coefficients", self.dimension, MOST_COEFFICIENTS, remedy="take fewer terms, levels or causes")
+        if self.hessian_share:
+            remedy = "take fewer terms, or standard errors from public rows: hessian_share=0"
+            check_size("coefficients with a noisy Hessian", self.dimension, MOST_WITH_HESSIAN, remedy=remedy)
         if len(self.centre) != self.dimension:
             raise MechanismError(f"the centre must have {self.dimension} numbers, not {len(self.centre)}")
         if not all(abs(value) < 1e12 for value in self.centre):

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.queries.limits import MOST_COORDINATES, MOST_POINTS, check_size
 
 MOST_LEVELS = 1000
 LARGEST = 1e12
 LARGEST_REACH = 1e6
-MOST_POINTS = 10**7
 LARGEST_ROW = 2**40
 
 
@@ -59,12 +59,14 @@ class PointColumn:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointSpace:
-    """The columns of a point, in order. Without any, all rows are one point."""
+    """The columns of a point, in order: at most 2000 coordinates. Without any, all rows are one point."""
 
     columns: tuple[PointColumn, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a column that comes twice."""
+        """Refuse a column that comes twice, and too many coordinates."""
+        remedy = "name fewer columns, or columns with fewer levels"
+        check_size("coordinates of a point", self.dimension, MOST_COORDINATES, remedy=remedy)
         if len(set(self.names)) < len(self.columns):
             raise MechanismError("each column can be part of a point once")
 
@@ -88,14 +90,14 @@ class PointSpace:
         return cls(columns=tuple(PointColumn.from_list(column) for column in fields))
 
 
-def check_support(support: tuple[int, ...] | None, public_sha256: str | None, *, most: int = MOST_POINTS) -> None:
+def check_support(support: tuple[int, ...] | None, public_sha256: str | None) -> None:
     """Refuse rows of a public table that are none or are named twice, and those of no table; None stands for all."""
+    if support is not None:
+        check_size("public points", len(support), MOST_POINTS, remedy="name fewer rows of the public table")
     if support is not None and (
-        not 1 <= len(support) <= most
-        or len(set(support)) < len(support)
-        or not (min(support) >= 0 and max(support) <= LARGEST_ROW)
+        not support or len(set(support)) < len(support) or not (min(support) >= 0 and max(support) <= LARGEST_ROW)
     ):
-        raise MechanismError(f"the public points must be 1 to {most} different rows of the public table")
+        raise MechanismError(f"the public points must be 1 to {MOST_POINTS} different rows of the public table")
     if public_sha256 is None:
         raise MechanismError("nearest public points need a public table: public_sha256 must name it")
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.queries.limits import MOST_PROPOSALS, check_size
 from hdpstats.queries.point import PointQuery, PointRelease, point_fields, release_fields
 
 
@@ -17,7 +18,8 @@ class SamplingQuery(PointQuery):
     half_widths : tuple of float
         Of the box in each whitened direction (D,).
     proposals : int
-        How many proposals are made; where none is accepted the centre is released, which delta covers.
+        How many proposals are made; where none is accepted the centre is released, which delta covers. At most a
+        million, and at most 10^10 over the number of people (`hdpstats.queries.limits`).
     """
 
     kind: ClassVar[str] = "exponential-sampling/1"
@@ -29,8 +31,9 @@ class SamplingQuery(PointQuery):
         PointQuery.__post_init__(self)
         if len(self.half_widths) != self.model.dimension or not all(1e-6 <= each <= 1e6 for each in self.half_widths):
             raise MechanismError(f"the box must have {self.model.dimension} half-widths in [1e-6, 1e6]")
-        if not 1 <= self.proposals <= 10**6:
-            raise MechanismError("the number of proposals must be from 1 to a million")
+        if not self.proposals >= 1:
+            raise MechanismError("the number of proposals must be 1 or more")
+        check_size("proposals", self.proposals, MOST_PROPOSALS, remedy="use mechanism='objective'")
         if self.delta == 0 or self.hessian_share:
             raise MechanismError("sampling needs a delta above 0, and buys no Hessian")
 

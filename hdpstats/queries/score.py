@@ -8,6 +8,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.queries.base import placed
+from hdpstats.queries.limits import MOST_COEFFICIENTS, check_size
 from hdpstats.queries.model import RegressionModel
 from hdpstats.queries.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
 
@@ -18,7 +19,8 @@ class ScoreQuery(RoundQuery):
     """Sum the people's logistic scores at given coefficients, their rows cut to a length, and add noise.
 
     The round costs ``cost`` of what the whole fit keeps, and the rounds that are still to come cost ``ahead``: in
-    epsilon without a delta, else in squared Gaussian differential privacy.
+    epsilon without a delta, else in squared Gaussian differential privacy. There are at most 2000 coefficients
+    (`hdpstats.queries.limits`).
 
     Attributes
     ----------
@@ -40,7 +42,8 @@ class ScoreQuery(RoundQuery):
     cost: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse a query that contradicts itself, or rounds that together cost more than is offered."""
+        """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
+        check_size("coefficients", self.model.dimension, MOST_COEFFICIENTS, remedy="take fewer terms or levels")
         model = self.model
         if model.loss != "logistic" or model.weights is not None or model.offset is not None:
             raise MechanismError("scores of rows of bounded length are for logistic losses without weights and offset")

@@ -7,10 +7,9 @@ from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.queries.base import ChargedRelease, PurchaseQuery, check_pure, events_in, purchase_fields
+from hdpstats.queries.limits import MOST_CANDIDATES, check_size
 from hdpstats.queries.points import PointSpace, check_reach, check_support
 
-MOST_CANDIDATES = 100
-MOST_ORDERED = 10**6
 LARGEST = 1e9
 
 
@@ -27,9 +26,10 @@ class SelectionQuery(PurchaseQuery):
     space : PointSpace
         Where rows lie.
     order : tuple of int
-        Rows of the public table, of those complete in the space's columns; the candidates are its beginnings.
+        Rows of the public table, of those complete in the space's columns, at most 2^20; the candidates are its
+        beginnings.
     sizes : tuple of int
-        Their lengths, increasing up to all of ``order``.
+        Their lengths, increasing up to all of ``order``; 2 to 100 (`hdpstats.queries.limits`).
     reach : float
         The longest distance that counts.
     penalties : tuple of float
@@ -47,9 +47,10 @@ class SelectionQuery(PurchaseQuery):
         """Refuse a query that contradicts itself."""
         check_pure(self, "a choice")
         check_reach(self.reach)
-        check_support(self.order, self.public_sha256, most=MOST_ORDERED)
+        check_support(self.order, self.public_sha256)
         sizes = (0, *self.sizes)
-        if not 2 <= len(self.sizes) <= MOST_CANDIDATES or any(a >= b for a, b in itertools.pairwise(sizes)):
+        check_size("sizes to choose from", len(self.sizes), MOST_CANDIDATES, remedy="leave some out")
+        if len(self.sizes) < 2 or any(a >= b for a, b in itertools.pairwise(sizes)):
             raise MechanismError(f"there must be 2 to {MOST_CANDIDATES} sizes, which increase from 1 or more")
         if self.sizes[-1] != len(self.order):
             raise MechanismError("the largest size must be all points of the order")
@@ -92,7 +93,7 @@ class LossSelectionQuery(PurchaseQuery):
     formula : str
         A formula with a binary outcome, read again by the site against its own schema.
     candidates : tuple of tuples of float
-        Coefficients of the design's columns.
+        Coefficients of the design's columns; 2 to 100 (`hdpstats.queries.limits`).
     reach : float
         The largest difference of losses that counts.
     """
@@ -107,7 +108,8 @@ class LossSelectionQuery(PurchaseQuery):
         """Refuse a query that contradicts itself."""
         check_pure(self, "a choice")
         check_reach(self.reach)
-        if not 2 <= len(self.candidates) <= MOST_CANDIDATES:
+        check_size("candidates", len(self.candidates), MOST_CANDIDATES, remedy="leave some out")
+        if len(self.candidates) < 2:
             raise MechanismError(f"there must be 2 to {MOST_CANDIDATES} candidates")
         lengths = {len(candidate) for candidate in self.candidates}
         values = [value for candidate in self.candidates for value in candidate]

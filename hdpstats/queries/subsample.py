@@ -7,8 +7,7 @@ from typing import Any, ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, text
 from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
-
-MOST_BLOCKS = 2**20
+from hdpstats.queries.limits import MOST_BLOCKS, check_size
 
 
 @final
@@ -23,7 +22,7 @@ class SubsampleQuery(ChargedQuery):
     box : tuple of (float, float)
         The public interval of each parameter, on which the estimates of blocks are projected.
     blocks : int
-        ``k``.
+        ``k``, at most 2^17 (`hdpstats.queries.limits`).
     by : {"rows", "persons"}
         What makes the blocks. ``"rows"``: row ``i`` of ``n`` belongs to block ``floor(i k / n)``, which a site allows
         only where its custodian declared that the order of rows was not made from their values. ``"persons"``: a hash
@@ -42,7 +41,8 @@ class SubsampleQuery(ChargedQuery):
         """Refuse a query that contradicts itself."""
         check_pure(self, "an estimate of a family")
         choice(self.by, name="by", options=("rows", "persons"))
-        if not 1 <= self.blocks <= MOST_BLOCKS:
+        check_size("blocks", self.blocks, MOST_BLOCKS, remedy="take fewer: noise falls with their number, bias rises")
+        if not self.blocks >= 1:
             raise MechanismError(f"blocks must be from 1 to {MOST_BLOCKS}, not {self.blocks}")
         if not self.box or not all(1e-12 <= high - low <= 1e12 and math.isfinite(low) for low, high in self.box):
             raise MechanismError("box must have an interval of length 1e-12 to 1e12 for each parameter")

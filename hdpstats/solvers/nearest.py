@@ -46,6 +46,9 @@ from hdpstats.solvers import tiles, tree
 BLOCK = 65_536
 """Rows that are answered at a time."""
 
+NUMBERS = 2**25
+"""Coordinates of rows that are held at a time."""
+
 TREE_DIMENSION, TREE_PAIRS = 7, 5 * 10**7
 """Up to that dimension and from that many pairs of rows and points on, a tree is made: before compiled code is loaded,
 products are done with fewer."""
@@ -99,7 +102,7 @@ def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -
         Increasing from 1 or more; the last one is m.
     """
     search = search_among(points, sizes, rows=len(rows))
-    for part in blocks(len(rows)):
+    for part in blocks(len(rows), dimension=rows.shape[1]):
         yield search.answer(rows[part])
 
 
@@ -124,9 +127,10 @@ def search_among(points: FloatArray, sizes: Sequence[int], *, rows: int) -> Sear
     return _Products(points, sizes)
 
 
-def blocks(rows: int) -> list[slice]:
-    """Return the blocks of at most `BLOCK` rows each."""
-    return [slice(start, start + BLOCK) for start in range(0, rows, BLOCK)]
+def blocks(rows: int, *, dimension: int) -> list[slice]:
+    """Return the blocks of at most `BLOCK` rows each, and at most `NUMBERS` coordinates."""
+    size = max(1, min(BLOCK, NUMBERS // max(dimension, 1)))
+    return [slice(start, start + size) for start in range(0, rows, size)]
 
 
 @final

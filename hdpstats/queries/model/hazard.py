@@ -6,6 +6,7 @@ from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.queries.geometry import Geometry
+from hdpstats.queries.limits import MOST_CAUSES, MOST_FEATURES, check_size
 from hdpstats.queries.model.base import Model, check_columns, matrix
 from hdpstats.queries.timegrid import TimeGrid
 
@@ -90,7 +91,8 @@ class HazardModel(Model):
     grid : TimeGrid
         The intervals.
     baseline : tuple of tuple of float
-        Baseline features ``A`` (q, e), every row of norm at most 1.
+        Baseline features ``A`` (q, e), every row of norm at most 1; at most a million numbers
+        (`hdpstats.queries.limits`).
     geometry : Geometry
         Of the covariates, with an intercept, which stands for the baseline.
     cap : HazardCap
@@ -108,7 +110,10 @@ class HazardModel(Model):
     offset: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a model that contradicts itself."""
+        """Refuse a model that contradicts itself, or is too large."""
+        check_size("causes", len(self.cap.baseline), MOST_CAUSES, remedy="name fewer levels of the event")
+        features = sum(len(row) for row in self.baseline)
+        check_size("baseline features in all", features, MOST_FEATURES, remedy="take fewer intervals or knots")
         check_columns(self.weights, self.offset)
         q, p = self.grid.intervals, len(self.geometry.location)
         widths = {len(row) for row in self.baseline}

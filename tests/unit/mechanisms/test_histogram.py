@@ -16,7 +16,8 @@ from hdpstats.mechanisms.base import Custody
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import HistogramQuery, query_from_json, release_from_json
-from hdpstats.queries.histogram import MOST_CELLS, Axis
+from hdpstats.queries.histogram import Axis
+from hdpstats.queries.limits import MOST_CELLS
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

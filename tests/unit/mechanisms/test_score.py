@@ -179,6 +179,5 @@ def test_the_rounds_may_cost_all_that_is_offered():
 
 def test_more_coefficients_than_the_margin_covers_are_refused():
     geometry = from_box([-1.0] * 2000, [1.0] * 2000, intercept=True, row_norm=1e3)
-    query = make_query(model=replace(MODEL, geometry=geometry), theta=(0.0,) * 2001)
     with pytest.raises(MechanismError, match="2000"):
-        score.calibrate(query, relation=Relation.REPLACE_ONE)
+        make_query(model=replace(MODEL, geometry=geometry), theta=(0.0,) * 2001)

@@ -41,7 +41,6 @@ LAWS: dict[str, Callable[[], object]] = {
     "axis": CylinderNoise(dimension=1, rate=Fraction(1), radius=Fraction(2), grid_axis=STEP, grid_ball=STEP).draw,
     "box": BoxNoise(dimension=3, rate=STEP).draw,
     "normal": RoundedNormal(dimension=30, sd=Fraction(5), grid=STEP).draw,
-    "number": TwoSidedGeometric(rate=STEP).draw,
     "numbers": lambda: TwoSidedGeometric(rate=STEP).draws(60),
 }
 
