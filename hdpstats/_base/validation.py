@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral, Rational, Real
+from numbers import Integral, Number, Rational, Real
 
 from hdpstats._base.errors import ArgumentError
 
@@ -17,7 +17,8 @@ _FRACTION = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
 def _refuse(name: str, value: object, expected: str) -> ArgumentError:
-    shown = repr(value)
+    plain = value is None or isinstance(value, str | Number | type)
+    shown = repr(value) if plain else f"of type {type(value).__name__}"  # a table or a column may hold anybody's cells
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return ArgumentError(f"{name} must be {expected}, not {shown}", argument=name, expected=expected)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.custodian.account import account_for_serving, keepers, open_account
 from hdpstats.custodian.files import check_secret, check_trusted
 from hdpstats.custodian.settings import Settings
@@ -27,6 +28,7 @@ def open_site(settings: Settings) -> LocalSite:
     return _site(settings, account_for_serving(settings))
 
 
+@forgets_rows
 def _site(settings: Settings, ledger: Ledger) -> LocalSite:
     return LocalSite(read_rows(settings.data), schema=settings.schema, ledger=ledger, **settings.persons)
 

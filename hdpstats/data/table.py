@@ -8,6 +8,7 @@ from typing import Any, NoReturn, SupportsIndex, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.data import coerce
 from hdpstats.data.columns import Categorical, Duration, NumericColumn
@@ -160,6 +161,7 @@ class PrivateTable:
         self._unit = unit
 
     @classmethod
+    @forgets_rows
     def from_frame(cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> "PrivateTable":
         """Register private rows. Looks at the labels of columns only, never at cells or their types.
 
@@ -222,6 +224,8 @@ class PrivateTable:
         return None if self._unit is None else coerce.persons(self._unit)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_unit"):  # the last that the constructor sets
+            return "<private table: not complete>"
         return f"<private table: {len(self._cells)} declared columns>"
 
     def __getstate__(self) -> NoReturn:

@@ -5,6 +5,7 @@ from typing import Self, final
 
 import numpy.typing as npt
 
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.data.columns import Binary
 from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
@@ -67,6 +68,7 @@ class ExponentialFamily:
     ['probability']
     """
 
+    @forgets_rows
     def __init__(
         self,
         endog: npt.ArrayLike,

@@ -5,6 +5,7 @@ from typing import Self, final
 import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
@@ -56,6 +57,7 @@ class Linear(FrontDesk):
     ['Intercept', 'x1']
     """
 
+    @forgets_rows
     def __init__(
         self,
         endog: npt.ArrayLike,

@@ -4,6 +4,7 @@ from typing import Self, final
 
 import numpy.typing as npt
 
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.data.columns import Binary
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
@@ -58,6 +59,7 @@ class Logit(FrontDesk):
     ['Intercept', 'x1']
     """
 
+    @forgets_rows
     def __init__(
         self,
         endog: npt.ArrayLike,

@@ -5,6 +5,7 @@ from typing import Self, final
 import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
@@ -46,6 +47,7 @@ class MEstimator(FrontDesk):
     'incidence rate ratio'
     """
 
+    @forgets_rows
     def __init__(
         self,
         endog: npt.ArrayLike,

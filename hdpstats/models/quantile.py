@@ -4,6 +4,7 @@ from typing import Self, final
 
 import numpy.typing as npt
 
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
@@ -35,6 +36,7 @@ class Quantile(FrontDesk):
         Before anything is charged.
     """
 
+    @forgets_rows
     def __init__(
         self,
         endog: npt.ArrayLike,

@@ -8,6 +8,7 @@ from typing import final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
@@ -53,6 +54,7 @@ class LocalSite(Site):
     against everybody who sees only them. Against the analyst himself the rows belong in another process.
     """
 
+    @forgets_rows
     def __init__(
         self,
         frame: pd.DataFrame,
@@ -227,4 +229,6 @@ class LocalSite(Site):
         return release_from_json(stored.release_json).at(entry)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_public"):  # the last that the constructor sets
+            return "<local site: not complete>"
         return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns; {self._terms}>"

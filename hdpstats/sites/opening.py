@@ -10,7 +10,7 @@ from typing import Any, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import choice, text
+from hdpstats._base.validation import choice
 from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
@@ -30,6 +30,7 @@ ONLY = "private"
 """The name of the site of a study that has one and gives it no name."""
 
 MOST_SITES = 1000
+LONGEST_NAME = 100
 
 
 @final
@@ -60,7 +61,7 @@ def named(private: Private | None) -> dict[str, Source]:
         return {}
     sources: dict[str, Source]
     if isinstance(private, Mapping):
-        sources = {text(name, name="the name of a site", longest=100): source for name, source in private.items()}
+        sources = {_name(name): source for name, source in private.items()}
     elif isinstance(private, list | tuple):
         sources = {f"site {number}": source for number, source in enumerate(private, start=1)}
     elif isinstance(private, Sequence) and not isinstance(private, str):
@@ -217,6 +218,25 @@ def _same_rows(first: Source, second: Source) -> bool:
     return first is second
 
 
+def _name(name: object) -> str:
+    """Return the name of a site; what is none is not quoted: it may be a cell of rows that were given by mistake."""
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise ArgumentError(
+            f"private must name each site by a text of 1 to {LONGEST_NAME} characters, where it is a dictionary of "
+            "sites; rows are given as a DataFrame",
+            argument="private",
+        )
+    return name
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file of that name; no name of one is too long for a question."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _frame(private: object) -> pd.DataFrame:
     if isinstance(private, pd.DataFrame):
         return private
@@ -226,7 +246,7 @@ def _frame(private: object) -> pd.DataFrame:
             argument="private",
         )
     path = Path(private)
-    if not path.is_file():
+    if not _is_file(path):
         raise ArgumentError(  # without the text: it may be a cell of private rows that were given by mistake
             "private must be the path of a Parquet file, and there is no file of that name", argument="private"
         )

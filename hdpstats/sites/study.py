@@ -8,6 +8,7 @@ from typing import final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats._base.validation import integer, real
 from hdpstats.data.public import PublicTable
 from hdpstats.data.schema import Schema
@@ -80,6 +81,7 @@ class Study:
     <study: private records at 1 site, no public rows, 2 declared columns; replace_one, one row per person>
     """
 
+    @forgets_rows
     def __init__(
         self,
         *,
@@ -206,6 +208,8 @@ class Study:
         return {name: site.ledger for name, site in self._sites.items() if isinstance(site, LocalSite)}
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_public"):  # the last that the constructor sets
+            return "<study: not complete>"
         public = "no public rows" if self._public is None else f"{self._public.rows} public rows"
         return f"<study: {self._where}, {public}, {len(self._schema)} declared columns; {self._terms}>"
 
