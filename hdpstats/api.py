@@ -11,6 +11,7 @@ from hdpstats._base.errors import (
     InsufficientBudget,
     LedgerError,
     MechanismError,
+    QuotaExceeded,
     SchemaError,
     SiteError,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "Offset",
     "Plan",
     "Quantile",
+    "QuotaExceeded",
     "RemoteSite",
     "Result",
     "Schema",

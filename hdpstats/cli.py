@@ -18,7 +18,7 @@ from hdpstats.privacy.relation import Relation
 
 
 def _open(arguments: argparse.Namespace) -> None:
-    terms = {name: getattr(arguments, name) for name in ("dataset", "epsilon", "delta", "relation", "unit")}
+    terms = {name: getattr(arguments, name) for name in ("dataset", "epsilon", "delta", "relation", "unit", "floor")}
     if arguments.gaussian_epsilon is not None:
         terms["gaussian"] = Budget(arguments.gaussian_epsilon, arguments.gaussian_delta)
     print(Ledger(arguments.file, **terms, same_people_as=arguments.same_people_as))
@@ -26,7 +26,13 @@ def _open(arguments: argparse.Namespace) -> None:
 
 def _grant(arguments: argparse.Namespace) -> None:
     ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
-    ledger.grant(arguments.analyst, epsilon=arguments.epsilon, delta=arguments.delta)
+    ledger.grant(
+        arguments.analyst,
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        most_charges=arguments.most_charges,
+        most_bytes=arguments.most_bytes,
+    )
     print(ledger)
 
 
@@ -96,6 +102,9 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     verify.add_argument("--head", metavar="HEX", help="a head noted earlier, which must still be on the chain")
     export.add_argument("out", metavar="OUT", help="the file to write, .json or .csv")
     opening.set_defaults(run=_open)
+    grant.add_argument("--most-charges", metavar="N", type=int, help="how many charges the analyst may cause; 0 stops")
+    grant.add_argument("--most-bytes", metavar="N", type=int, help="how many bytes may be stored for the analyst")
+    opening.add_argument("--floor", metavar="E", type=_amount, help="the least that one release is charged; 1e-4")
     grant.set_defaults(run=_grant)
     show.set_defaults(run=_show)
     verify.set_defaults(run=_verify)

@@ -62,7 +62,7 @@ def keepers(settings: Settings) -> tuple[Keeper, ...]:
 
 
 def account_for_serving(settings: Settings) -> Ledger:
-    """Open the account, compare it with the kept heads, grant the caps, and keep the head from now on.
+    """Open the account, compare it with the kept heads, grant caps and quotas, and keep the head from now on.
 
     Raises
     ------
@@ -78,6 +78,8 @@ def account_for_serving(settings: Settings) -> Ledger:
     )
     keep(places, head.entries, head.head)
     ledger.watch(partial(keep, places))
+    for analyst in settings.analysts:
+        ledger.limit(analyst, most_charges=settings.limits.charges_each, most_bytes=settings.limits.stored_each)
     for analyst, cap in settings.caps.items():
         ledger.grant(analyst, epsilon=cap.epsilon, delta=cap.delta)
     return ledger

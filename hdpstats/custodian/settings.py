@@ -118,6 +118,9 @@ class Limits:
         Bytes of bodies under way at once, and of responses that were not read yet.
     requests_each : int
         Requests under way at once.
+    charges_each, stored_each : int
+        Charges that one analyst may cause in the ledger, and bytes of requests and releases that it may store for him,
+        in all (`hdpstats.ledger.Ledger.limit`).
     seconds : float
         How long the head of a request may take to arrive, its body, and a TLS handshake, each; and each megabyte of a
         response to be read.
@@ -136,6 +139,8 @@ class Limits:
     bytes: int = 256_000_000
     bytes_each: int = 64_000_000
     requests_each: int = 64
+    charges_each: int = 10_000
+    stored_each: int = 1_000_000_000
     seconds: float = 15.0
     computing: int = 2
     computing_each: int = 1
@@ -354,6 +359,8 @@ _WHOLE = {
     "bytes": (1000, 10**12),
     "bytes_each": (1000, 10**12),
     "requests_each": (1, 10**6),
+    "charges_each": (0, 10**9),
+    "stored_each": (0, 10**15),
     "computing": (1, 1000),
     "computing_each": (1, 1000),
     "connections": (2, 100_000),

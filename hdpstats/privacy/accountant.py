@@ -6,6 +6,7 @@ first of them ran. For costs that are chosen after seeing releases, see `hdpstat
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from hdpstats.privacy.budget import NOTHING, Spend
 from hdpstats.privacy.event import PrivacyEvent
@@ -53,6 +54,27 @@ def guarantee(
     """
     pair = as_pair(total(events))
     return Guarantee(epsilon=pair.epsilon, delta=pair.delta, relation=relation, unit=unit, most_rows=most_rows)
+
+
+def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> tuple[Fraction, Fraction]:
+    """Return an epsilon and a delta that results keep together for everybody whose records are in one data set.
+
+    Guarantees of results with a data set in common add up (sequential composition); those of different data sets, by
+    the argument of `over_sites`, do not. So it is the largest sum over data sets. A result whose data set is not known
+    counts as one of a data set of its own.
+
+    Parameters
+    ----------
+    guarantees
+        The data sets of each result, by the identities of their accounts, and what it promises to each of them.
+    """
+    together: dict[str, tuple[Fraction, Fraction]] = {}
+    for place, (accounts, each) in enumerate(guarantees):
+        for account in accounts or {f"result {place}"}:
+            epsilon, delta = together.get(account, (Fraction(0), Fraction(0)))
+            together[account] = (epsilon + each.epsilon, delta + each.delta)
+    epsilons, deltas = zip(*together.values(), strict=True)
+    return max(epsilons), max(deltas)
 
 
 def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -17,8 +17,10 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
 from hdpstats.inference.estimate import Estimate
+from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.results import forest, tables
+from hdpstats.results.data_sets import DataSet
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.nodes import Node
 from hdpstats.results.page import plain
@@ -28,7 +30,7 @@ from hdpstats.results.summary import coefficient_cells, coefficient_headers, sho
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _TITLE: Final = "Results in groups"
 _TERMS_SHOWN: Final = 5
 _INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
@@ -62,6 +64,8 @@ class Aggregate:
         What the results promise to the people in each of them.
     releases : tuple of str
         The SHA-256 of the releases that it rests on, by which one is known that is already counted.
+    data_sets : tuple of (tuple of DataSet)
+        The data sets that each of the guarantees is for, by which the same people are known.
     """
 
     nodes: tuple[Node, ...]
@@ -70,6 +74,7 @@ class Aggregate:
     facts: ModelFacts
     guarantees: tuple[Guarantee, ...]
     releases: tuple[str, ...]
+    data_sets: tuple[tuple[DataSet, ...], ...]
 
     @property
     def estimate(self) -> Estimate:
@@ -184,9 +189,16 @@ class Aggregate:
         ]
         rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
         if self.guarantees:
-            largest = max(self.guarantees, key=lambda promise: (promise.epsilon, promise.delta))
-            rows.append(("Privacy:", f"{largest} at most for one {largest.unit}, whose records are in one result only"))
+            rows.append(("Privacy:", self._promise()))
         return rows
+
+    def _promise(self) -> str:
+        """Say what all results keep together for one person, who is in one data set only."""
+        accounts = [frozenset(each.account for each in sets if each.account) for sets in self.data_sets]
+        epsilon, delta = over_data_sets(list(zip(accounts, self.guarantees, strict=True)))
+        first = self.guarantees[0]
+        together = replace(first, epsilon=epsilon, delta=delta)
+        return f"{together} at most for one {first.unit}, whose records are in one data set only"
 
     def _remarks(self) -> list[str]:
         more = len(self.estimate.terms) > _TERMS_SHOWN
@@ -205,6 +217,7 @@ class Aggregate:
             "facts": self.facts.to_dict(),
             "guarantees": [promise.to_dict() for promise in self.guarantees],
             "releases": list(self.releases),
+            "data_sets": [[each.to_dict() for each in sets] for sets in self.data_sets],
         }
         text = json.dumps(document, allow_nan=False, separators=(",", ":"))
         if path is not None:
@@ -256,6 +269,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "facts": ModelFacts.from_dict(document["facts"]),
         "guarantees": tuple(Guarantee.from_dict(each) for each in document["guarantees"]),
         "releases": tuple(str(each) for each in document["releases"]),
+        "data_sets": tuple(tuple(DataSet.from_dict(each) for each in sets) for sets in document["data_sets"]),
     }
 
 

@@ -70,7 +70,8 @@ def aggregate(
     results
         Results by name, or groups of them by name, to any depth: ``{"North": {"Oslo": result, "Bergen": result},
         "South": [result, result]}``. Members of a list are called 1, 2, .... All have the same terms and come from the
-        same model, and nobody's records are in two of them; each may be of one site or of several, and may be an
+        same model, and nobody's records are in two of them (results of one account, such as two fits
+        to one data set or to versions of it, are refused); each may be of one site or of several, and may be an
         aggregate, such as a state has sent as a file. Or one result of several sites, whose members are the sites' own
         estimates; what these have in common, such as public rows, is then in no variance.
     between
@@ -125,6 +126,7 @@ def aggregate(
         facts=members[0].facts,
         guarantees=tuple(promise for each in members for promise in each.guarantees),
         releases=tuple(release for each in members for release in each.releases),
+        data_sets=tuple(sets for each in members for sets in each.data_sets),
     )
 
 

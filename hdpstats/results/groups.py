@@ -11,6 +11,7 @@ from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import Release, SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate
+from hdpstats.results.data_sets import DataSet, data_sets_of
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
 
@@ -22,6 +23,7 @@ class Member:
 
     ``estimate`` is that from private records alone where there is one, as others may share the public rows.
     ``releases`` are the SHA-256 of the releases that it rests on, those of every site and round; none for a public fit.
+    ``data_sets`` are those that each of the guarantees is for.
     """
 
     path: tuple[str, ...]
@@ -29,6 +31,7 @@ class Member:
     estimate: Estimate
     guarantees: tuple[Guarantee, ...]
     releases: tuple[str, ...]
+    data_sets: tuple[tuple[DataSet, ...], ...]
 
     @property
     def where(self) -> str:
@@ -111,6 +114,7 @@ def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, releas
         estimate=estimate,
         guarantees=() if result.guarantee is None else (result.guarantee,),
         releases=() if release is None else tuple(each.sha256 for each in answers_in(release)),
+        data_sets=() if result.guarantee is None else (data_sets_of([release]),),
     )
 
 
@@ -121,6 +125,7 @@ def _sent(given: Aggregate, path: tuple[str, ...]) -> Member:
         estimate=given.estimate,
         guarantees=given.guarantees,
         releases=given.releases,
+        data_sets=given.data_sets,
     )
 
 
@@ -130,6 +135,7 @@ def _check_alike(members: Sequence[Member]) -> None:
     given = [release for each in members for release in each.releases]
     if len(set(given)) < len(given):
         raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
+    _check_apart(members)
     for each in members:
         own = each.estimate
         if _meaning(each.facts) != _meaning(first.facts) or own.terms != first.estimate.terms:
@@ -143,6 +149,21 @@ def _check_alike(members: Sequence[Member]) -> None:
                 f"results must have standard errors of every term, for weights; {each.where} lacks some",
                 argument="results",
             )
+
+
+def _check_apart(members: Sequence[Member]) -> None:
+    """Refuse results of the same people: their errors are taken to be independent, and their guarantees add up."""
+    given: dict[str, tuple[Member, DataSet]] = {}
+    for member in members:
+        for known in {each.account: each for sets in member.data_sets for each in sets if each.account}.values():
+            other, same = given.setdefault(known.account, (member, known))
+            if other is not member:
+                raise ArgumentError(
+                    f"results must be of different people: {other.where} ({same}) and {member.where} ({known}) were "
+                    "charged to one account. Their epsilons add up, and combined as if they were independent their "
+                    "errors would be too small; keep one of them, or fit once with a larger epsilon",
+                    argument="results",
+                )
 
 
 def _meaning(facts: ModelFacts) -> tuple[object, ...]:

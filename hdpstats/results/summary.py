@@ -9,6 +9,7 @@ from statsmodels.iolib.table import SimpleTable
 from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, summary, table
 from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.public_check import PublicCheck
+from hdpstats.privacy.accountant import total
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.queries import Release, answers_in
 from hdpstats.results.facts import ModelFacts
@@ -84,8 +85,11 @@ def promise_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[s
     events = Counter(f"{event.price}: {event.ran.value}" for each in releases for event in each.events)
     texts = list(events.elements()) if guarantee.sites == 1 else [_times(text, k) for text, k in events.items()]
     rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]
-    for k, entry in enumerate(each.entry for each in releases if each.entry is not None):
+    places = [(each.entry, total(each.events)) for each in releases if each.entry is not None]
+    for k, (entry, cost) in enumerate(places):
         where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
+        if entry.charged is not None and entry.charged != cost:
+            where += f", charged {entry.charged}"
         where += f", charged {entry.attempt} times" if entry.attempt > 1 else ""
         rows.append(("Ledger entry:" if k == 0 else "", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
     return rows

@@ -16,6 +16,7 @@ from hdpstats._base.errors import (
     InsufficientBudget,
     LedgerError,
     MechanismError,
+    QuotaExceeded,
     SchemaError,
     SiteError,
 )
@@ -85,6 +86,12 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "the site's ledger refuses: the release would cost more than is left, in all or to you. Nothing was "
             "charged: ask for less, or use a release that was paid for; site.account() says what you have received",
         ),
+        "quota": Refusal(
+            409,
+            QuotaExceeded,
+            "you have caused as many charges, or have as much stored, as the custodian allows, and nothing was "
+            "charged; use a release that was paid for, or ask the custodian for more",
+        ),
         "budget": Refusal(
             409, BudgetError, "the query costs more privacy than the site sells at once, and nothing was charged"
         ),
@@ -123,6 +130,7 @@ def code_of(error: HdpError) -> str:
     """Return the code of an error: that of its own class, or of the nearest class above it."""
     own = {
         InsufficientBudget: "insufficient-budget",
+        QuotaExceeded: "quota",
         BudgetError: "budget",
         MechanismError: "mechanism",
         FormulaError: "formula",

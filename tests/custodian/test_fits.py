@@ -84,7 +84,7 @@ def test_a_release_says_where_the_ledger_keeps_it(site, running):
     result = logit(hdp.Study(private=site, public=PUBLIC)).fit(epsilon=0.5, replicate=next(REPLICATES))
     account = running.account()
     assert result.release.entry.dataset == account.dataset == "trial"
-    assert result.release.entry.number in set(account.history()["entry"])
+    assert result.release.entry.number in set(account.history("ann")["entry"])
     assert account.verify(result.release.entry.head)
 
 

@@ -182,7 +182,7 @@ def test_a_site_killed_at_work_released_nothing_uncharged_and_goes_on_where_it_w
     assert {type(each) for each in found if isinstance(each, Exception)} == {hdp.SiteError}
     account = mortal.account()
     account.verify()
-    history = account.history().iloc[began:]
+    history = account.history("ann").iloc[began:]
     assert len(history) >= len(released)
     assert {each.entry.number for each in released} <= set(history.loc[history["released"], "entry"])
     charged = account.spent.epsilon

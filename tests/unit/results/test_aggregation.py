@@ -276,7 +276,7 @@ def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
     assert federation.at("south").values == pytest.approx(states["south"].estimate.values)
     with pytest.raises(hdp.ArgumentError, match="dictionary"):
         hdp.aggregate(federation)
-    for text in ("{}", "{}x", states["north"].to_json().replace('"format":1', '"format":9'), schools[0].to_json()):
+    for text in ("{}", "{}x", states["north"].to_json().replace('"format":2', '"format":9'), schools[0].to_json()):
         with pytest.raises(hdp.ArgumentError, match="not an aggregate"):
             hdp.Aggregate.from_json(text)
 

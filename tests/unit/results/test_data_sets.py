@@ -1,0 +1,80 @@
+"""Results of one data set are no independent members of an aggregate, and their guarantees add up."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.privacy.accountant import over_data_sets
+from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.relation import Relation
+from hdpstats.results import Result
+from hdpstats.results.aggregated import Aggregate
+from r_bridge.many import aggregate as aggregate_for_r
+
+SCHEMA = hdp.Schema(died=hdp.Binary())
+
+
+def study_of(ledger):
+    people = pd.DataFrame({"died": np.arange(1000) < 300})
+    return hdp.Study(private=people, schema=SCHEMA, ledger=ledger)
+
+
+def fitted(study, epsilon=1, **options):
+    return hdpf.family("died ~ 1", data=study, family="bernoulli").fit(epsilon=epsilon, **options)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.db"
+
+
+def test_ten_fits_to_one_data_set_are_not_ten_populations(path):
+    study = study_of(hdp.Ledger(path, dataset="trial", epsilon=20))
+    results = [fitted(study, replicate=number) for number in range(1, 11)]
+    with pytest.raises(hdp.ArgumentError, match=r"'1' \(data set 'trial', version 1\) and '2' .* one account"):
+        hdp.aggregate(results)
+    with pytest.raises(hdp.ArgumentError, match="one account"):
+        aggregate_for_r(results)
+
+
+@pytest.mark.parametrize("other", [{"dataset": "again", "same_people_as": "trial"}, {"dataset": "trial", "version": 2}])
+def test_another_name_or_version_of_the_same_people_is_noticed_also_in_files(path, other):
+    first = fitted(study_of(hdp.Ledger(path, dataset="trial", epsilon=20)))
+    second = fitted(study_of(hdp.Ledger(path, **other, epsilon=20)))
+    read = Result.from_json(second.to_json())
+    for members in ([first, second], [first, read], {"A": [first], "B": [read]}):
+        with pytest.raises(hdp.ArgumentError, match="charged to one account"):
+            hdp.aggregate(members)
+    elsewhere = fitted(study_of(hdp.Ledger(path, dataset="other", epsilon=20)))
+    state = Aggregate.from_json(hdp.aggregate([first, elsewhere]).to_json())
+    assert [each[0].dataset for each in state.data_sets] == ["trial", "other"]
+    with pytest.raises(hdp.ArgumentError, match="charged to one account"):
+        hdp.aggregate({"state": state, "school": second})
+
+
+def test_the_same_release_twice_is_refused_as_before(path):
+    result = fitted(study_of(hdp.Ledger(path, dataset="trial", epsilon=20)))
+    with pytest.raises(hdp.ArgumentError, match="same release twice"):
+        hdp.aggregate([result, result])
+
+
+def test_accounts_of_one_name_in_two_ledgers_are_different_people(tmp_path):
+    ledgers = [hdp.Ledger(tmp_path / name, dataset="trial", epsilon=2) for name in ("one.db", "two.db")]
+    results = [fitted(study_of(ledger), epsilon) for ledger, epsilon in zip(ledgers, (1, 2), strict=True)]
+    found = hdp.aggregate(results)
+    assert "2-differential privacy (pure) at most for one person" in str(found)
+
+
+def test_guarantees_of_one_data_set_add_up_and_those_of_several_do_not():
+    def promise(epsilon, delta=0):
+        return Guarantee(epsilon=Fraction(epsilon), delta=Fraction(delta), relation=Relation.REPLACE_ONE, unit="person")
+
+    a, b, nobody = frozenset("a"), frozenset("b"), frozenset()
+    assert over_data_sets([(a, promise(1)), (b, promise(2))]) == (2, 0)
+    assert over_data_sets([(a, promise(1)), (b, promise(2)), (a, promise(3, "1/10"))]) == (4, Fraction(1, 10))
+    assert over_data_sets([(a | b, promise(1)), (b, promise(2))]) == (3, 0)
+    assert over_data_sets([(nobody, promise(1)), (nobody, promise(2))]) == (2, 0)
