@@ -184,7 +184,7 @@ class Service:
         return query
 
     async def _body(self, request: Request, *, longest: int) -> str:
-        return await body(request, longest=longest, seconds=self._limits.seconds, hold=request.state.hold)
+        return await body(request, longest=longest, hold=request.state.hold)
 
 
 @final

@@ -7,10 +7,10 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.forgetting import forgets_rows
 from hdpstats.custodian.account import account_for_serving, keepers, open_account
+from hdpstats.custodian.certificates import Certificates
 from hdpstats.custodian.files import check_secret, check_trusted
 from hdpstats.custodian.settings import Settings
 from hdpstats.custodian.tokens import Door
-from hdpstats.custodian.transport import tls_context
 from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
 
@@ -39,6 +39,8 @@ def check_files(settings: Settings) -> None:
     check_secret(settings.tls.key, name="tls: key")
     check_trusted(settings.tls.certificate, name="tls: certificate")
     check_trusted(settings.tls.clients, name="tls: clients")
+    if settings.tls.crl is not None:
+        check_trusted(settings.tls.crl, name="tls: crl")
     if settings.identities.key is not None:
         check_trusted(settings.identities.key, name="tokens: key")
 
@@ -60,7 +62,7 @@ def read_rows(path: Path) -> pd.DataFrame:
 
 def described(settings: Settings) -> str:
     """Open everything that the settings name, and say what the site would serve and to whom; nothing is written."""
-    tls_context(settings.tls)
+    Certificates(settings.tls)
     Door(settings.identities)
     check_files(settings)
     site = _site(settings, open_account(settings))

@@ -10,17 +10,17 @@ import warnings
 from functools import partial
 from typing import Any
 
-import uvicorn
-
+from hdpstats._base.errors import ArgumentError
+from hdpstats.custodian import journal
+from hdpstats.custodian.admission import Admission, descriptors
 from hdpstats.custodian.app import application, sealed
+from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.deadlines import Patience
 from hdpstats.custodian.holding import held
 from hdpstats.custodian.journal import LOGGER, Line
+from hdpstats.custodian.listening import Listener, sockets_at
 from hdpstats.custodian.opening import open_site
 from hdpstats.custodian.settings import Settings
-from hdpstats.custodian.transport import Guarded, Loop, tls_context
-
-IDLE = 60
-"""Seconds that a connection may be idle."""
 
 _PR_SET_DUMPABLE = 4
 
@@ -31,34 +31,40 @@ def serve(settings: Settings) -> None:
     The log goes to standard error, one JSON line an event.
     """
     keep_to_itself()
-    context = tls_context(settings.tls)
-    site = open_site(settings)
     limits = settings.limits
-    config = uvicorn.Config(
-        partial(sealed, application(site, settings)),
-        host=settings.host,
-        port=settings.port,
-        http=partial(Guarded, seconds=limits.seconds),  # type: ignore[arg-type]
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        ssl_context_factory=lambda *_: context,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        limit_concurrency=limits.connections,
-        timeout_keep_alive=IDLE,
-        timeout_graceful_shutdown=30,
+    most = descriptors(limits)
+    certificates = Certificates(settings.tls)
+    listener = Listener(
+        partial(sealed, application(open_site(settings), settings)),
+        certificates=certificates,
+        admission=Admission(limits, most),
+        deadlines=Patience(limits.seconds),
     )
-    signal.signal(signal.SIGTERM, _end)  # which uvicorn, when it has ended, sends to this process again
-    with held(settings.ledger["place"]), asyncio.Runner(loop_factory=partial(Loop, limits.seconds)) as runner:
-        runner.run(uvicorn.Server(config).serve())
+    with held(settings.ledger["place"]):
+        asyncio.run(_listen(listener, settings, most))
 
 
-def _end(*_: Any) -> None:
-    raise SystemExit(0)
+async def _listen(listener: Listener, settings: Settings, most: int) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.set_exception_handler(_log_failure)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, ended.set)
+    try:
+        sockets = sockets_at(settings.host, settings.port)
+    except OSError as error:
+        message = f"listen: the site cannot listen at {settings.host}, port {settings.port}: {error.strerror}"
+        raise ArgumentError(message, argument="listen") from None
+    port = sockets[0].getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    journal.write(event=f"running on https://{host}:{port}", connections=most)
+    await listener.serve(sockets, ended)
+    journal.write(event="ended")
+
+
+def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Write what nobody caught to the log, without its text, which may quote what it met."""
+    error = context.get("exception")
+    journal.write(failed="in the event loop" if error is None else journal.cause(error))
 
 
 def keep_to_itself() -> None:
@@ -75,4 +81,3 @@ def _log_to(stream: Any) -> None:
     handler.setFormatter(Line())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     LOGGER.setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.INFO)

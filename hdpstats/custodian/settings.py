@@ -46,11 +46,16 @@ _LEDGER = {"version", "epsilon", "delta", "gaussian", "relation", "same_people_a
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tls:
-    """The site's certificate and key, and the authority that clients' certificates must come from: files in PEM."""
+    """The site's certificate and key, and the authority that clients' certificates must come from: files in PEM.
+
+    With ``crl``, the authority's list of the certificates that it took back, which is read again when its file changes;
+    nobody gets in with one of them, nor with any once the list has expired.
+    """
 
     certificate: Path
     key: Path
     clients: Path
+    crl: Path | None = None
 
 
 @final
@@ -328,7 +333,7 @@ def _heads(entries: object, folder: Path) -> Heads:
 
 
 def _tls(entries: object, folder: Path) -> Tls:
-    found = known(entries, name="tls", needed={"certificate", "key", "clients"})
+    found = known(entries, name="tls", needed={"certificate", "key", "clients"}, allowed={"crl"})
     return Tls(**{name: _file(value, folder, name=name) for name, value in found.items()})
 
 

@@ -62,6 +62,24 @@ class Authority:
             )
         )
 
+    def revoke(self, path, *certificates, days=1.0):
+        """Write the list of the certificates (files) that were taken back, good for so many days."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self.name).last_update(now - 2 * DAY)
+        builder = builder.next_update(now + days * DAY)
+        for each in certificates:
+            serial = x509.load_pem_x509_certificate(each.read_bytes()).serial_number
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - DAY).build()
+            )
+        made = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
+        ).sign(self.key, hashes.SHA256())
+        new = path.with_name(f"{path.name}.new")
+        new.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        new.replace(path)
+        return path
+
     def certify(self, name):
         """Return the files of a certificate for loopback and of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -183,12 +201,13 @@ class Institution:
         self.wait(running)
         return running
 
-    def launch(self, settings):
-        """Start a site in a process of its own."""
+    def launch(self, settings, *, files=None):
+        """Start a site in a process of its own, which may open so many files."""
         log = settings.with_name("site.log")
+        limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
         with log.open("ab") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "hdpstats.cli", "site", "serve", str(settings)],
+                [*limited, sys.executable, "-m", "hdpstats.cli", "site", "serve", str(settings)],
                 stderr=stream,
                 stdout=stream,
                 env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},

@@ -4,7 +4,6 @@ import concurrent.futures
 import contextlib
 import socket
 import ssl
-import threading
 import time
 from fractions import Fraction
 
@@ -117,42 +116,6 @@ def test_a_body_is_not_read_for_somebody_unknown(institution, running):
     with channel(institution, running) as stream:
         stream.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: site\r\ncontent-length: 1000\r\n\r\n")
         assert everything(stream).startswith(b"HTTP/1.1 401")
-
-
-def test_slow_clients_are_cut_off_while_others_are_served(institution, running, site):
-    """Heads byte by byte, bodies byte by byte, handshakes that never come: 60 of each."""
-    before = running.account().head
-    stop = threading.Event()
-
-    def drip(streams):
-        while not stop.wait(0.2):
-            for stream in streams:
-                with contextlib.suppress(OSError):
-                    stream.send(b"x")
-
-    with contextlib.ExitStack() as stack:
-        heads = [stack.enter_context(channel(institution, running)) for _ in range(20)]
-        bodies = [stack.enter_context(channel(institution, running)) for _ in range(20)]
-        silent = [stack.enter_context(channel(institution, running, handshake=False)) for _ in range(60)]
-        for stream in heads:
-            stream.send(b"POST /v1/answer HTTP/1.1\r\nx-")
-        for stream in bodies:
-            stream.send(head(institution, "content-length: 1000"))
-        dripping = threading.Thread(target=drip, args=(heads + bodies,))
-        dripping.start()
-        try:
-            start = time.monotonic()
-            for _ in range(5):
-                site.account()
-            assert time.monotonic() - start < 5 * SECONDS
-            assert [everything(stream) for stream in heads] == [b""] * 20
-            for stream in bodies:
-                assert everything(stream).startswith(b"HTTP/1.1 408")
-            assert [everything(stream) for stream in silent] == [b""] * 60
-        finally:
-            stop.set()
-            dripping.join()
-    assert running.account().head == before
 
 
 def test_no_head_is_read_without_end(institution, running):

@@ -1,0 +1,164 @@
+"""Where connections arrive: admission, the TLS handshake, and an `Exchange` for each."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Final, final
+
+from hdpstats.custodian import journal
+from hdpstats.custodian.admission import Admission
+from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.deadlines import Deadlines
+from hdpstats.custodian.exchange import READ, App, Exchange
+from hdpstats.custodian.tokens import thumbprint
+
+BACKLOG: Final = 1024
+GRACE: Final = 30.0
+"""Seconds that requests under way have when a site ends."""
+PAUSE: Final = 1.0
+"""Seconds until a site that cannot accept a connection tries again."""
+
+
+@final
+class Listener:
+    """Takes connections from sockets and lets an application answer."""
+
+    def __init__(
+        self, app: App, *, certificates: Certificates, admission: Admission, deadlines: Deadlines, grace: float = GRACE
+    ) -> None:
+        self._app, self._certificates = app, certificates
+        self._admission, self._deadlines, self._grace = admission, deadlines, grace
+        self._connections: dict[asyncio.Task[None], Exchange | None] = {}
+
+    async def serve(self, sockets: Sequence[socket.socket], ended: asyncio.Event) -> None:
+        """Answer until an event, and then finish the requests under way."""
+        accepting = [asyncio.create_task(self._accept(each)) for each in sockets]
+        try:
+            await ended.wait()
+        finally:
+            for task in accepting:
+                task.cancel()
+            await asyncio.wait(accepting)
+            for each in sockets:
+                each.close()
+            await self._finish()
+
+    async def _finish(self) -> None:
+        for task, exchange in self._connections.items():
+            if exchange is None or exchange.idle:
+                task.cancel()
+            else:
+                exchange.ending = True
+        if self._connections:
+            _, late = await asyncio.wait(self._connections, timeout=self._grace)
+            for task in late:
+                task.cancel()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(listening)
+            except OSError as error:
+                journal.write(failed=f"no connection can be accepted: {error.strerror}")
+                await asyncio.sleep(PAUSE)
+                continue
+            if not self._admission.arrive(address[0]):
+                connection.close()
+                continue
+            task = asyncio.create_task(self._connection(connection, address[0]))
+            self._connections[task] = None
+            task.add_done_callback(self._connections.pop)
+
+    async def _connection(self, connection: socket.socket, host: str) -> None:
+        try:
+            try:
+                streams = await self._handshake(connection)
+            finally:
+                self._admission.end_handshake(host)
+            if streams is not None:
+                await self._exchange(*streams)
+        finally:
+            self._admission.leave()
+
+    async def _handshake(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=READ, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        moment = self._deadlines.begin("handshake")
+        try:
+            async with self._deadlines.until("handshake", moment):
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol,
+                    connection,
+                    ssl=self._certificates.context(),
+                    ssl_handshake_timeout=3600.0,  # the deadline above is the one that counts
+                )
+        except (TimeoutError, OSError):
+            return None
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        transport.set_write_buffer_limits(
+            high=1, low=0
+        )  # so that a part of a response is read before the next one is written
+        return reader, writer
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = writer.get_extra_info("ssl_object")
+        der = channel.getpeercert(binary_form=True)
+        fingerprint = None if der is None else thumbprint(der)
+        if not self._admission.admit(fingerprint):
+            writer.transport.abort()
+            return
+        exchange = Exchange(
+            reader,
+            writer,
+            app=self._app,
+            deadlines=self._deadlines,
+            fingerprint=fingerprint,
+            allowed=lambda: self._certificates.allow(der),
+        )
+        task = asyncio.current_task()
+        if task in self._connections:
+            self._connections[task] = exchange
+        try:
+            await exchange.serve()
+            await self._close(writer)
+        finally:
+            writer.transport.abort()
+            self._admission.dismiss(fingerprint)
+
+    async def _close(self, writer: asyncio.StreamWriter) -> None:
+        """Send what is left to be sent, as long as the client reads it."""
+        writer.close()
+        try:
+            async with self._deadlines.until("close", self._deadlines.begin("close")):
+                await writer.wait_closed()
+        except (TimeoutError, OSError):
+            return
+
+
+def sockets_at(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen at every address of a host.
+
+    Raises
+    ------
+    OSError
+        The name is unknown, or the address in use or not this machine's.
+    """
+    found: list[socket.socket] = []
+    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        for family, address in dict.fromkeys((each[0], each[4]) for each in places):
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            found.append(listening)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+            listening.setblocking(False)
+    except OSError:
+        for listening in found:
+            listening.close()
+        raise
+    return found
