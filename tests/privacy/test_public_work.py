@@ -1,0 +1,292 @@
+"""The work of private minimisations is public: no cell of a row makes one more precise, longer than bounded, or wrong.
+
+The attack: a formula makes one named person's row huge where a cell has a value, and everything else tiny; a
+computation that turns to high precision, or takes more steps, for that row tells the cell by its time.
+"""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats._base.errors import MechanismError
+from hdpstats.data.table import PrivateTable
+from hdpstats.design.geometry import leverage_at, mallows_weights
+from hdpstats.mechanisms import curve, output, sampling
+from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.contrast import Contrast, People
+from hdpstats.mechanisms.minimiser import effort_of
+from hdpstats.mechanisms.multinomial import MultinomialContrast, MultinomialPeople
+from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
+from hdpstats.privacy.relation import Relation
+from hdpstats.queries import CurveQuery, Geometry, OutputQuery, RegressionModel, SamplingQuery
+from hdpstats.queries.geometry import Source
+from hdpstats.queries.model import MultinomialModel
+from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
+from hdpstats.solvers.accelerated import Work, minimise_within
+from hdpstats.solvers.multinomial import MultinomialObjective
+from hdpstats.solvers.newton import SMALL
+from hdpstats.solvers.refine import refine
+from tests.privacy.hazard_pairs import Regime, pool, table_of
+
+OBJECTIVES = (LinearObjective, MultinomialObjective, HazardObjective)
+RADIUS = 2.0
+
+
+class Spied:
+    """Counts of what minimisations compute."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.asked = dict.fromkeys(("gradient", "hessian", "gradient_error", "exact_loss_gradient"), 0)
+        for kind in self.asked:
+            for objective in OBJECTIVES:
+                patch.setattr(objective, kind, self._counted(kind, getattr(objective, kind)))
+
+    def _counted(self, kind: str, plain):
+        def count(*given: object) -> object:
+            self.asked[kind] += 1
+            return plain(*given)
+
+        return count
+
+    def check(self, steps: int) -> None:
+        """Check that what was computed is within the public bound, and that nothing was refined."""
+        assert self.asked["exact_loss_gradient"] == 0
+        assert self.asked["gradient"] <= steps + SMALL.gradients + 5
+        assert self.asked["hessian"] <= SMALL.hessians
+        assert self.asked["gradient_error"] <= SMALL.hessians + 1
+
+
+SCHEMA = hdp.Schema(y=hdp.Binary(), secret=hdp.Continuous(0, 10), age=hdp.Continuous(18, 100))
+ATTACK = CurveQuery(
+    formula="y ~ I(exp(3*(secret - 5) - 20*(age - 97)**2))",
+    candidates=((0.0, 0.0),),
+    scale=(1.0, 1.0),
+    radius=Fraction(10**6),
+    ridge=Fraction(1, 100),
+    epsilon=Fraction(1, 10**30),
+    schema_sha256=SCHEMA.sha256,
+)
+
+
+def hospital(secret: float) -> pd.DataFrame:
+    """Return the rows; the only person of 97 has the secret."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {"y": rng.integers(0, 2, 80), "secret": rng.uniform(0, 10, 80), "age": rng.integers(20, 90, 80)}
+    )
+    frame.loc[17, ["secret", "age"]] = (secret, 97.0)
+    return frame
+
+
+def asked_about(secret: float, query: CurveQuery) -> dict[str, int]:
+    """Return what a curve computes, or nothing where the query is refused before a row is read."""
+    custody = Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=80)
+    try:
+        prepared = curve.prepare(query, custody)
+    except MechanismError:
+        return {}
+    table = PrivateTable.from_frame(hospital(secret), SCHEMA).admit(["y", "secret", "age"])
+    with pytest.MonkeyPatch.context() as patch:
+        spied = Spied(patch)
+        prepared.compute(table)
+        assert spied.asked["exact_loss_gradient"] == 0, "a curve turned to high precision"
+        spied.check(prepared.work.steps)
+    return spied.asked
+
+
+@pytest.mark.parametrize("radius", [1, 30, 10**3, 10**4, 10**5, 10**6])
+@pytest.mark.parametrize("ridge", [Fraction(1, 10**6), Fraction(1, 100)])
+@pytest.mark.parametrize("secret", [2.0, 6.0, 9.9])
+def test_a_curve_does_not_turn_to_high_precision_for_one_persons_secret(
+    radius: int, ridge: Fraction, secret: float
+) -> None:
+    asked_about(secret, replace(ATTACK, radius=Fraction(radius), ridge=ridge))
+
+
+def test_curves_that_are_accepted_and_refused_are_both_among_the_attacks() -> None:
+    """Refused or not is a public fact: neither secret changes it."""
+    seen = {bool(asked_about(2.0, replace(ATTACK, radius=Fraction(radius)))) for radius in (1, 10**6)}
+    assert seen == {True, False}
+
+
+def geometry(slopes: int = 2) -> Geometry:
+    return Geometry(
+        location=(0.0,) * slopes,
+        whitening=tuple(tuple(row) for row in np.eye(slopes).tolist()),
+        radius=RADIUS,
+        leverage=leverage_at(RADIUS, intercept=True),
+        intercept=True,
+        source=Source.PUBLIC_ROWS,
+    )
+
+
+def hostile_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows from tiny to absurd, many of them in one direction, and their weights."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, 2))
+    Z[: n // 2] = [1.0, 1.0]
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+    Z *= rng.choice([1e-9, RADIUS, math.sqrt(2.0) * RADIUS, 1e6, 1e30], n)[:, None]
+    return np.column_stack([np.ones(n), Z]), mallows_weights((Z**2).sum(axis=1), geometry())
+
+
+PARAMETERS: dict[str, tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]] = {
+    "logistic": ((), ()),
+    "squares": ((), ()),
+    "huber": ((0.1,), ()),
+    "quantile": ((0.9, 0.003), ()),
+    "poisson": ((1.0,), ()),
+    "poisson with a low cap": ((0.3,), ()),
+    "exponential": ((2.0,), ()),
+    "own": ((-2.0, 1.0, 1.0), ((-1.0, -1.0, 0.5, 1.0), (-1.0, -0.5, -0.5, 1.0))),
+    "own, of one sign": ((-2.0, 1.0, 0.0), ((0.2, 0.2, 0.5, 1.0), (0.1, 0.5, 0.5, 1.0))),
+}
+
+
+def regression(name: str, n: int, seed: int) -> tuple[Contrast, People]:
+    parameters, table = PARAMETERS[name]
+    loss = name.split(" ")[0].strip(",")
+    model = RegressionModel(formula="y ~ a + b", loss=loss, geometry=geometry(), parameters=parameters, table=table)
+    contrast = RegressionContrast(model=model, largest_weight=2.0, largest_offset=3.0)
+    X, weights = hostile_rows(n, seed)
+    rng = np.random.default_rng(seed)
+    y = rng.uniform(0.0, 1.0, n) if loss != "logistic" else rng.integers(0, 2, n).astype(float)
+    if loss == "exponential":
+        y *= rng.choice([-1.0, 1.0], n)
+    case, offset = rng.choice([0.0, 0.5, 2.0], n), rng.uniform(-3.0, 3.0, n)
+    return contrast, RegressionPeople(loss=contrast.loss, X=X, y=y, weights=weights * case, offset=offset)
+
+
+def multinomial(n: int, seed: int) -> tuple[Contrast, People]:
+    model = MultinomialModel(formula="y ~ a + b", geometry=geometry(), others=3)
+    X, weights = hostile_rows(n, seed)
+    y = np.random.default_rng(seed).integers(0, 4, n)
+    return MultinomialContrast(model=model, largest_weight=1.0), MultinomialPeople(others=3, X=X, y=y, weights=weights)
+
+
+def hazard(link: str, n: int, seed: int, **options: object) -> tuple[Contrast, People]:
+    regime = Regime(link=link, radius=RADIUS, total=2.0, slopes=2, **options)
+    people = pool(regime, np.random.default_rng(seed), size=n)
+    return regime.contrast, regime.contrast.people(table_of(regime, people))
+
+
+CASES = {
+    **{name: (lambda n, seed, name=name: regression(name, n, seed)) for name in PARAMETERS},
+    "multinomial": multinomial,
+    **{
+        f"hazard, {link}": (lambda n, seed, link=link: hazard(link, n, seed)) for link in ("logit", "cloglog", "probit")
+    },
+    "hazard, two causes": lambda n, seed: hazard("logit", n, seed, causes=2),
+}
+
+
+def question(contrast: Contrast, *, ridge: int = 3, centre: float = 0.2) -> OutputQuery:
+    """Return a query of as many coefficients; what its model is does not count here."""
+    one = RegressionModel(formula="y ~ a", loss="logistic", geometry=geometry(max(1, contrast.dimension - 1)))
+    return OutputQuery(
+        model=one,
+        centre=(centre,) * contrast.dimension,
+        ridge=Fraction(ridge),
+        epsilon=Fraction(1),
+        delta=Fraction(0),
+        schema_sha256="",
+        public_sha256=None,
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", [1])
+def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) -> None:
+    """Float error, curvature and the height of the start, from declared bounds alone, against the rows."""
+    n, rng = 30, np.random.default_rng(seed)
+    contrast, people = CASES[name](n, seed)
+    query, D = question(contrast), contrast.dimension
+    effort = effort_of(query, contrast, noise=7.0, records=n)
+    linear = rng.standard_normal(D)
+    linear *= 7.0 / np.linalg.norm(linear)
+    centre, ridge = np.array(query.centre), float(query.ridge)
+    objective = people.objective(ridge=np.full(D, ridge), centre=centre, linear=linear)
+    truth = np.array([float(value) for value in refine(objective, start=centre, radius=Fraction(1, 10**12)).theta])
+    size = float(np.linalg.norm(centre)) + math.sqrt(2.0 * effort.work.excess / ridge)
+    assert people.count <= effort.count
+    assert np.linalg.norm(truth) <= size
+    for theta in (truth, centre, *(rng.standard_normal((4, D)) * size / 4.0)):
+        if np.linalg.norm(theta) <= size:
+            assert objective.gradient_error(theta) <= effort.work.error
+        steepest = float(np.linalg.eigvalsh(objective.hessian(theta))[-1])
+        assert steepest <= effort.work.smoothness
+        far = float(np.linalg.norm(objective.gradient(theta) - objective.gradient(truth)))
+        assert far <= effort.work.smoothness * float(np.linalg.norm(theta - truth)) * (1.0 + 1e-9) + 2e-9
+    # F(c) - F* is the integral of the slope on the way from the minimiser to the centre, which is convex.
+    rises = [float(objective.gradient(truth + t * (centre - truth)) @ (centre - truth)) for t in np.linspace(0, 1, 401)]
+    assert float(np.mean(rises[:-1])) <= effort.work.excess
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    contrast, people = CASES[name](30, 2)
+    query, D = question(contrast), contrast.dimension
+    effort = effort_of(query, contrast, noise=0.0, records=30)
+    centre = np.array(query.centre)
+    objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=centre, linear=np.zeros(D))
+    truth = refine(objective, start=centre, radius=Fraction(1, 10**20)).theta
+
+    def failing(problem: object, *, start: np.ndarray, budget: object) -> Solution:
+        return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf)
+
+    monkeypatch.setattr(accelerated, "minimise", failing)
+    monkeypatch.setattr(Work, "near", -1.0)
+    theta = minimise_within(objective, start=centre, work=effort.work)
+    off = sum((Fraction(a) - b) ** 2 for a, b in zip(theta.tolist(), truth, strict=True))
+    assert math.sqrt(off) <= effort.work.radius
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_neighbours_take_work_within_the_public_bound(name: str) -> None:
+    """With and without the person who stands last; ridges from strong to as weak as is accepted."""
+    for ridge in (3, Fraction(1, 2**10)):
+        for n in (30, 29):
+            contrast, people = CASES[name](n, 3)
+            query = replace(question(contrast), ridge=Fraction(ridge))
+            effort = effort_of(query, contrast, noise=0.0, records=30)
+            with pytest.MonkeyPatch.context() as patch:
+                spied = Spied(patch)
+                output.certified(query, people, effort=effort, perturbation=(Fraction(0),) * contrast.dimension)
+                spied.check(effort.work.steps)
+
+
+@pytest.mark.parametrize("ridge", [Fraction(1, 2**180), Fraction(1, 2**40)])
+def test_a_ridge_at_which_floats_cannot_do_is_refused_with_a_remedy(ridge: Fraction) -> None:
+    contrast, _ = regression("logistic", 30, 0)
+    with pytest.raises(MechanismError, match="use a larger ridge, public rows or a smaller row_norm"):
+        effort_of(replace(question(contrast), ridge=ridge), contrast, noise=0.0, records=30)
+    with pytest.raises(MechanismError, match=r"may take .* steps"):
+        effort_of(replace(question(contrast), ridge=Fraction(1, 2**16)), contrast, noise=0.0, records=10**4)
+
+
+def test_sampling_neighbours_take_work_within_the_public_bound() -> None:
+    query = SamplingQuery(
+        model=RegressionModel(formula="y ~ a + b", loss="logistic", geometry=geometry()),
+        centre=(0.0,) * 3,
+        ridge=Fraction(20),
+        epsilon=Fraction(1),
+        delta=Fraction(1, 100),
+        half_widths=(0.3, 0.3, 0.3),
+        proposals=200,
+        schema_sha256="",
+        public_sha256=None,
+    )
+    for seed in range(4):
+        contrast, people = regression("logistic", 30, seed)
+        calibration = sampling.calibrate(query, contrast, records=30)
+        with pytest.MonkeyPatch.context() as patch:
+            spied = Spied(patch)
+            sampling.run(query, calibration, people)
+            assert spied.asked["exact_loss_gradient"] == 0
+            assert spied.asked["gradient"] <= calibration.steps + SMALL.gradients + 70
+            assert spied.asked["hessian"] <= SMALL.hessians + 20
