@@ -111,13 +111,13 @@ def effort_of(query: MinimiserQuery, contrast: Contrast, *, noise: float, record
 def too_much(condition: float, steps: int | None) -> MechanismError:
     """Return why a minimisation is refused."""
     what = (
-        "doubles cannot compute the private minimum exactly enough"
+        "doubles cannot compute the private minimum exactly enough for so small a ridge or so wide declared ranges"
         if steps is None
         else f"the private minimum may take {steps} steps, more than {MOST_STEPS}"
     )
     return MechanismError(
-        f"{what}: so many people can bend the objective {condition:.2g} times as much as the ridge does; use a larger "
-        "ridge, public rows or a smaller row_norm, a smaller n_max, or declare narrower bounds"
+        f"{what}: the losses can bend the objective {condition:.2g} times as much as the ridge does; use a larger "
+        "ridge, public rows or a smaller row_norm, a smaller n_max, or declare narrower offsets and weights"
     )
 
 

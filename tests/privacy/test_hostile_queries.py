@@ -28,7 +28,7 @@ from hdpstats.queries import (
     query_from_json,
 )
 from hdpstats.queries.geometry import Source
-from hdpstats.sites import local
+from hdpstats.sites import attempts, local
 
 SCHEMA = hdp.Schema(
     start=hdp.Duration(100, missing=0),
@@ -85,13 +85,13 @@ def site_of(relation: str = "replace_one") -> hdp.LocalSite:
 def answered(query: Query, monkeypatch: pytest.MonkeyPatch, relation: str = "replace_one") -> bool:
     """Return whether a site answers; fail where something is raised behind the wall."""
     site, entered = site_of(relation), []
-    right = local.behind_the_wall
+    right = attempts.behind_the_wall
 
     def watched(compute: Callable[[], Any]) -> Any:
         entered.append(compute)
         return right(compute)
 
-    monkeypatch.setattr(local, "behind_the_wall", watched)
+    monkeypatch.setattr(attempts, "behind_the_wall", watched)
     try:
         released = site.answer(query)
     except HdpError:
@@ -135,6 +135,13 @@ MODELS = {
 }
 
 
+TOO_LARGE_OFFSETS = {"offsets", "steep caps with offsets"}
+"""Offsets of 1e12 leave doubles no digits beside coefficients of 1e-9, to which so large a ridge leads."""
+
+TOO_SMALL_RIDGES = {"weights", "large radius"}
+"""Losses that bend 1e13 times as much as a ridge of 1 does."""
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("name", MODELS)
 def test_hostile_models_are_answered_whatever_the_rows(
@@ -142,10 +149,12 @@ def test_hostile_models_are_answered_whatever_the_rows(
 ) -> None:
     model, ridge = MODELS[name], QUERY.ridge
     largest = {"large radius": 2**20, "weights": 2**20}.get(name, 1)
-    assert answered(replace(QUERY, model=model, ridge=ridge * largest), monkeypatch, relation)
+    answers = answered(replace(QUERY, model=model, ridge=ridge * largest), monkeypatch, relation)
+    assert answers == (name not in TOO_LARGE_OFFSETS)
     fields = {key: value for key, value in QUERY.to_dict().items() if key != "model"}
     output = OutputQuery.from_dict(fields | {"model": model.to_dict(), "delta": "1/1000000"})
-    assert answered(replace(output, centre=(-9e11, 9e11, 1e-300), ridge=Fraction(1)), monkeypatch, relation)
+    answers = answered(replace(output, centre=(-9e11, 9e11, 1e-300), ridge=Fraction(1)), monkeypatch, relation)
+    assert answers == (name not in TOO_SMALL_RIDGES)
     gradient = GradientQuery(
         model=model,
         theta=(9e11, -9e11, 1e-300),
