@@ -8,7 +8,7 @@ import pandas as pd
 
 from hdpstats.inference.exponential_family import inside, predicted
 from hdpstats.models.families import FamilyModel
-from hdpstats.models.plan import Plan
+from hdpstats.models.plan import Plan, floor_of
 from hdpstats.models.request import people_of
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
@@ -29,6 +29,7 @@ def plan_family(model: FamilyModel, *, epsilons: Sequence[Fraction], n: object) 
         records=records,
         declared=False,
         assumption=AT_MIDDLE if public is None else AT_PUBLIC,
+        floor=floor_of(model.study),
     )
 
 

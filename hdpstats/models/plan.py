@@ -13,6 +13,7 @@ from hdpstats.models.plotting import plot_plan
 from hdpstats.models.request import FitRequest, people_of
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.relation import Relation
+from hdpstats.sites.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,12 +46,16 @@ class Plan:
         Whether that is only the declared number, the real one being protected or not known.
     assumption : str
         What the prediction rests on.
+    floor : float
+        The least that one release is charged in an account at hand; 0 where none is, as at remote sites, whose quotes
+        say it.
     """
 
     frame: pd.DataFrame
     records: int
     declared: bool
     assumption: str
+    floor: float = 0.0
 
     @property
     def table(self) -> pd.DataFrame:
@@ -71,7 +76,14 @@ class Plan:
     def verdicts(self) -> dict[float, str]:
         """What the private rows add at each epsilon, in words."""
         epsilons = self.frame["epsilon"]
-        return {value: _verdict(self.frame[epsilons == value]) for value in sorted(set(epsilons.tolist()))}
+        return {
+            value: _verdict(self.frame[epsilons == value]) + self._raised(value)
+            for value in sorted(set(epsilons.tolist()))
+        }
+
+    def _raised(self, epsilon: float) -> str:
+        """Say that a fit is charged more than it is asked to cost."""
+        return f"; it is charged {self.floor:g}, the least that the account charges" if epsilon < self.floor else ""
 
     @property
     def title(self) -> str:
@@ -116,7 +128,13 @@ def plan(spec: Specification, *, requests: Sequence[FitRequest], n: object) -> P
         records=records,
         declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
         assumption=FROM_SCHEMA if spec.public is None else FROM_PUBLIC,
+        floor=floor_of(spec.study),
     )
+
+
+def floor_of(study: Study) -> float:
+    """Return the largest floor of the accounts at hand; 0 where there is none."""
+    return max((float(ledger.floor.epsilon) for ledger in study.ledgers.values()), default=0.0)
 
 
 def _rows(spec: Specification, request: FitRequest, people: Mapping[str, int]) -> pd.DataFrame:

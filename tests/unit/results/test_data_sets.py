@@ -78,3 +78,22 @@ def test_guarantees_of_one_data_set_add_up_and_those_of_several_do_not():
     assert over_data_sets([(a, promise(1)), (b, promise(2)), (a, promise(3, "1/10"))]) == (4, Fraction(1, 10))
     assert over_data_sets([(a | b, promise(1)), (b, promise(2))]) == (3, 0)
     assert over_data_sets([(nobody, promise(1)), (nobody, promise(2))]) == (2, 0)
+
+
+def test_a_fit_below_the_floor_is_charged_the_floor_and_says_so(path):
+    """Before it is spent (plan, quote) and after (result, history); the guarantee is that of what ran."""
+    ledger = hdp.Ledger(path, dataset="trial", epsilon=2)
+    study = study_of(ledger)
+    least = Fraction(1, 10**4)
+    plan = hdpf.family("died ~ 1", data=study, family="bernoulli").plan(epsilon=[1e-5, 1])
+    assert "it is charged 0.0001, the least that the account charges" in plan.verdicts[1e-5]
+    assert "it is charged" not in plan.verdicts[1.0]
+    result = fitted(study, 1e-5)
+    assert result.guarantee.epsilon == Fraction(1, 10**5)
+    assert ledger.spent.epsilon == least
+    assert ledger.history()["epsilon"].tolist() == [1e-4]
+    assert study.site.quote(result.query).cost.epsilon == least
+    assert result.release.entry.charged.epsilon == least
+    assert "charged epsilon = 0.0001" in " ".join(str(result.summary()).split())
+    assert result.disclosure()["ledger"]["charged"]["epsilon"] == "1/10000"
+    assert "charged" not in str(fitted(study, 0.5).summary())
