@@ -9,7 +9,7 @@ Python while Python runs. R does not look at its flag while Python runs, so that
 That thread ends with each call of Python. R forks (``parallel::mclapply``) without telling Python, while its thread
 holds Python's lock; a thread that waits for the lock at that moment leaves its request for it to the forked process, in
 which it does not exist, and Python there hands the lock over to nobody and waits for ever. Where Python started R, the
-lock is free while R runs, and the listener waits for a signal without asking for it.
+lock is free while R runs, and `r_bridge.forks` sees to forks.
 """
 
 import _thread

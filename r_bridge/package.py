@@ -4,7 +4,7 @@ from pathlib import Path
 
 import rpy2.rinterface as ri
 
-from r_bridge import interrupts, session
+from r_bridge import forks, interrupts, session
 from r_bridge.dispatcher import dispatcher
 from r_bridge.guard import guarded
 from r_bridge.session import helper
@@ -21,6 +21,8 @@ def attach_functions() -> None:
     It is a namespace like any other: ``library(hdpstats)`` and ``hdpstats::dp_logit`` find it.
     """
     session.start()
+    if not session.hosted():
+        forks.take_the_lock_for_forks()
     attach = helper(_ATTACH.read_text(encoding="utf-8"))
     guarded(attach, ri.StrSexpVector([str(SOURCE)]), dispatcher())
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -58,5 +59,50 @@ def test_forked_processes_use_results_python_and_accounts(host, library, tmp_pat
         finally:
             if session.poll() is None:
                 os.killpg(session.pid, signal.SIGKILL)  # its forked processes too
+    assert session.returncode == 0, printed
+    assert "all is well" in printed
+
+
+BUSY = """
+import threading
+import r_bridge
+
+def work():
+    while True:
+        pass
+
+r_bridge.attach_functions()
+threading.Thread(target=work, daemon=True).start()  # has Python's lock whenever R runs
+fit = '''function() {
+  schema <- dp_schema(age = dp_continuous(20, 90), event3 = dp_binary())
+  dp_logit(event3 ~ age, dp_study(private = dp_load_rotterdam(), schema = schema, public = dp_load_gbsg(),
+           budget = dp_budget(1)), 1)
+}'''
+forked = '''function(fit) {
+  found <- parallel::mclapply(1:4, function(i) { cat("here\\\\n"); confint(fit, level = 0.5 + i / 10) }, mc.cores = 2)
+  all(vapply(found, is.matrix, NA))
+}'''
+found = r_bridge.call(fit)
+print("all is well" if all(r_bridge.call(forked, found) for _ in range(3)) else "something failed")
+"""
+
+
+def test_forked_processes_do_not_wait_for_a_thread_that_held_pythons_lock(tmp_path):
+    """As in a notebook, whose other threads work while R runs."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as session:
+        try:
+            printed, _ = session.communicate(timeout=GENEROUS)
+        finally:
+            if session.poll() is None:
+                os.killpg(session.pid, signal.SIGKILL)
     assert session.returncode == 0, printed
     assert "all is well" in printed
