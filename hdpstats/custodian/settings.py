@@ -139,7 +139,7 @@ class Limits:
     """
 
     query: int = 4_000_000
-    public: int = 32_000_000
+    public: int = 16_000_000
     kept_each: int = 256_000_000
     bytes: int = 256_000_000
     bytes_each: int = 64_000_000
