@@ -25,7 +25,9 @@ def open_site(settings: Settings) -> LocalSite:
         No message quotes a cell.
     """
     check_files(settings)
-    return _site(settings, account_for_serving(settings))
+    site = _site(settings, account_for_serving(settings))
+    site.read()
+    return site
 
 
 @forgets_rows

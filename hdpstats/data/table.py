@@ -1,9 +1,11 @@
 """The private rows: held, admitted through the schema, and shown to nobody."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NoReturn, SupportsIndex, final
+from typing import Any, NoReturn, SupportsIndex, TypeVar, final
 
 import pandas as pd
 
@@ -11,8 +13,10 @@ from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats._base.forgetting import forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.data import coerce
-from hdpstats.data.columns import Categorical, Duration, NumericColumn
+from hdpstats.data.columns import Column, Duration, NumericColumn
 from hdpstats.data.schema import Schema
+
+_T = TypeVar("_T")
 
 
 @final
@@ -116,25 +120,33 @@ def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any
     return _copy(plain.iloc[:, places[unit][0]])
 
 
-def _admit(cells: Mapping[str, "pd.Series[Any]"], schema: Schema, rows: int, persons: IntArray | None) -> AdmittedTable:
-    numeric: dict[str, FloatArray] = {}
-    codes: dict[str, IntArray] = {}
-    beyond: dict[str, BoolArray] = {}
-    for name, series in cells.items():
-        column = schema[name]
-        if isinstance(column, NumericColumn):
-            numeric[name] = column.admit(series)
-        elif isinstance(column, Categorical):
-            codes[name] = column.admit(series)
-        if isinstance(column, Duration):
-            beyond[name] = column.beyond(series)
-    return AdmittedTable(
-        numeric=MappingProxyType(numeric),
-        codes=MappingProxyType(codes),
-        rows=rows,
-        beyond=MappingProxyType(beyond),
-        persons=persons,
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class _Mapped:
+    """A column after the map of the schema: read-only numbers or codes, and where a duration was beyond the horizon."""
+
+    mapped: Any
+    numeric: bool
+    beyond: BoolArray | None
+
+
+def _mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
+    beyond = column.beyond(cells) if isinstance(column, Duration) else None
+    return _Mapped(
+        mapped=_read_only(column.admit(cells)),
+        numeric=isinstance(column, NumericColumn),
+        beyond=None if beyond is None else _read_only(beyond),
     )
+
+
+def _read_only_of(find: Callable[..., IntArray], *cells: Any) -> IntArray:
+    found: IntArray = _read_only(find(*cells))
+    return found
+
+
+def _read_only(values: Any) -> Any:
+    values.flags.writeable = False
+    return values
 
 
 @final
@@ -143,9 +155,13 @@ class PrivateTable:
 
     Made by `from_frame`. It shows neither cells nor their number, and cannot be copied or pickled: what
     leaves it is what `admit` returns, to a mechanism.
+
+    How long it takes to map a column depends on what its cells hold: one odd cell can make a column of numbers one of
+    objects. So each column is mapped once, and kept; whoever answers questions maps all of them before the first
+    (`read`), and no answer tells by its time what cells hold.
     """
 
-    __slots__ = ("_cells", "_rows", "_schema", "_unit")
+    __slots__ = ("_cells", "_kept", "_lock", "_rows", "_schema", "_unit")
 
     def __init__(
         self,
@@ -159,6 +175,8 @@ class PrivateTable:
         self._schema = schema
         self._rows = rows
         self._unit = unit
+        self._kept: dict[str | bytes | None, Any] = {}
+        self._lock = threading.Lock()
 
     @classmethod
     @forgets_rows
@@ -217,11 +235,33 @@ class PrivateTable:
         Undeclared names are a `SchemaError`. Without a unit there are no marks.
         """
         listed = check_names(self._schema, names)
-        table = _admit({name: self._cells[name] for name in listed}, self._schema, self._rows, self._persons())
-        return table if key is None or self._unit is None else replace(table, marks=coerce.marks(self._unit, key))
+        columns = [self._once(name, partial(_mapped, self._cells[name], self._schema[name])) for name in listed]
+        unit, persons, marks = self._unit, None, None
+        if unit is not None:
+            persons = self._once(None, partial(_read_only_of, coerce.persons, unit))
+            marks = None if key is None else self._once(key, partial(_read_only_of, coerce.marks, unit, key))
+        return AdmittedTable(
+            numeric=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if c.numeric}),
+            codes=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if not c.numeric}),
+            rows=self._rows,
+            beyond=MappingProxyType(
+                {n: c.beyond for n, c in zip(listed, columns, strict=True) if c.beyond is not None}
+            ),
+            persons=persons,
+            marks=marks,
+        )
 
-    def _persons(self) -> IntArray | None:
-        return None if self._unit is None else coerce.persons(self._unit)
+    def read(self) -> None:
+        """Map all declared columns now, and who is who, so that no later `admit` has to."""
+        self.admit(self._schema)
+
+    def _once(self, what: str | bytes | None, find: Callable[[], _T]) -> _T:
+        """Return what was found before under a name, else find it."""
+        with self._lock:
+            if what not in self._kept:
+                self._kept[what] = find()
+            found: _T = self._kept[what]
+            return found
 
     def __repr__(self) -> str:
         if not hasattr(self, "_unit"):  # the last that the constructor sets

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats.data import coerce
 from hdpstats.data.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.data.schema import Schema
 from hdpstats.data.table import PrivateTable
@@ -127,7 +128,8 @@ def test_changes_of_an_array_behind_the_frame_change_nothing():
     table = PrivateTable.from_frame(pd.DataFrame({"age": values}, copy=False), Schema(age=Continuous(20, 90)))
     values[:] = 90.0
     assert table.admit(["age"]).numeric["age"].tolist() == [30.0, 40.0]
-    table.admit(["age"]).numeric["age"][:] = 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        table.admit(["age"]).numeric["age"][:] = 0.0
     assert table.admit(["age"]).numeric["age"].tolist() == [30.0, 40.0]
 
 
@@ -253,3 +255,29 @@ def test_the_column_that_names_the_person_is_there_once():
     with pytest.raises(SchemaError, match="several columns are called 'patient'"):
         PrivateTable.from_frame(twice, TIMES, unit="patient")
     assert PrivateTable.from_frame(twice, TIMES).rows == 5
+
+
+@pytest.mark.parametrize("odd", [None, "x", 10**400, "1" * 1000], ids=["none", "text", "huge", "long"])
+def test_after_all_columns_were_read_no_answer_reads_a_cell_again(monkeypatch, odd):
+    """An odd cell makes a column one of objects, which take far longer: before the first answer, not in it."""
+    schema = Schema(x=Continuous(0, 9), g=Categorical(["a", "b"]), t=Duration(5))
+    frame = pd.DataFrame({"x": [odd, 1.0], "g": [odd, "b"], "t": [odd, 9.0], "who": [odd, "me"]})
+    expected = PrivateTable.from_frame(frame, schema, unit="who").admit(schema, key=b"key")
+    table = PrivateTable.from_frame(frame, schema, unit="who")
+    read = []
+    for name in ("number", "text"):
+        plain = getattr(coerce, name)
+        monkeypatch.setattr(coerce, name, lambda cell, plain=plain: read.append(cell) or plain(cell))
+    table.read()
+    assert read
+    read.clear()
+    for _ in range(2):
+        found = table.admit(["x", "g", "t"])
+        for name in ("x", "t"):
+            np.testing.assert_array_equal(found.numeric[name], expected.numeric[name])
+        np.testing.assert_array_equal(found.codes["g"], expected.codes["g"])
+        np.testing.assert_array_equal(found.beyond["t"], expected.beyond["t"])
+        np.testing.assert_array_equal(found.persons, expected.persons)
+        assert found.marks is None
+    assert read == []
+    np.testing.assert_array_equal(table.admit(["x"], key=b"key").marks, expected.marks)
