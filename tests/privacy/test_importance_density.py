@@ -25,7 +25,7 @@ from hdpstats.design.geometry import mallows_weights
 from hdpstats.losses.logistic import Logistic
 from hdpstats.mechanisms import importance, objective, output
 from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.minimiser import certified
+from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.uncoupled import rank_one_jacobian
 from hdpstats.queries import Box, DensityRatioModel, Geometry, ImportanceQuery
@@ -220,7 +220,9 @@ def computed(query, contrast, **numbers):
     columns = {name: np.array(values) for name, values in numbers.items()}
     table = AdmittedTable(numeric=columns, codes={}, rows=len(next(iter(columns.values()))))
     still = (Fraction(0),) * query.dimension
-    point = certified(query, contrast.people(table), radius=Fraction(1, 10**7), perturbation=still)
+    effort = effort_of(query, contrast, noise=0.0, records=contrast.records)
+    assert effort.radius < Fraction(1, 10**7)
+    point = certified(query, contrast.people(table), effort=effort, perturbation=still)
     return np.array([float(value) for value in point])
 
 
