@@ -10,6 +10,8 @@ from hdpstats.custodian.heads import Head, Keeper, KeptInDatabase, KeptInFile, K
 from hdpstats.custodian.settings import Settings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
+from hdpstats.privacy.budget import Budget
+from hdpstats.privacy.charging import agreed
 
 
 def open_account(settings: Settings) -> Ledger:
@@ -39,6 +41,11 @@ def open_account(settings: Settings) -> Ledger:
         "gaussian": ledger.balance.gaussian,
         "relation": ledger.relation,
     }
+    if "epsilon" in declared:
+        total = agreed(Budget(declared["epsilon"], declared.get("delta", ledger.budget.delta)), name="the total")
+        declared |= {name: getattr(total, name) for name in ("epsilon", "delta") if name in declared}
+    if declared.get("gaussian") is not None:
+        declared["gaussian"] = agreed(declared["gaussian"], name="gaussian")
     for name, value in declared.items():
         if value != own[name]:
             raise LedgerError(

@@ -181,9 +181,12 @@ def test_a_damaged_head_is_refused(path):
 def test_what_a_site_starts_from_is_logged(path, monkeypatch):
     lines = []
     monkeypatch.setattr(journal, "write", lambda **facts: lines.append(facts))
-    ledger = account_for_serving(Settings.from_yaml(path))
+    settings = Settings.from_yaml(path)
+    found = open_account(settings).head
+    ledger = account_for_serving(settings)
     line = next(line for line in lines if "entries" in line)
-    assert (line["ledger"], line["head"], line["spent"]) == ("trial", ledger.head, str(Spend(0)))
+    assert (line["ledger"], line["head"], line["spent"]) == ("trial", found, str(Spend(0)))
+    assert ledger.verify(found)  # caps and quotas of analysts follow it
     assert "nowhere" in line["head_kept_in"]
 
 
