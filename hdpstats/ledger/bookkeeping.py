@@ -230,11 +230,11 @@ def add_charge(
 ) -> Charge | Lease:
     """Charge a request, once as long as its computation lives: return the charge, or the lease of another holder.
 
-    What lies ahead must be affordable too; it is not charged. An analyst pays for each request once out of his cap,
-    also for one that was charged for somebody else. A request without a release whose holder has ended, as ``over``
-    says, is charged again, to the total and to the analyst who asks: its next draw is another one.
+    What lies ahead must be affordable too; it is not charged. A request without a release whose holder has ended, as
+    ``over`` says, is charged again: its next draw is another one. An analyst pays out of his cap for every charge of
+    what he receives, also for those that were made for somebody else.
     """
-    charge = chain.charges.get(request.id)
+    charge, again = chain.charges.get(request.id), False
     if charge is not None and charge.cost != cost:
         where = "" if analyst else f", in entry {charge.entry},"
         raise LedgerError(
@@ -246,12 +246,17 @@ def add_charge(
         if lease is None or lease.holder != holder.name:
             if lease not in (None, over):
                 return lease
-            charge = None
-    if analyst and (charge is None or (request.id, analyst) not in chain.held):
+            again = True
+    new = charge is None or again
+    owed = 0 if charge is None or not analyst else charge.attempt - chain.paid(request.id, analyst)
+    if charge is not None and owed > 0:
+        _make_room(connection, chain, request, cost.times(owed + new) + ahead, analyst)
+        _share(connection, chain, charge, analyst, owed)
+    if charge is not None and not new:
+        return charge
+    if analyst:
         _make_room(connection, chain, request, cost + ahead, analyst)
-        if charge is not None:
-            _share(connection, chain, charge, analyst)
-    return charge or _new_charge(connection, chain, request, cost, ahead, holder, analyst)
+    return _new_charge(connection, chain, request, cost, ahead, holder, analyst)
 
 
 def _new_charge(
@@ -276,8 +281,8 @@ def _new_charge(
     return chain.charges[request.id]
 
 
-def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str) -> None:
-    """Charge an analyst's cap for what was charged to the total for somebody else."""
+def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str, owed: int) -> None:
+    """Charge an analyst's cap for so many charges of a request that were made to the total for somebody else."""
     _append(
         connection,
         chain,
@@ -285,7 +290,8 @@ def _share(connection: Connection, chain: Chain, charge: Charge, analyst: str) -
         dataset=charge.dataset,
         version=charge.version,
         request_id=share_id(charge.request_id, analyst),
-        amount=charge.cost,
+        attempt=charge.attempt,
+        amount=charge.cost.times(owed),
         body=canonical.dumps({"request": charge.request_id}),
         analyst=analyst,
     )
@@ -332,7 +338,7 @@ def find_release(connection: Connection, chain: Chain, request_id: str, analyst:
 
     Its entry is checked again: the chain may have been read long ago, and the row altered since.
     """
-    if request_id not in chain.released or (analyst and (request_id, analyst) not in chain.held):
+    if request_id not in chain.released or (analyst and not chain.has_paid(request_id, analyst)):
         return None
     entry = Entry(**connection.execute(_RELEASED, {"request_id": request_id}).mappings().one())
     chain.check_known(entry)

@@ -111,6 +111,15 @@ class Chain:
         """Return the caps on a dataset by analyst, in the order of their first grants."""
         return {analyst: cap for (name, analyst), cap in self.caps.items() if name == self.names[dataset]}
 
+    def paid(self, request_id: str, analyst: str) -> int:
+        """Return how many charges of a request an analyst has paid out of his cap."""
+        place = self.held.get((request_id, analyst))
+        return 0 if place is None else place.attempt
+
+    def has_paid(self, request_id: str, analyst: str) -> bool:
+        """Whether an analyst has paid for every charge of a request."""
+        return self.paid(request_id, analyst) >= self.charges[request_id].attempt
+
     def own_part(self, dataset: str, analyst: str) -> Own:
         """Return what an analyst has caused in the account of a dataset."""
         name = self.names[dataset]
@@ -151,6 +160,8 @@ class Chain:
                 rational(entry.mu_squared, name="mu_squared"),
             )
             self._record(entry, amount)
+            if entry.attempt and entry.kind not in ("charge", "share", "release"):
+                raise damaged(expected, "it is no charge, and has the number of one")
         except (ArgumentError, KeyError, TypeError, ValueError):
             raise damaged(expected, "its contents make no sense") from None
         self.hashes.append(entry.hash)
@@ -232,8 +243,8 @@ class Chain:
         elif self.capped(entry.dataset):
             raise damaged(entry.seq, "its analyst has no cap, where others have")
 
-    def _receive(self, entry: Entry, request_id: str, amount: Spend) -> None:
-        """Let the analyst of an entry pay for a request out of his cap."""
+    def _receive(self, entry: Entry, request_id: str, amount: Spend, *, paid: int) -> None:
+        """Let the analyst of an entry pay for a request out of his cap, so many charges of it in all."""
         key, size = (self.names[entry.dataset], entry.analyst), len(entry.body)
         own = self.own_part(*key)
         if not own.admits(self.quota(*key), size):
@@ -241,10 +252,7 @@ class Chain:
         self._pay(entry, entry.analyst, amount)
         self.received[key] = self.received.get(key, NOTHING) + amount
         self.own[key] = own.charged(size)
-        before = self.held.get((request_id, entry.analyst))
-        self.held[request_id, entry.analyst] = Place(
-            number=self.own[key].charges, attempt=1 if before is None else before.attempt + 1
-        )
+        self.held[request_id, entry.analyst] = Place(number=self.own[key].charges, attempt=paid)
         self.askers[request_id] = tuple(dict.fromkeys((*self.askers.get(request_id, ()), entry.analyst)))
         if request_id in self.released:
             self._hand_out(key, request_id)
@@ -258,12 +266,14 @@ class Chain:
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[canonical.loads(entry.body)["request"]]
-        same = (charge.dataset, charge.version, charge.cost) == (entry.dataset, entry.version, amount)
+        owed = charge.attempt - self.paid(charge.request_id, entry.analyst)
+        if owed <= 0:
+            raise damaged(entry.seq, "its analyst has paid for its request before")
+        terms = (charge.dataset, charge.version, charge.attempt, charge.cost.times(owed))
+        same = terms == (entry.dataset, entry.version, entry.attempt, amount)
         if not same or entry.request_id != share_id(charge.request_id, entry.analyst):
             raise damaged(entry.seq, "it shares something else than what was charged")
-        if (charge.request_id, entry.analyst) in self.held:
-            raise damaged(entry.seq, "its analyst has received its request before")
-        self._receive(entry, charge.request_id, amount)
+        self._receive(entry, charge.request_id, amount, paid=charge.attempt)
 
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
         if canonical.sha256(canonical.loads(entry.body)) != entry.request_id:
@@ -279,7 +289,9 @@ class Chain:
             raise damaged(entry.seq, "its cost is none that the account charges")
         self._pay(entry, "", amount)
         if entry.analyst:
-            self._receive(entry, entry.request_id, amount)
+            if before is not None and self.paid(entry.request_id, entry.analyst) < before.attempt:
+                raise damaged(entry.seq, "its analyst has not paid for the charges before")
+            self._receive(entry, entry.request_id, amount, paid=entry.attempt)
         self.charges[entry.request_id] = Charge(
             request_id=entry.request_id,
             dataset=entry.dataset,
@@ -298,7 +310,8 @@ class Chain:
         if paid:
             self.own[name, paid] = self.own[name, paid].stored(len(entry.body))
         for analyst in self.askers.get(entry.request_id, ()):
-            self._hand_out((name, analyst), entry.request_id)
+            if self.has_paid(entry.request_id, analyst):
+                self._hand_out((name, analyst), entry.request_id)
 
     def check_accounts(self, stored: dict[str, Terms]) -> None:
         """Compare the terms of every dataset with the rows of the account table."""

@@ -6,8 +6,9 @@ ended, or that has not said so for a minute of the waiting computation's own clo
 again, as its next attempt, to another holder. Only the holder of the latest charge can record a release, so a holder
 that was given up too early (a laptop that slept) finds its number superseded and its draw is lost, never seen.
 
-Leases are no part of the chain of entries: they say nothing of what was spent, and whoever alters them can cause
-another charge, not a release without one.
+Leases are no part of the chain of entries: they say nothing of what was spent. Whoever may alter them in the database
+can cause another charge, or let two computations run under one charge, of which the first to end is recorded: give the
+right to update the table ``lease`` to sites only.
 
 References
 ----------
@@ -28,7 +29,6 @@ from typing import final
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.records import Charge, Lease
 from hdpstats.ledger.store import LEASE
 
@@ -52,12 +52,21 @@ def this_process() -> str:
 
 
 def has_ended(process: str) -> bool:
-    """Whether a process is known to have ended: it was on this machine, and is there no more (Linux only)."""
+    """Whether a process is known to have ended: it was on this machine, and is there no more (Linux only).
+
+    Where the processes of others are hidden (``/proc`` mounted with ``hidepid``) only their number is looked up.
+    """
     machine, _, rest = process.partition(" ")
     number, _, started = rest.partition(" ")
     if not (sys.platform == "linux" and machine == _machine() and number.isdecimal()):
         return False
-    return _started(int(number)) != started
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return _started(int(number)) not in (started, None)
 
 
 @cache
@@ -69,12 +78,12 @@ def _machine() -> str:
     return f"{uuid.getnode():x}"
 
 
-def _started(process: int) -> str:
-    """Return when a process began, in ticks of this machine; empty where there is none."""
+def _started(process: int) -> str | None:
+    """Return when a process began, in ticks of this machine; empty for one that only waits to be forgotten, or None."""
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]
-    return ""
+    return None
 
 
 @final
@@ -114,7 +123,7 @@ def add_beat(connection: Connection, charge: Charge) -> None:
     connection.execute(_BEAT, {"request": charge.request_id, "number": charge.attempt})
 
 
-def given_up(lease: Lease, look: Callable[[], Lease | None]) -> Lease | None:
+def given_up(lease: Lease, look: Callable[[], Lease | None], *, patient: bool = False) -> Lease | None:
     """Wait for a holder. Return its lease where it is given up, None where there is nothing more to wait for.
 
     Parameters
@@ -123,9 +132,12 @@ def given_up(lease: Lease, look: Callable[[], Lease | None]) -> Lease | None:
         What was found.
     look
         Returns the lease on the latest charge of the request as it is now, None once there is a release.
+    patient
+        Whether only a minute without a beat counts, not that the process seems to have ended: for one who was given up
+        wrongly, so that two who take each other for dead do not go on charging over each other.
     """
     seen, since = lease, monotonic()
-    while not has_ended(seen.process) and monotonic() - since < LAPSE:
+    while (patient or not has_ended(seen.process)) and monotonic() - since < LAPSE:
         sleep(PAUSE)
         now = look()
         if now is None or now.attempt != lease.attempt:
@@ -136,19 +148,20 @@ def given_up(lease: Lease, look: Callable[[], Lease | None]) -> Lease | None:
 
 
 @contextmanager
-def beating(beat: Callable[[], None]) -> Iterator[None]:
-    """Say every few seconds that the holder is at work, for as long as it is; what fails is tried again."""
+def beating(beat: Callable[[], None], at_work: Callable[[], bool]) -> Iterator[None]:
+    """Say every few seconds that the holder is at work, for as long as it is; what fails is tried again.
+
+    ``at_work`` is asked before each beat: an interrupt may come between any two steps, also of what ends the beats.
+    """
     ended = threading.Event()
 
     def keep() -> None:
-        while not ended.wait(BEAT):
-            with suppress(LedgerError):
+        while not ended.wait(BEAT) and at_work():
+            with suppress(Exception):
                 beat()
 
-    keeper = threading.Thread(target=keep, name="hdpstats lease", daemon=True)
-    keeper.start()
     try:
+        threading.Thread(target=keep, name="hdpstats lease", daemon=True).start()
         yield
     finally:
         ended.set()
-        keeper.join()

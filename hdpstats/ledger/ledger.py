@@ -222,16 +222,13 @@ class Ledger:
         return self._version
 
     @property
-    def place(self) -> str:
-        """What two ledger objects on one file or database have in common; no password."""
-        return self._store.key
+    def place(self) -> tuple[str, str]:
+        """What only ledger objects on one account in one file or database have in common; no password."""
+        return self._store.key, self._chain.account(self._dataset).id
 
     def shares_account_with(self, other: "Ledger") -> bool:
         """Whether a charge to the one is a charge to the other: the same people, in the same ledger."""
-        if not self._store.is_that_of(other._store):
-            return False
-        names = self._latest().names
-        return names[self._dataset] == names.get(other._dataset)
+        return self._latest().account(self._dataset).id == other._latest().account(other._dataset).id
 
     @property
     def relation(self) -> str:
@@ -455,9 +452,9 @@ class Ledger:
         holder, and waits for the stored release (`hdpstats.ledger.leases`). Where the holder is given up, the request
         is charged again (``over=``), and the new charge has a draw of its own.
 
-        An analyst pays for a request out of his cap as well, once. If it was charged for somebody else before, his cap
-        is charged and the total is not; ask `stored` again then, before anything is computed. The custodian's own
-        requests name no analyst and have no cap.
+        An analyst pays for a request out of his cap as well: once for each of its charges. If it was charged for
+        somebody else before, his cap is charged and the total is not; ask `stored` again then, before anything is
+        computed. The custodian's own requests name no analyst and have no cap.
 
         Parameters
         ----------

@@ -220,7 +220,7 @@ class Entry:
     """One row of the append-only table, exactly as it is stored; amounts are fractions written as text.
 
     ``analyst`` is empty where the entry concerns nobody in particular. ``attempt`` numbers the charges of a request,
-    and says of a release which of them it belongs to; it is 0 elsewhere.
+    and says of a release which of them it belongs to, of a share up to which they are paid; it is 0 elsewhere.
     """
 
     seq: int

@@ -19,7 +19,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, final
@@ -50,7 +50,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import LedgerError
-from hdpstats.ledger.location import check_place, file_of, in_memory, shown
+from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, shown
 from hdpstats.ledger.records import Account, Entry, Terms
 
 T = TypeVar("T")
@@ -196,14 +196,6 @@ class Store:
         self._lock = threading.Lock()
         self._engine = self._connectable(url)
 
-    def is_that_of(self, other: "Store") -> bool:
-        """Whether both are on one database: the same file, whatever it is called (links), or the same URL."""
-        if self is other or self._memory or other._memory:
-            return self is other
-        if self._file is None or other._file is None or not (self._file.exists() and other._file.exists()):
-            return self.place == other.place
-        return self._file.samefile(other._file)
-
     def _connectable(self, url: URL) -> Engine:
         options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
         if url.get_backend_name() == "sqlite":
@@ -222,6 +214,7 @@ class Store:
             create = self._create
             event.listen(engine, "connect", lambda raw, _: _on_connect(raw, create=create))
             event.listen(engine, "begin", _on_sqlite_begin)
+            event.listen(engine, "invalidate", _on_sqlite_invalidate)
         if engine.dialect.name == "postgresql":
             event.listen(engine, "begin", _on_postgresql_begin)
         weakref.finalize(self, engine.dispose)
@@ -259,10 +252,10 @@ class Store:
                 "a ledger in memory belongs to the process that opened it, since a copy would spend the same "
                 "budget again; give the ledger a file"
             )
-        if self._memory:
-            self._lock.acquire()
+        check_one_name(self._file)
         try:
             with (
+                self._lock if self._memory else nullcontext(),
                 self._engine.connect().execution_options(**self._options(writes=writes)) as connection,
                 connection.begin(),
             ):
@@ -271,9 +264,6 @@ class Store:
             raise
         except (SQLAlchemyError, ImportError) as error:
             raise self._explained(error) from None
-        finally:
-            if self._memory:
-                self._lock.release()
 
     def _options(self, *, writes: bool) -> dict[str, Any]:
         """Say what a transaction sees: a reader one state, a writer what is true once it holds its locks."""
@@ -338,6 +328,12 @@ def _on_sqlite_begin(connection: Connection) -> None:
     """Begin a SQLite transaction, with the write lock where it will write."""
     mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
     connection.exec_driver_sql(f"BEGIN {mode}")
+
+
+def _on_sqlite_invalidate(raw: Any, *_: Any) -> None:
+    """End the transaction of a connection that an interrupt left, which would hold the file until it is collected."""
+    with suppress(sqlite3.Error):
+        raw.rollback()
 
 
 def _on_postgresql_begin(connection: Connection) -> None:

@@ -34,20 +34,27 @@ class Draw:
     bytes are as secret as the noise that is made of them.
     """
 
-    __slots__ = ("_kept", "_place")
+    __slots__ = ("_kept", "_place", "_process")
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._kept = bytearray()
         self._place = 0
 
     def read(self, count: int) -> bytes:
-        """Return the next bytes, from memory where they were read before."""
+        """Return the next bytes, from memory where they were read before; in a forked process nothing."""
+        if not self.is_here():
+            raise RuntimeError("a draw belongs to the process that began it")
         end = self._place + count
         if end > len(self._kept):
             self._kept += system_bytes(end - len(self._kept))
         found = bytes(self._kept[self._place : end])
         self._place = end
         return found
+
+    def is_here(self) -> bool:
+        """Whether this process began the draw: a fork of it must not use the same bytes."""
+        return self._process == os.getpid()
 
     def begin(self) -> None:
         """Go back to the first byte."""

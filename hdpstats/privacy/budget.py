@@ -10,7 +10,7 @@ asked to cost is rounded down to a public grain, and what it is charged is round
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final, final
 
@@ -69,6 +69,10 @@ class Spend:
             )
         for name, value in amounts.items():
             object.__setattr__(self, name, value)
+
+    def times(self, count: int) -> "Spend":
+        """Return what so many releases of this cost amount to."""
+        return replace(self, epsilon=count * self.epsilon, delta=count * self.delta, mu_squared=count * self.mu_squared)
 
     def __add__(self, other: "Spend") -> "Spend":
         """Composition: epsilons, deltas and squares add (Dwork et al. 2006; Dong, Roth and Su 2022)."""

@@ -12,11 +12,14 @@ rows, nor for a draw *given that* it did not fail. So, from "is it stored?" to "
    holder is given up, the request is charged again and drawn anew, and only the holder of the latest charge can record.
 
 *Proof.* Let a request have been charged ``J`` times when its release is recorded. What is handed out is
-:math:`M(D, \omega_J)`, the :math:`\omega_j` being independent, and each of them used for one value only. All that else
-depends on them is how long computations took and whether they ended: time, which is not part of this claim
-(`hdpstats.custodian` bounds it by public facts). Given the times, the release is a component of
-:math:`(M(D, \omega_1), \dots, M(D, \omega_J))`, which is :math:`J \epsilon`-DP by composition (Dwork et al. 2006), and
-all ``J`` charges were paid for before the rows were read. A request whose computations all live has ``J = 1``.
+:math:`M(D, \omega_J)`, the :math:`\omega_j` being independent, each of them used for this request of this account only.
+What else depends on them and on ``D`` is how long computations took, and whether they ended. The claim rests on the
+assumption that this tells no more than the values do: that :math:`(M(D, \omega_j), \text{ended in time})` is as private
+as :math:`M(D, \omega_j)` (`hdpstats.custodian` bounds time by public facts; a computation that one record makes fail
+is a defect of its mechanism). Then the release is chosen from :math:`(M(D, \omega_1), \dots, M(D, \omega_J))`, which is
+:math:`J \epsilon`-DP by composition (Dwork et al. 2006), and all ``J`` charges were paid for before the rows were read,
+by the account and by every analyst who receives the release out of his cap. A request whose computations all live has
+``J = 1``.
 
 Were each of ``k`` identical requests at once computed, and the first to finish handed out, the release would be
 :math:`M(D, \omega_K)` with ``K`` the fastest draw, at the price of one.
@@ -25,12 +28,13 @@ Were each of ``k`` identical requests at once computed, and the first to finish 
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import final
 
-from hdpstats._base.errors import ChargedAgain, Superseded
+from hdpstats._base.errors import BudgetError, ChargedAgain, SiteError, Superseded
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared
@@ -43,41 +47,78 @@ from hdpstats.sites.firewall import behind_the_wall
 @final
 @dataclass(kw_only=True, slots=True, repr=False, eq=False)
 class Attempt:
-    """The computation of one request in this process: at most one thread has it, and its bits are drawn once."""
+    """The computation of one request in this process: at most one thread has it, and its bits are drawn once.
+
+    Attributes
+    ----------
+    lock : Lock
+        Held by the thread that computes, whose number is ``thread``.
+    holder : Holder
+        What holds the lease in the ledger.
+    draw : Draw
+        The bits.
+    number : int
+        The number of the charge that they were drawn for, 0 before there is one.
+    charging : bool
+        Whether the ledger may hold a charge for it.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    thread: int = 0
     holder: Holder = field(default_factory=Holder)
     draw: Draw = field(default_factory=Draw)
+    number: int = 0
+    charging: bool = False
 
-    def renew(self) -> None:
-        """Become another holder with other bits: what was drawn before is lost."""
-        self.holder, self.draw = Holder(), Draw()
+    def begin(self, charge: Charge) -> Draw:
+        """Return the bits of a charge: another charge has other ones."""
+        if self.number not in (0, charge.attempt):
+            self.draw = Draw()
+        self.number = charge.attempt
+        return self.draw
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no other thread computes the request."""
+        if self.lock.locked() and self.thread == threading.get_ident():
+            raise SiteError("this request is being computed by this very thread; ask it when that has ended")
+        with self.lock:
+            self.thread = threading.get_ident()
+            try:
+                yield
+            finally:
+                self.thread = 0
+
+
+Key = tuple[tuple[str, str], str]
+"""An account in a place, and a request."""
 
 
 @final
 class _Attempts:
-    """The attempts of this process that have no release yet; a forked process begins with none."""
+    """The attempts of this process that were charged and have no release yet; a forked process begins with none."""
 
     def __init__(self) -> None:
-        self._begin()
+        self.forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._found: dict[tuple[str, str], Attempt] = {}
+    def forget(self) -> None:
+        """Begin with none."""
+        self._lock, self._found = threading.Lock(), dict[Key, Attempt]()
+        self._process = os.getpid()  # last: a thread that sees it sees the others
 
-    def of(self, key: tuple[str, str]) -> Attempt:
+    def of(self, key: Key) -> Attempt:
         """Return the attempt of a request in a ledger, its first or the one that waits to go on."""
-        if self._process != os.getpid():
-            self._begin()
+        if self._process != os.getpid():  # forked where Python did not see it, as R's mclapply does
+            self.forget()
         with self._lock:
             return self._found.setdefault(key, Attempt())
 
-    def end(self, key: tuple[str, str], attempt: Attempt) -> None:
-        """Forget an attempt whose release is recorded."""
+    def end(self, key: Key) -> None:
+        """Forget the attempt of a request: its release is recorded, or it was never charged."""
         with self._lock:
-            if self._found.get(key) is attempt:
-                del self._found[key]
+            self._found.pop(key, None)
 
 
 _ATTEMPTS = _Attempts()
@@ -111,17 +152,23 @@ def drawn_once(
     HdpError
         What ``prepare`` and `hdpstats.ledger.Ledger.charge` raise; a SiteError where the computation failed.
     """
+    key, patient = (ledger.place, request.id), False
     stored = ledger.stored(request.id, analyst)
     if stored is not None:
+        _ATTEMPTS.end(key)  # of which an interrupt after the record may have left something
         return stored
-    prepared, key = prepare(), (ledger.place, request.id)
+    prepared = prepare()
     while True:
         attempt = _ATTEMPTS.of(key)
-        with attempt.lock:
-            stored = _next(ledger, request, prepared, compute, analyst, attempt)
+        try:
+            with attempt.alone():
+                stored = _next(ledger, request, prepared, compute, analyst, attempt, patient=patient)
+        finally:
+            if stored is not None or not attempt.charging:
+                _ATTEMPTS.end(key)
         if stored is not None:
-            _ATTEMPTS.end(key, attempt)
             return stored
+        patient = patient or bool(attempt.number)
 
 
 def _next(
@@ -131,30 +178,37 @@ def _next(
     compute: Callable[[Prepared], Release],
     analyst: str | None,
     attempt: Attempt,
+    *,
+    patient: bool,
 ) -> StoredRelease | None:
     """Return the stored release, or compute it, or wait for who does; None where everything is to be seen again."""
     stored = ledger.stored(request.id, analyst)
     if stored is not None:
         return stored
-    cost = total(prepared.events)
-    found = ledger.charge(request, cost, prepared.ahead, analyst, holder=attempt.holder)
-    if not isinstance(found, Charge):
-        over = given_up(found, lambda: ledger.lease(request.id))
-        if over is None:
-            return None
-        found = ledger.charge(request, cost, prepared.ahead, analyst, holder=attempt.holder, over=over)
+    charging = partial(ledger.charge, request, total(prepared.events), prepared.ahead, analyst, holder=attempt.holder)
+    before, attempt.charging = attempt.charging, True  # an interrupt may come when the charge is written
+    try:
+        found = charging()
+        if not isinstance(found, Charge):
+            over = given_up(found, partial(ledger.lease, request.id), patient=patient)
+            if over is None:
+                return None
+            found = charging(over=over)
+    except BudgetError:
+        attempt.charging = before
+        raise
     stored = ledger.stored(request.id, analyst)
     if stored is not None or not isinstance(found, Charge):
         return stored
-    charge = found
-    with beating(partial(ledger.beat, charge)), drawing(attempt.draw):
+    draw = attempt.begin(found)
+    with beating(partial(ledger.beat, found), attempt.lock.locked), drawing(draw):
         release = behind_the_wall(partial(compute, prepared))
+    if not draw.is_here():
+        raise SiteError("the process was forked while it computed; its parent goes on")
     try:
-        stored = ledger.persist(charge, release.to_json(), analyst)
+        return ledger.persist(found, release.to_json(), analyst)
     except Superseded:
-        attempt.renew()
         return None
-    return stored
 
 
 def warn_if_charged_again(entry: LedgerEntry) -> None:

@@ -5,14 +5,19 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain
+from hdpstats.ledger import leases
+from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.objective import PreparedObjective
 from hdpstats.noise import entropy
+from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
@@ -168,11 +173,124 @@ def test_bits_come_from_the_draw_of_their_own_thread():
     assert not set(first) & set(second)
 
 
-def test_no_draw_is_kept_once_its_release_is_recorded(query):
+def kept(site):
+    """Return the draws that this process keeps for a site."""
+    return [attempt for key, attempt in attempts._ATTEMPTS._found.items() if key[0] == site.ledger.place]
+
+
+def test_no_draw_is_kept_once_its_release_is_recorded_or_where_it_was_never_charged(query, computed, monkeypatch):
     site = site_at(None)
+    with pytest.raises(hdp.InsufficientBudget):
+        site.answer(replace(query, epsilon=Fraction(4)))
+    assert not kept(site)
+    computed.before = staticmethod(lambda: 1 / 0)
+    with pytest.raises(hdp.SiteError):
+        site.answer(query)
+    assert len(kept(site)) == 1
+    computed.before = staticmethod(lambda: None)
     site.answer(query)
-    assert (site.ledger.place, site.answer(query)) not in attempts._ATTEMPTS._found
-    assert not [key for key in attempts._ATTEMPTS._found if key[0] == site.ledger.place]
+    assert not kept(site)
+
+
+def test_an_interrupt_after_the_release_was_recorded_keeps_no_draw(place, query, monkeypatch):
+    site, right = site_at(place), hdp.Ledger.persist
+
+    def interrupted(*arguments):
+        right(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hdp.Ledger, "persist", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            site.answer(query)
+    site.answer(query)
+    assert not kept(site)
+    assert site.ledger.spent.epsilon == 1
+
+
+def test_an_interrupt_after_the_charge_was_written_costs_nothing_more(place, query, monkeypatch):
+    site, right = site_at(place), hdp.Ledger.charge
+
+    def interrupted(*arguments, **options):
+        right(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hdp.Ledger, "charge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            site.answer(query)
+    site.answer(query)
+    assert site.ledger.spent.epsilon == 1
+
+
+def test_another_ledger_in_the_same_place_has_draws_of_its_own(tmp_path, query, computed):
+    """Bits that made one release must never make another: their difference would be that of the rows."""
+    place = tmp_path / "ledger.db"
+    first = site_at(place)
+    computed.after = staticmethod(lambda: 1 / 0)
+    with pytest.raises(hdp.SiteError):
+        first.answer(query)
+    place.rename(tmp_path / "moved.db")
+    for ending in ("-wal", "-shm"):
+        place.with_name(place.name + ending).unlink(missing_ok=True)
+    computed.after = staticmethod(lambda: None)
+    second = site_at(place).answer(query)
+    assert second.theta != computed.draws[0]
+
+
+def test_a_charge_that_was_made_again_has_other_bits(place, query, computed, monkeypatch):
+    """A computation failed; another took over and ended; the first one comes back."""
+    site = site_at(place)
+    computed.after = staticmethod(lambda: 1 / 0)
+    with pytest.raises(hdp.SiteError):
+        site.answer(query)
+    (attempt,), dead = kept(site), Holder(process="a machine that is gone 1 1")
+    request = site._request(query)
+    lease = site.ledger.lease(request.id)
+    assert lease.holder == attempt.holder.name
+    site.ledger.charge(request, Spend(query.epsilon), holder=dead, over=lease)
+    computed.after = staticmethod(lambda: None)
+    monkeypatch.setattr(leases, "LAPSE", 0.0)
+    with pytest.warns(ChargedAgain, match="3 times"):
+        release = site.answer(query)
+    assert computed.draws[1] == release.theta != computed.draws[0]
+    assert site.ledger.spent.epsilon == 3
+
+
+def test_a_request_that_is_asked_for_inside_its_own_computation_is_refused(place, query, computed):
+    """As a signal handler or a finalizer may: it would wait for itself."""
+    site, told = site_at(place), []
+
+    def ask():
+        with pytest.raises(hdp.SiteError, match="this very thread"):
+            site.answer(query)
+        told.append(1)
+
+    computed.before = staticmethod(ask)
+    site.answer(query)
+    assert told == [1]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_not_go_on_with_the_bits_of_its_parent(tmp_path, query, computed):
+    site, children = site_at(tmp_path / "ledger.db"), []
+
+    def fork():
+        if not children:
+            children.append(os.fork())
+
+    computed.before = staticmethod(fork)
+    try:
+        release = site.answer(query)
+    except hdp.SiteError:
+        os._exit(3 if not kept(site) else 4)
+    except BaseException:
+        os._exit(5)
+    if children == [0]:
+        os._exit(6)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 3
+    assert set(computed.draws) == {release.theta}
+    assert site.ledger.verify().entries == 3
 
 
 CHILD = """

@@ -3,10 +3,12 @@
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 
@@ -120,7 +122,8 @@ def test_two_that_give_up_a_holder_at_once_do_not_both_charge(path, request_for)
     assert ledgers[0].spent == Spend(1)
 
 
-def test_an_analyst_who_asks_again_after_a_death_pays_again_and_one_who_did_not_ask_pays_nothing(path, request_for):
+def test_an_analyst_pays_for_every_charge_of_what_he_receives(path, request_for):
+    """Which of two draws is handed out may depend on both of them."""
     ledger, cost = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 4))
     ledger.grant("ana", epsilon=1)
     ledger.grant("ben", epsilon=1)
@@ -131,9 +134,66 @@ def test_an_analyst_who_asks_again_after_a_death_pays_again_and_one_who_did_not_
     assert ledger.spent == Spend(Fraction(1, 2))
     assert (ledger.spent_by("ana"), ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), Spend(0))
     ledger.charge(request_for(1), cost, analyst="ben")
-    assert ledger.stored(request_for(1).id, "ben") is not None
-    assert (ledger.spent, ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), cost)
+    assert ledger.stored(request_for(1).id, "ben").attempt == 2
+    assert (ledger.spent, ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), Spend(Fraction(1, 2)))
     ledger.verify()
+
+
+def test_an_analyst_who_paid_for_a_draw_that_died_is_handed_the_next_one_when_he_has_paid_for_it_too(path, request_for):
+    ledger, cost = Ledger(path, dataset="trial", epsilon=3), Spend(Fraction(1, 4))
+    for name in ("ana", "ben", "eve"):
+        ledger.grant(name, epsilon=Fraction(3, 4))
+    ledger.charge(request_for(1), cost, analyst="ana", holder=Holder(process="a machine that is gone 1 1"))
+    lease = ledger.charge(request_for(1), cost, analyst="ben")
+    again = Holder(process="a machine that is gone 1 1")
+    ledger.charge(request_for(1), cost, analyst="ben", holder=again, over=lease)
+    assert ledger.spent_by("ben") == Spend(Fraction(1, 2))
+    charge = ledger.charge(request_for(1), cost, over=ledger.charge(request_for(1), cost))
+    ledger.persist(charge, "{}")
+    assert ledger.stored(request_for(1).id, "ana") is ledger.stored(request_for(1).id, "ben") is None
+    for name in ("ana", "ben", "eve"):
+        ledger.charge(request_for(1), cost, analyst=name)
+        assert ledger.stored(request_for(1).id, name).attempt == 3
+        assert ledger.spent_by(name) == Spend(Fraction(3, 4))
+    ledger.charge(request_for(1), cost, analyst="ana")
+    assert ledger.spent == Spend(Fraction(3, 4)) == ledger.spent_by("ana")
+    poor = Ledger(path, dataset="trial", epsilon=3)
+    poor.grant("kim", epsilon=Fraction(7, 10))
+    with pytest.raises(InsufficientBudget):
+        poor.charge(request_for(1), cost, analyst="kim")
+    assert poor.stored(request_for(1).id, "kim") is None
+    ledger.verify()
+
+
+def test_a_file_with_two_names_is_refused(path, request_for):
+    """SQLite's log goes by the name: each of two names would sell the whole total."""
+    ledger = Ledger(path, dataset="trial", epsilon=1)
+    other = path.with_name("other.db")
+    os.link(path, other)
+    for use in (lambda: Ledger(other, dataset="trial", epsilon=1), lambda: ledger.charge(request_for(1), Spend(1))):
+        with pytest.raises(LedgerError, match="hard link"):
+            use()
+    other.unlink()
+    other.symlink_to(path)
+    assert Ledger(other, dataset="trial", epsilon=1).shares_account_with(ledger)
+
+
+def test_an_interrupted_transaction_does_not_hold_the_file(path, request_for):
+    """Also while the interrupt's traceback is kept, as notebooks do."""
+    ledger, kept = Ledger(path, dataset="trial", epsilon=1), []
+
+    def work(connection):
+        result = connection.exec_driver_sql("SELECT * FROM entry")
+        result.fetchone()
+        kept.append(result)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ledger._store.write(work)
+    kept.append(caught)
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
 
 
 class Clock:
@@ -159,6 +219,50 @@ def test_a_holder_that_is_heard_of_is_waited_for_and_one_that_is_not_is_given_up
     assert (last.beats, clock.now) == (60, pytest.approx(660, abs=1))
     assert given_up(lease, lambda: None) is None
     assert given_up(lease, lambda: replace(lease, attempt=2)) is None
+
+
+def test_who_was_given_up_wrongly_waits_a_minute_before_he_gives_up_another(monkeypatch):
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(leases, "has_ended", lambda process: True)
+    lease = Lease(request_id="ab", attempt=2, holder="other", process="")
+    assert given_up(lease, lambda: lease) == lease
+    assert clock.now == 0.0
+    assert given_up(lease, lambda: lease, patient=True) == lease
+    assert clock.now == pytest.approx(leases.LAPSE, abs=1)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nobody_beats_for_a_computation_that_has_ended(monkeypatch, fails):
+    """Also where an interrupt came before the beats were told to end."""
+    monkeypatch.setattr(leases, "BEAT", 0.001)
+    beats, working = [], threading.Event()
+    working.set()
+
+    def beat():
+        beats.append(1)
+        if fails:
+            raise RuntimeError("whatever it is")
+
+    begun = leases.beating(beat, working.is_set)
+    begun.__enter__()
+    (keeper,) = (thread for thread in threading.enumerate() if thread.name == "hdpstats lease")
+    while len(beats) < 3:
+        assert keeper.is_alive()
+    working.clear()
+    keeper.join()
+
+
+def test_a_process_that_cannot_be_looked_at_is_not_taken_for_dead(monkeypatch):
+    """Where /proc hides the processes of others, all but their number."""
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    named = f"{leases._machine()} {child.pid} {leases._started(child.pid)}"
+    monkeypatch.setattr(leases, "_started", lambda _: None)
+    assert not has_ended(named)
+    monkeypatch.setattr(os, "kill", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    assert not has_ended(named)
+    monkeypatch.undo()
+    child.communicate()
+    assert has_ended(named)
 
 
 def test_a_process_is_known_to_have_ended_on_this_machine_only():
