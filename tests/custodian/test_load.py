@@ -135,11 +135,11 @@ def test_a_site_killed_at_work_released_nothing_uncharged_and_goes_on_where_it_w
     site = institution.connect(mortal)
     study = hdp.Study(private=site, public=PUBLIC)
     site.put_public(study.public)
-    began = len(mortal.account().history())
+    began = len(mortal.account().history("ann"))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         pending = pool.submit(outcomes, site, asked, 16)
         deadline = time.monotonic() + 20
-        while len(mortal.account().history()) < began + 15 and time.monotonic() < deadline:
+        while len(mortal.account().history("ann")) < began + 15 and time.monotonic() < deadline:
             time.sleep(0.01)
         mortal.kill()
         found = pending.result()
