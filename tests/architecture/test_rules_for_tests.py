@@ -59,6 +59,76 @@ def test_draws_in_tests_have_a_seed(path):
     assert unseeded(path.read_text(encoding="utf-8")) == []
 
 
+def clocked(source, *, waits=False):
+    """Return sleeps, timeouts below 30 seconds, and comparisons of what a clock says."""
+    found, tree = [], ast.parse(source)
+    paces = {id(node) for loop in ast.walk(tree) if isinstance(loop, ast.While) for node in ast.walk(loop.test)}
+    for name, call in calls(tree):
+        if id(call) in paces:
+            continue  # `while not stop.wait(0.2)` sets a pace, no limit
+        if name in ("time.sleep", "sleep") and not waits:
+            found.append(f"{name}({ast.unparse(call.args[0])}): wait with tests.waiting.until")
+        last = name.rpartition(".")[2]
+        limits = [k.value for k in call.keywords if k.arg == "timeout"]
+        limits += call.args[:1] if last in ("wait", "result", "join", "settimeout") else []
+        found += [
+            f"{name}: {each.value} seconds"
+            for each in limits
+            if isinstance(each, ast.Constant) and type(each.value) in (int, float) and each.value < LEAST
+        ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and not waits and CLOCKS.search(ast.unparse(node)):
+            found.append(f"{ast.unparse(node)}: a limit of time; put it in tests/benchmarks")
+    return found
+
+
+# Tests of R's hosts, of hospitals that are stopped and of two notebooks still wait for times: they are to be converted.
+LATER = {"r", "sites", "test_lab.py", "test_load.py", "test_r_cells.py"}
+TIMED = [
+    path
+    for path in FILES
+    if not ({"benchmarks", "statistical"} | LATER) & {path.relative_to(TESTS).parts[0], path.name}
+]
+CLOCKS = re.compile(r"\b(time\.(monotonic|perf_counter|time|process_time)|perf_counter|monotonic)\(\)")
+LEAST = 30
+EXEMPT = {
+    # The number of seconds decides only whether one more refusal is looked at, never whether the test passes.
+    "custodian/test_issuer.py",
+    # The helper that waits.
+    "waiting.py",
+}
+
+
+@pytest.mark.parametrize("path", TIMED, ids=lambda path: str(path.relative_to(TESTS)))
+def test_no_test_depends_on_the_clock(path):
+    waits = str(path.relative_to(TESTS)) in EXEMPT
+    assert clocked(path.read_text(encoding="utf-8"), waits=waits) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "time.sleep(0.2)",
+        "from time import sleep\nsleep(3)",
+        "process.wait(timeout=20)",
+        "event.wait(5)",
+        "future.result(20)",
+        "stream.settimeout(3.0)",
+        "assert time.monotonic() - begun < 2.0",
+        "while time.perf_counter() < end: pass",
+    ],
+)
+def test_a_clock_is_found(source):
+    assert clocked(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["until(ready, 'it')", "process.wait(timeout=60)", "thread.join()", "event.wait(GENEROUS)", "','.join(x)"]
+)
+def test_waiting_for_a_condition_is_allowed(source):
+    assert clocked(source) == []
+
+
 def test_entropy_is_read_in_one_place():
     found = {}
     for package in PACKAGES:

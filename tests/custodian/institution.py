@@ -3,12 +3,13 @@
 import contextlib
 import datetime
 import ipaddress
+import itertools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 import hdpstats.api as hdp
 from hdpstats.custodian import issue, write_keys
+from tests.waiting import until
 
 EVERYTHING = {"mechanisms": "all", "models": "all"}
 DAY = datetime.timedelta(days=1)
@@ -114,6 +116,21 @@ def open_account(settings, folder):
         hdp.Ledger(place if "://" in place else folder / place, unit=unit, **terms | amounts)
 
 
+PORTS = itertools.count(os.getpid() * 61)
+
+
+def free_port():
+    """Return a port at which nobody listens, below those that the system gives to clients: it is free for a restart."""
+    for number in PORTS:
+        port = 12_000 + number % 20_000
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                tried.bind(("127.0.0.1", port))
+                return port
+    raise RuntimeError("no port is free")
+
+
 @dataclass
 class Running:
     """A site's process, where it listens, and its files."""
@@ -128,14 +145,14 @@ class Running:
     def kill(self):
         """End the process as a crash would."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def stop(self):
         """End the process as an administrator would."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -165,7 +182,7 @@ class Institution:
         usual = {"token": self.token(), "ca": self.authority.path, "cert": self.ann_files}
         return hdp.connect(running.url, **{**usual, **options})
 
-    def write(self, name, frame, schema, *, port=0, **entries):
+    def write(self, name, frame, schema, *, port=None, **entries):
         """Write data, dictionary and settings of a site, open its account, and return the settings' path."""
         place = self.folder / name
         place.mkdir(exist_ok=True)
@@ -178,7 +195,7 @@ class Institution:
             "data": "rows.parquet",
             "schema": "dictionary.yaml",
             "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1000, "delta": 1e-3},
-            "listen": {"host": "127.0.0.1", "port": port},
+            "listen": {"host": "127.0.0.1", "port": free_port() if port is None else port},
             "tls": {
                 "certificate": str(self.site_files[0]),
                 "key": str(self.site_files[1]),
@@ -225,19 +242,17 @@ class Institution:
         running.log.unlink()
         return self.start(running.settings)
 
-    def wait(self, running, seconds=60.0):
+    def wait(self, running):
         """Wait until a site listens, which its log says."""
-        start = time.monotonic()
-        while time.monotonic() - start < seconds:
-            found = re.findall(r"running on https://[^:]+:(\d+)", running.log.read_text())
-            if found:
-                running.port = int(found[-1])
-                running.url = f"https://127.0.0.1:{running.port}"
-                return
-            if running.process.poll() is not None:
-                break
-            time.sleep(0.02)
-        raise RuntimeError(f"the site did not start: {running.log.read_text()}")
+
+        def found():
+            return re.findall(r"running on https://[^:]+:(\d+)", running.log.read_text())
+
+        until(lambda: found() or running.process.poll() is not None, running.log.read_text, pause=0.02)
+        if not found():
+            raise RuntimeError(f"the site did not start: {running.log.read_text()}")
+        running.port = int(found()[-1])
+        running.url = f"https://127.0.0.1:{running.port}"
 
     def close(self):
         """Stop all sites."""

@@ -67,7 +67,7 @@ class Issuer:
     def stop(self):
         """End the process."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self.process.stdout.close()
 
 

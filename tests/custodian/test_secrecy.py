@@ -78,7 +78,7 @@ def test_the_analysts_process_never_holds_a_private_cell(institution, running):
             process.stdin.write("\n")
             process.stdin.flush()
         process.stdin.close()
-        process.wait(20)
+        process.wait(60)
     assert found[0] == set()
     assert found[1]
 

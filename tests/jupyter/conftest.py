@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import threading
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +11,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from r_bridge.kernel.install import install
+from tests.waiting import GENEROUS, until
 
 # Clients make an event loop for each context, that is for each fixture and test, and close none. Here they share one.
 LOOP = asyncio.new_event_loop()
@@ -29,7 +28,6 @@ class Run:
 
     reply: dict
     messages: list[tuple[str, dict]]
-    seconds: float
 
     def contents(self, kind):
         return [content for each, content in self.messages if each == kind]
@@ -57,41 +55,33 @@ class Notebook:
     folder: object
     answers: list[str] = field(default_factory=list)
 
-    def run(self, code, *, interrupt_after=None, **options):
-        messages = []
+    def run(self, code, *, interrupt_at=None, **options):
+        """Run a cell; interrupt it once, as soon as it has written some words."""
+        messages, struck = [], []
 
         def note(message):
             if message["msg_type"] not in ("status", "execute_input"):
                 messages.append((message["msg_type"], message["content"]))
+            if interrupt_at and not struck and interrupt_at in message["content"].get("text", ""):
+                struck.append(interrupt_at)
+                self.interrupt()
 
-        struck = []
-
-        def strike():
-            struck.append(time.monotonic())
-            self.interrupt()
-
-        if interrupt_after is not None:
-            threading.Timer(interrupt_after, strike).start()
-        options = {"allow_stdin": False, "timeout": 60} | options
+        options = {"allow_stdin": False, "timeout": GENEROUS} | options
         reply = self.client.execute_interactive(
             code, output_hook=note, stdin_hook=self._answer, stop_on_error=False, **options
         )
-        seconds = time.monotonic() - struck[0] if struck else 0.0
-        return Run(reply=reply["content"], messages=messages, seconds=seconds)
+        return Run(reply=reply["content"], messages=messages)
 
     def ask(self, name, *arguments, **named):
-        return getattr(self.client, name)(*arguments, **named, reply=True, timeout=30)["content"]
+        return getattr(self.client, name)(*arguments, **named, reply=True, timeout=GENEROUS)["content"]
 
     def interrupt(self):
         """Interrupt the kernel as its manager does, from any thread."""
         os.killpg(self.manager.provisioner.pgid, signal.SIGINT)
 
-    def wait_for_the_end(self, seconds=20):
+    def wait_for_the_end(self):
         """Wait until the kernel has ended by itself."""
-        until = time.monotonic() + seconds
-        while self.manager.is_alive():
-            assert time.monotonic() < until, "the kernel still runs"
-            time.sleep(0.1)
+        until(lambda: not self.manager.is_alive(), "the end of the kernel", pause=0.1)
 
     def _answer(self, message):
         self.client.input(self.answers.pop(0))
@@ -119,7 +109,7 @@ def notebook_in(folder):
     client = manager.client()
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=60)
+        client.wait_for_ready(timeout=GENEROUS)
         yield Notebook(manager=manager, client=client, folder=folder)
     finally:
         client.stop_channels()

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from jupyter_client.manager import KernelManager
 
+from tests.waiting import GENEROUS
+
 
 @dataclass
 class Reply:
@@ -45,7 +47,7 @@ class Session:
     def __init__(self, manager, client):
         self.manager, self.client = manager, client
 
-    def run(self, code, *, after=None, timeout=60):
+    def run(self, code, *, after=None, timeout=GENEROUS):
         """Run a cell; ``after(reply)`` is called after each message while it returns True."""
         reply = Reply()
         sent = self.client.execute(code, stop_on_error=False)  # a cell after an error must not be dropped with it
@@ -78,7 +80,7 @@ def session(**environment):
     client = manager.blocking_client()
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=60)
+        client.wait_for_ready(timeout=GENEROUS)
         yield Session(manager, client)
     finally:
         client.stop_channels()

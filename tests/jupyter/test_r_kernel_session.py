@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import GENEROUS
 
 STUDY = """
 study <- dp_study(
@@ -31,35 +32,35 @@ dp_logit(event3 ~ age, data = dp_study(
   budget = dp_budget(epsilon = 5), schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary())
 ), epsilon = 1)
 """
-ENDLESS = {
-    "Sys.sleep(30)": 0.5,
-    "repeat {}": 0.5,
-    "for (i in 1:1e4) sort(stats::runif(1e5))": 0.5,
-    "repeat tryCatch(stop('x'), error = function(e) NULL)": 0.5,
-    "repeat dp_schema(age = dp_continuous(20, 90))": 0.5,  # conversions and Python, without end
-    f"repeat {FIT}": 0.5,
-    "readLines(pipe('sleep 30'))": 0.5,
-}
+ENDLESS = [
+    "Sys.sleep(3600)",
+    "repeat {}",
+    "repeat sort(stats::runif(1e5))",
+    "repeat tryCatch(stop('x'), error = function(e) NULL)",
+    "repeat dp_schema(age = dp_continuous(20, 90))",  # conversions and Python, without end
+    f"repeat {FIT}",
+    "readLines(pipe('sleep 3600'))",
+]
 
 
 @pytest.mark.parametrize("code", ENDLESS)
-def test_an_interrupt_stops_a_cell_within_half_a_second(notebook, code):
-    done = notebook.run(code, interrupt_after=1.0)
+def test_an_interrupt_stops_a_cell_that_would_never_end(notebook, code):
+    done = notebook.run(f"cat('started\\n'); {code}", interrupt_at="started")
     assert done.reply["status"] == "error"
     assert done.reply["ename"] == "interrupt"
-    assert done.seconds < ENDLESS[code]
     assert notebook.run("6 * 7").shown == [{"text/plain": "[1] 42"}]
     assert "Sys.sleep" in notebook.run("Sys.sleep(0.1); 'Sys.sleep'").shown[0]["text/plain"]
 
 
 def test_an_interrupt_between_cells_does_nothing(notebook):
     notebook.interrupt()
-    time.sleep(0.2)
     assert notebook.run("Sys.sleep(0.2); 1").shown == [{"text/plain": "[1] 1"}]
 
 
 def test_r_code_can_catch_an_interrupt(notebook):
-    done = notebook.run("tryCatch(repeat {}, interrupt = function(e) 'seen')", interrupt_after=0.5)
+    done = notebook.run(
+        "tryCatch({ cat('started\\n'); repeat {} }, interrupt = function(e) 'seen')", interrupt_at="started"
+    )
     assert done.shown == [{"text/plain": '[1] "seen"'}]
 
 
@@ -79,9 +80,9 @@ def test_readline_is_an_error_where_nobody_can_be_asked(notebook):
 
 def test_an_interrupt_of_a_question_is_no_answer(fresh):
     asked = fresh.client.execute("x <- readline('Spend? '); went_on <- TRUE", allow_stdin=True, stop_on_error=False)
-    fresh.client.get_stdin_msg(timeout=30)
+    fresh.client.get_stdin_msg(timeout=GENEROUS)
     fresh.interrupt()
-    while (reply := fresh.client.get_shell_msg(timeout=5))["parent_header"]["msg_id"] != asked:
+    while (reply := fresh.client.get_shell_msg(timeout=GENEROUS))["parent_header"]["msg_id"] != asked:
         pass
     assert reply["content"]["ename"] == "interrupt"
     assert fresh.run("exists('went_on')").shown == [{"text/plain": "[1] FALSE"}]
@@ -122,10 +123,11 @@ def test_a_session_leaves_nothing_in_its_folder_nor_in_the_temporary_one(fresh):
 
 
 def test_a_shutdown_stops_what_runs(fresh):
-    fresh.client.execute("repeat {}")
-    time.sleep(1.0)
+    fresh.client.execute("cat('started\\n'); repeat {}")
+    while "started" not in fresh.client.get_iopub_msg(timeout=GENEROUS)["content"].get("text", ""):
+        pass
     fresh.client.shutdown()
-    fresh.wait_for_the_end(5)
+    fresh.wait_for_the_end()
 
 
 def test_neither_a_profile_nor_modules_of_the_folder_are_read(opened, tmp_path):
@@ -141,15 +143,6 @@ def test_the_kernel_tells_what_it_is(notebook):
     assert about["supported_features"] == []  # the debugger of ipykernel is for Python, its subshells are threads
     assert "hdpstats" in about["banner"]
     assert notebook.ask("comm_info")["comms"] == {}
-
-
-def test_a_trivial_cell_takes_milliseconds(notebook):
-    seconds = []
-    for _ in range(20):
-        start = time.perf_counter()
-        notebook.run("1")
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.05
 
 
 def test_without_r_the_kernel_dies_and_says_what_to_install(tmp_path):

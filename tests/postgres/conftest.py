@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import psycopg
@@ -17,6 +16,7 @@ import pytest
 
 from hdpstats._base import canonical
 from hdpstats.ledger import Request
+from tests.waiting import until
 
 SETTINGS = {
     "listen_addresses": "''",  # a socket only
@@ -45,7 +45,7 @@ class Server:
     def run(self, program: str, *words: object) -> None:
         command = [*self.user, self.programs / program, *words]
         with (self.folder / "log").open("a") as log:
-            subprocess.run(list(map(str, command)), check=True, timeout=60, cwd="/", stdout=log, stderr=log)
+            subprocess.run(list(map(str, command)), check=True, timeout=300, cwd="/", stdout=log, stderr=log)
 
     def start(self) -> None:
         self.run("pg_ctl", "start", "--pgdata", self.data, "--wait", "--log", self.data / "server.log")
@@ -58,16 +58,12 @@ class Server:
         lock = self.data / "postmaster.pid"
         first = int(lock.read_text().splitlines()[0])
         os.kill(first, signal.SIGSTOP)  # from now on it starts no others
-        while _state(first) != "T":
-            time.sleep(0.01)
+        until(lambda: _state(first) == "T", "a server that is stopped")
         others = Path(f"/proc/{first}/task/{first}/children").read_text().split()
         processes = [first, *map(int, others)]
         for process in reversed(processes):
             os.kill(process, signal.SIGKILL)
-        deadline = time.monotonic() + 20
-        while any(_state(process) not in "ZX" for process in processes):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: all(_state(process) in "ZX" for process in processes), "the end of a server")
         for left in (
             lock,
             *self.folder.glob(".s.PGSQL.*"),

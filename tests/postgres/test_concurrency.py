@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
@@ -22,6 +21,7 @@ from tests.processes import (
     run_together,
     start,
 )
+from tests.waiting import GENEROUS, until
 
 
 def test_eight_processes_create_a_ledger_and_charge_exactly_its_total(url):
@@ -56,7 +56,7 @@ def test_a_writer_waits_for_the_one_before_and_compares_with_what_that_one_left(
     def charge_and_hold(connection):
         charging(connection, held_chain(connection, ledger._chain), request_for(1))
         charged.set()
-        assert go_on.wait(20)
+        assert go_on.wait(GENEROUS)
 
     def charge(connection):
         attempts.append(1)
@@ -64,20 +64,17 @@ def test_a_writer_waits_for_the_one_before_and_compares_with_what_that_one_left(
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ledger._store.write, charge_and_hold)
-        assert charged.wait(20)
+        assert charged.wait(GENEROUS)
         second = pool.submit(other._store.write, charge)
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
-        deadline = time.monotonic() + 20
-        while sql(waiting) != [(1,)]:
-            assert not second.done()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: second.done() or sql(waiting) == [(1,)], "a writer that waits for a lock")
+        assert not second.done()
         go_on.set()
-        first.result(20)
+        first.result(GENEROUS)
         with pytest.raises(InsufficientBudget):
-            second.result(20)
+            second.result(GENEROUS)
     assert attempts == [1]
     assert ledger.spent == cost
 

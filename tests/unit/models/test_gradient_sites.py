@@ -11,6 +11,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.queries import RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
 from hdpstats.simulate.trials import eight_interval_trial
+from tests import chance
 from tests.support import FORMULA, SCHEMA, people
 
 mpl.use("agg")
@@ -86,6 +87,7 @@ def test_the_promise_is_that_of_the_site_that_spends_most():
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, DELTA)
 
 
+@pytest.mark.entropy
 def test_rounds_are_asked_at_one_place_and_noise_is_each_site_s_own(fitted):
     _, result = fitted
     assert isinstance(result.query, SitesQuery)
@@ -106,7 +108,9 @@ def test_rounds_are_asked_at_one_place_and_noise_is_each_site_s_own(fitted):
             for a, b in zip(one.rounds, other.rounds, strict=True)
         ]
     )
-    assert 0.2 < np.mean(apart**2) < 3.0  # chi-squared with 15 degrees of freedom, over 15
+    # Exact chi-square tails, 15 degrees of freedom: 1e-9. The same noise at both sites would give 0, each time.
+    assert chance.square_sum_fits(apart, 1.0)
+    assert not chance.square_sum_fits(np.zeros(15), 1.0)
 
 
 def test_weights_follow_people_and_spending(fitted):
@@ -184,7 +188,7 @@ def test_protected_numbers_are_bought_at_every_site():
     assert (result.guarantee.epsilon, result.guarantee.delta) == (1, DELTA)
     for (_, query), records in zip(result.query.sites, SIZES.values(), strict=True):
         assert query.epsilon == Fraction(49, 50)
-        assert abs(result.sites.set_index("site")["records"].astype(float) - records).min() < 12 * 71
+        assert abs(result.sites.set_index("site")["records"].astype(float) - records).min() < 15 * 71
     truth = [0.0, 1.0, 0.0, 0.0, 0.0]
     assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 4.0
 

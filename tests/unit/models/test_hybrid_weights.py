@@ -15,6 +15,7 @@ from hdpstats.protocols.hybrid import candidate_sizes, part_of, penalties
 from hdpstats.queries import NeighboursQuery
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.sites.tables import PublicTables
+from tests import chance
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
@@ -106,15 +107,28 @@ def test_with_little_noise_the_weights_are_the_private_frequencies():
     assert sample.law.weights.sum() == pytest.approx(3000)
 
 
+@pytest.mark.entropy
 def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
+    """rate |noise| of a cell is Gamma(1) to within rate² / 12: exact tails of the sum over cells and replicates, 1e-9.
+
+    A rate that is 1.5 times too large or too small passes with no more.
+    """
     private, public = discrete(3000, 0, [0.2, 0.5, 0.3]), discrete(500, 1, [0.6, 0.2, 0.2])
-    study, found = study_of(private, public, epsilon=10_000), []
-    for replicate in range(1, 121):
+    study, found, noise = study_of(private, public, epsilon=10_000), [], []
+    for replicate in range(1, 201):
         sample = hybrid_weights(study, ["g", "y"], epsilon=0.05, projection="none", replicate=replicate)
+        cells = pd.DataFrame({"cell": sample.law.cell, "g": public.g, "y": public.y}).drop_duplicates("cell")
+        exact = [int(((private.g == g) & (private.y == y)).sum()) for g, y in zip(cells.g, cells.y, strict=True)]
+        noise.append(np.array(sample.law.counts)[cells.cell.to_numpy()] - exact)
         found.append(float(sample.law.weights[public.g == "b"].sum()))
-    claimed = np.sqrt(2 * 8 / 0.05**2)
-    assert np.std(found) == pytest.approx(claimed, rel=0.25)
-    assert np.mean(found) == pytest.approx(np.sum(private.g == "b"), abs=4 * claimed / np.sqrt(120))
+        of_b = np.isin(cells.g.to_numpy(), ["b"])
+        assert found[-1] == pytest.approx((noise[-1] + exact)[of_b].sum())
+    rate, noise = float(sample.law.rate), np.array(noise)
+    assert rate == 0.025
+    assert noise.shape == (200, 6)
+    assert chance.gamma_sum_fits(rate * np.abs(noise).sum(), noise.size)
+    assert max(chance.miss_of_gamma_sum(noise.size, factor) for factor in (1.5, 1 / 1.5)) <= chance.ALARM
+    assert chance.share_fits(int((noise > 0).sum()), noise.size, (0.5 * (1 - rate / 2), 0.5))
 
 
 def test_the_default_is_near_the_fit_to_the_private_records():

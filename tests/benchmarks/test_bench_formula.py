@@ -1,0 +1,17 @@
+"""The processor time that refusing a hostile formula takes: 50 milliseconds is much."""
+
+import pytest
+
+from hdpstats._base.errors import FormulaError
+from hdpstats.design.parser import parse
+from tests.unit.design.test_formula_parse import HOSTILE
+
+
+def refuse_all():
+    for text in HOSTILE:
+        with pytest.raises(FormulaError):
+            parse(text)
+
+
+def test_hostile_texts_are_refused(benchmark):
+    benchmark(refuse_all)
