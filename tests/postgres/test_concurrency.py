@@ -112,7 +112,7 @@ def test_what_a_server_confirmed_before_it_was_killed_stands_when_it_is_restarte
     assert {value for word, value in confirmed if word == "charged"} <= chain.charges.keys()
     assert {value for word, value in confirmed if word == "released"} <= set(chain.hashes)
     assert chain.released.keys() <= chain.charges.keys()
-    assert ledger.spent.epsilon == Fraction(1, 2) + Fraction(len(chain.charges) - 1, 10**6)
+    assert ledger.spent.epsilon == Fraction(1, 2) + Fraction(len(chain.charges) - 1, 10**4)  # the floor
     assert ledger.charge(request_for(1), before.cost) == before
     ledger.charge(request_for(2), Spend(Fraction(1, 4)))
     assert ledger.verify().entries == 1 + len(chain.charges) + len(chain.released) + 1
