@@ -29,7 +29,7 @@ MOST_SHAPES = 256
 MOST_CELLS = 2_000_000
 """Cells that are invented at most for one rehearsal."""
 
-FIRST = 256
+FIRST = 1024
 """Rows of a first rehearsal, which also compiles what is compiled."""
 
 PATIENCE = 5.0

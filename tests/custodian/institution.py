@@ -26,7 +26,7 @@ from tests.waiting import until
 
 EVERYTHING = {"mechanisms": "all", "models": "all"}
 DAY = datetime.timedelta(days=1)
-PATIENT = {"grid": 0.005, "requests": 10**9, "overruns": 10**9}
+PATIENT = {"grid": 0.005, "factor": 1, "requests": 10**9, "overruns": 10**9}
 """Slots that many quick requests of one test fit in; a machine under load stops nobody."""
 
 

@@ -176,7 +176,7 @@ def right_guesses(learned, asked):
     return found
 
 
-def attack(folder, *, probing, radius="1000000", ridge="1/1000000", seed=0):
+def attack(folder, *, probing, radius="64", ridge="1/10", seed=0):
     """Start a site, ask, and return the right guesses by feature, and all responses of either answer."""
     frame, public = people(seed), people(seed + 1).head(200)
     institution = Institution(folder)
