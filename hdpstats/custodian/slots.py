@@ -73,7 +73,7 @@ class Slots:
         if self._overruns.of(analyst) >= self._timing.overruns:
             raise Unacceptable("stopped")
         seconds, begun = self.seconds(query, analyst=analyst), self._clock.now()
-        release = self._site.answer(query, analyst=analyst, pace=self._in_slot(query, analyst, seconds))
+        release = self._site.answer(query, analyst=analyst, pace=lambda: self._in_slot(query, analyst, seconds))
         self._clock.wait_until(begun + seconds)  # also where it had been computed for somebody else
         return release, True
 

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,17 @@ def _word(query: Any, *keys: str) -> str | None:
     if not isinstance(value, str):
         return None
     return "".join(letter if letter.isprintable() else " " for letter in value)[:200]
+
+
+def outlined(entry: Entry) -> Entry:
+    """Return an entry with no more of its body than a history shows: releases and queries may be long."""
+    if entry.kind == "release":
+        return replace(entry, body="{}")
+    if entry.kind != "charge":
+        return entry
+    query = canonical.loads(entry.body).get("query")
+    shown = {"kind": _word(query, "kind"), "model": {"formula": _word(query, "model", "formula")}}
+    return replace(entry, body=canonical.dumps({"query": shown}))
 
 
 def _charged(entries: Sequence[Entry], analyst: str) -> Iterator[tuple[Entry, Entry]]:

@@ -26,7 +26,7 @@ from hdpstats.ledger.bookkeeping import (
     read_chain,
 )
 from hdpstats.ledger.chain import Chain
-from hdpstats.ledger.export import account_table, caps_table, history_frame, write_export
+from hdpstats.ledger.export import account_table, caps_table, history_frame, outlined, write_export
 from hdpstats.ledger.leases import Holder, add_beat, own_holder, read_lease
 from hdpstats.ledger.location import locate
 from hdpstats.ledger.own import Quota
@@ -551,15 +551,24 @@ class Ledger:
         process ended before), ``request`` (first 12 digits of its identity).
         """
         name = "" if analyst is None else checked_analyst(analyst)
-        return history_frame(self._entries()[1], analyst=name)
+        return history_frame(self._entries(outlined)[1], analyst=name)
 
-    def _entries(self) -> tuple[Chain, list[Entry]]:
-        """Return the entries of this dataset's account, none of which is shown unless the whole file verifies."""
-        self._latest()
-        entries = self._store.read(lambda connection: list(read_entries(connection)))
-        chain = Chain().follow(entries)
-        name = chain.names[self._dataset]
-        return chain, [entry for entry in entries if chain.names[entry.dataset] == name]
+    def _entries(self, kept: Callable[[Entry], Entry] = lambda entry: entry) -> tuple[Chain, list[Entry]]:
+        """Return the entries of this dataset's account, none of which is shown unless the whole file verifies.
+
+        ``kept`` says what of each of them is kept: the file may hold much more than is to be shown.
+        """
+        name = self._latest().names[self._dataset]
+
+        def read(connection: Connection) -> tuple[Chain, list[Entry]]:
+            chain, entries = Chain(), []
+            for entry in read_entries(connection):
+                chain.follow([entry])
+                if chain.names[entry.dataset] == name:
+                    entries.append(kept(entry))
+            return chain, entries
+
+        return self._store.read(read)
 
     def verify(self, head: str | None = None) -> Verification:
         """Recompute every hash and every sum of the whole file.

@@ -10,7 +10,7 @@ from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee, over_sites
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CountRelease, Query, Release, SitesQuery, SitesRelease, answers_in
+from hdpstats.queries import CountRelease, Query, Release, SitesQuery, SitesRelease, answers_in, charged_events
 from hdpstats.results import Purchase, SiteFacts
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study
@@ -64,7 +64,7 @@ def purchase(
 
 
 def _promise(study: Study, releases: Sequence[Release | None]) -> Guarantee:
-    events = [event for each in releases if each is not None for event in each.events]
+    events = [event for each in releases for event in charged_events(each)]
     return guarantee(events, relation=study.relation, most_rows=study.most_rows)
 
 

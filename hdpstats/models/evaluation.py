@@ -19,7 +19,7 @@ from hdpstats.models.regression import Regression
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.queries import EvaluationQuery, EvaluationRelease, TimeGrid
+from hdpstats.queries import EvaluationQuery, EvaluationRelease, TimeGrid, charged_events
 from hdpstats.queries.base import of_kind
 from hdpstats.queries.evaluation import MOST_BINS, MOST_GROUPS
 from hdpstats.results import Result
@@ -93,7 +93,7 @@ def evaluate(spec: Specification, result: object, request: EvaluationRequest) ->
         cause=opened.cause,
         in_sample=checked.guarantee is not None,
         predicted=_predicted(checked, opened, query),
-        guarantee=guarantee(release.events, relation=spec.study.relation, most_rows=spec.study.most_rows),
+        guarantee=guarantee(charged_events(release), relation=spec.study.relation, most_rows=spec.study.most_rows),
     )
 
 

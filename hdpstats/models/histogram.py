@@ -43,6 +43,7 @@ from hdpstats.models.weighted import fit_weighted
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
+from hdpstats.queries import charged_events
 from hdpstats.queries.base import of_kind
 from hdpstats.queries.histogram import Axis, HistogramQuery, HistogramRelease
 from hdpstats.queries.limits import MOST_CELLS
@@ -111,7 +112,7 @@ def perturbed_histogram(
         ),
         queries=(query,),
         releases=(release,),
-        guarantee=guarantee(release.events, relation=study.relation),
+        guarantee=guarantee(charged_events(release), relation=study.relation),
     )
 
 

@@ -32,7 +32,7 @@ from hdpstats.models.hybrid_purchase import Bought, Desk, Prices, buy
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.protocols.hybrid import part_of, public_points, spread_of
-from hdpstats.queries import CurveRelease, DistanceQuery
+from hdpstats.queries import CurveRelease, DistanceQuery, charged_events
 from hdpstats.queries.distance import UNITS
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
@@ -195,7 +195,7 @@ def _sample(study: Study, desk: Desk, bought: Bought) -> WeightedSample:
         queries=bought.queries,
         releases=bought.releases,
         guarantee=guarantee(
-            [event for release in bought.releases for event in release.events], relation=study.relation
+            [event for release in bought.releases for event in charged_events(release)], relation=study.relation
         ),
     )
 

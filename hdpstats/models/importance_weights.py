@@ -23,7 +23,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.protocols.importance import RIDGES, Asked, Choice, choose_importance
 from hdpstats.protocols.ratio_coding import PublicSample, coded_rows, public_sample
-from hdpstats.queries import Box, OutputRelease, PointRelease
+from hdpstats.queries import Box, OutputRelease, PointRelease, charged_events
 from hdpstats.queries.base import of_kind
 from hdpstats.results import WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
@@ -150,7 +150,7 @@ def importance_weights(
         ),
         queries=(chosen.query,),
         releases=(release,),
-        guarantee=guarantee(release.events, relation=study.relation),
+        guarantee=guarantee(charged_events(release), relation=study.relation),
     )
 
 

@@ -18,7 +18,7 @@ from hdpstats.queries.points import PointColumn, PointSpace
 from hdpstats.queries.sampling import SamplingQuery, SamplingRelease
 from hdpstats.queries.score import ScoreQuery, ScoreRelease, ScoreRoundsQuery, ScoreRoundsRelease
 from hdpstats.queries.selection import LossSelectionQuery, SelectionQuery, SelectionRelease
-from hdpstats.queries.sites import SitesQuery, SitesRelease, answers_in
+from hdpstats.queries.sites import SitesQuery, SitesRelease, answers_in, charged_events
 from hdpstats.queries.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.queries.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.queries.timegrid import TimeGrid
@@ -78,6 +78,7 @@ __all__ = [
     "SubsampleRelease",
     "TimeGrid",
     "answers_in",
+    "charged_events",
     "query_from_json",
     "release_from_json",
 ]

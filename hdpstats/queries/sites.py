@@ -111,3 +111,18 @@ def answers_in(release: Release) -> tuple[Release, ...]:
     if isinstance(release, SitesRelease):
         return tuple(answer for _, each in release.sites for answer in answers_in(each))
     return release.rounds if isinstance(release, ReleaseOfRounds) else (release,)
+
+
+def charged_events(release: Release | None) -> tuple[PrivacyEvent, ...]:
+    """Return what people paid for a release: its events, as often as its request was charged.
+
+    A request is charged again where a process that computed it ended before; which draw is handed out may then depend
+    on each of them (`hdpstats.sites.attempts`).
+    """
+    answers = () if release is None else answers_in(release)
+    return tuple(
+        event
+        for each in answers
+        for event in each.events
+        for _ in range(1 if each.entry is None else each.entry.attempt)
+    )

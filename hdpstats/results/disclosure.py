@@ -12,7 +12,7 @@ from hdpstats._base import canonical
 from hdpstats.data.schema import Schema
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Query, Release, SitesRelease, answers_in
+from hdpstats.queries import Query, Release, SitesRelease, answers_in, charged_events
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.purchase import Purchase
 from hdpstats.results.sites import Counts, SiteFacts, people
@@ -77,7 +77,9 @@ def sample_disclosure(
         "accounting": {
             "composition": _COMPOSITION,
             "mechanism": [release.kind for release in releases],
-            "events": [event.to_dict() | {"text": str(event)} for release in releases for event in release.events],
+            "events": [
+                event.to_dict() | {"text": str(event)} for release in releases for event in charged_events(release)
+            ],
         },
         "sample": facts.to_dict(),
         "bounds": {"source": "declared in the schema, and the ranges of public rows", "schema_sha256": schema.sha256},
@@ -121,7 +123,7 @@ def _site(site: SiteFacts) -> dict[str, Any]:
 
 
 def _accounting(release: Release, count: Counts | None) -> dict[str, Any]:
-    events = (*(() if count is None else count.events), *release.events)
+    events = (*charged_events(count), *charged_events(release))
     return {
         "composition": _AT_SITES + _COMPOSITION if isinstance(release, SitesRelease) else _COMPOSITION,
         "mechanism": release.kind,

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import final
 
-from hdpstats._base.errors import BudgetError, ChargedAgain, SiteError, Superseded
+from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, SiteError, Superseded
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared
@@ -60,7 +60,9 @@ class Attempt:
     number : int
         The number of the charge that they were drawn for, 0 before there is one.
     charging : bool
-        Whether the ledger may hold a charge for it.
+        Whether the ledger may hold a charge for it that has no release.
+    threads : int
+        How many threads have it or wait for it.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -69,6 +71,7 @@ class Attempt:
     draw: Draw = field(default_factory=Draw)
     number: int = 0
     charging: bool = False
+    threads: int = 0
 
     def begin(self, charge: Charge) -> Draw:
         """Return the bits of a charge: another charge has other ones."""
@@ -108,17 +111,31 @@ class _Attempts:
         self._lock, self._found = threading.Lock(), dict[Key, Attempt]()
         self._process = os.getpid()  # last: a thread that sees it sees the others
 
-    def of(self, key: Key) -> Attempt:
-        """Return the attempt of a request in a ledger, its first or the one that waits to go on."""
+    @contextmanager
+    def of(self, key: Key) -> Iterator[Attempt]:
+        """Give the attempt of a request in a ledger, its first or the one that waits to go on; forget it afterwards.
+
+        It stays where it was charged and has no release, or where another thread has it or waits for it.
+        """
         if self._process != os.getpid():  # forked where Python did not see it, as R's mclapply does
             self.forget()
         with self._lock:
-            return self._found.setdefault(key, Attempt())
+            attempt = self._found.setdefault(key, Attempt())
+            attempt.threads += 1
+        try:
+            yield attempt
+        finally:
+            with self._lock:
+                attempt.threads -= 1
+            if not attempt.charging:
+                self.end(key)
 
     def end(self, key: Key) -> None:
-        """Forget the attempt of a request: its release is recorded, or it was never charged."""
+        """Forget the attempt of a request, unless a thread has it."""
         with self._lock:
-            self._found.pop(key, None)
+            attempt = self._found.get(key)
+            if attempt is not None and not attempt.threads:
+                del self._found[key]
 
 
 _ATTEMPTS = _Attempts()
@@ -159,16 +176,12 @@ def drawn_once(
         return stored
     prepared = prepare()
     while True:
-        attempt = _ATTEMPTS.of(key)
-        try:
-            with attempt.alone():
-                stored = _next(ledger, request, prepared, compute, analyst, attempt, patient=patient)
-        finally:
-            if stored is not None or not attempt.charging:
-                _ATTEMPTS.end(key)
+        with _ATTEMPTS.of(key) as attempt, attempt.alone():
+            stored = _next(ledger, request, prepared, compute, analyst, attempt, patient=patient)
+            attempt.charging = attempt.charging and stored is None
+            patient = patient or bool(attempt.number)
         if stored is not None:
             return stored
-        patient = patient or bool(attempt.number)
 
 
 def _next(
@@ -192,9 +205,10 @@ def _next(
         if not isinstance(found, Charge):
             over = given_up(found, partial(ledger.lease, request.id), patient=patient)
             if over is None:
+                attempt.charging = before
                 return None
             found = charging(over=over)
-    except BudgetError:
+    except (BudgetError, ArgumentError, ArithmeticError):  # nothing was written
         attempt.charging = before
         raise
     stored = ledger.stored(request.id, analyst)

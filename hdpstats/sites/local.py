@@ -120,7 +120,11 @@ class LocalSite(Site):
         self._public.put(table, analyst, most_bytes)
 
     def answer(
-        self, query: Query, *, analyst: str | None = None, pace: AbstractContextManager[None] | None = None
+        self,
+        query: Query,
+        *,
+        analyst: str | None = None,
+        pace: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Release:
         """Answer a query; see `Site.answer`.
 
@@ -131,14 +135,15 @@ class LocalSite(Site):
         set and the terms: it needs no public rows again. A query that is not answered yet is computed once, whoever
         asks at the same time (`hdpstats.sites.attempts`).
 
-        With a ``pace``, the computation on private rows runs within it: after the charge, before the record. One that
-        ends at fixed instants only hides how long the computation took, also from who looks at the ledger.
+        With a ``pace``, the computation on private rows runs within what it returns: after the charge, before the
+        record. One that ends at fixed instants only hides how long the computation took, also from who looks at the
+        ledger. It is called for each computation: there is a second one where the first was given up in between.
         """
         stored = drawn_once(
             self._ledger,
             self._request(query),
             prepare=partial(self._prepare, query, analyst),
-            compute=partial(self._compute, pace or nullcontext()),
+            compute=partial(self._compute, pace),
             analyst=analyst,
         )
         return self._handed_out(stored)
@@ -218,8 +223,8 @@ class LocalSite(Site):
             raise MechanismError("the mechanism would cost more than the query offers")
         return prepared
 
-    def _compute(self, pace: AbstractContextManager[None], prepared: Prepared) -> Release:
-        with pace:
+    def _compute(self, pace: Callable[[], AbstractContextManager[None]], prepared: Prepared) -> Release:
+        with pace():
             return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
     def _handed_out(self, stored: StoredRelease) -> Release:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -346,3 +347,39 @@ def test_a_draw_that_died_with_its_process_is_paid_for_and_so_is_the_next_one(tm
     assert history["released"].tolist() == [False, True]
     assert history["request"].nunique() == 1
     site.ledger.verify()
+
+
+def test_what_a_result_promises_counts_every_charge(tmp_path, query):
+    """After two charges the release is one of two draws."""
+    place = tmp_path / "ledger.db"
+    process, text = asked_in_a_process(place, query, dies=True)
+    process.communicate(text)
+    study = hdp.Study(private=site_at(place), public=people(PUBLIC_ROWS, seed=1))
+    with pytest.warns(ChargedAgain):
+        result = hdpf.logit(FORMULA, data=study).fit(epsilon=1.0)
+    assert result.query == query
+    assert result.guarantee.epsilon == study.site.ledger.spent.epsilon == 2
+    record = result.disclosure()
+    assert sum(Fraction(event["epsilon"]) for event in record["accounting"]["events"]) == 2
+    assert "2-differential" in result.guarantee.statement()
+    assert "charged 2 times" in str(result.summary())
+
+
+def test_a_second_computation_of_one_answer_has_a_pace_of_its_own(place, query, computed):
+    """It was given up while it computed; the other one ended too, and it charges again."""
+    site, entered = site_at(place), []
+    request, dead = site._request(query), Holder(process="a machine that is gone 1 1")
+
+    @contextmanager
+    def pace():
+        entered.append(1)
+        yield
+        if len(entered) == 1:
+            site.ledger.charge(request, Spend(query.epsilon), holder=dead, over=site.ledger.lease(request.id))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leases, "LAPSE", 0.0)
+        with pytest.warns(ChargedAgain, match="3 times"):
+            release = site.answer(query, pace=pace)
+    assert entered == [1, 1]
+    assert computed.draws[1] == release.theta != computed.draws[0]
