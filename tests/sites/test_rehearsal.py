@@ -79,6 +79,6 @@ def test_a_pace_holds_the_computation_between_charge_and_record(site):
         def __exit__(self, *_):
             order.append(bool(site.ledger.history()["released"].any()))
 
-    site.answer(histogram(epsilon="1/10"), pace=Pace())
+    site.answer(histogram(epsilon="1/10"), pace=Pace)
     assert order == [Fraction(1, 10), False]
     assert np.all(site.ledger.history()["released"])
