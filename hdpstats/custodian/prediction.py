@@ -4,7 +4,9 @@ The service runs the computation on invented rows of the declared shape, every l
 (`hdpstats.sites.LocalSite.rehearsal`), and takes the time. Nothing is charged, no private row is read, and the time
 depends on the query, the schema, the terms and the machine only.
 
-With ``N`` declared rows, ``n`` rows are invented: all ``N`` where that is quick and they fit in memory. Else the time
+With ``N`` declared rows, ``n`` rows are invented: all ``N`` where that is quick and they fit in memory. From ``n``
+it goes on to no more than ``n sqrt(PATIENCE / t(n))``, so that a time that grows as the square of rows stays within
+`PATIENCE`, and no further once the answer is known to take longer than the custodian allows. Where ``n < N``, the time
 ``t(n)`` is carried on to ``N`` as
 
 .. math:: t(N) = m \, t(n) \, (N / n)^b, \qquad b = \min\{\max\{1, \log_4 (t(n) / t(n / 4))\}, 2\},
@@ -16,11 +18,13 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from hdpstats._base import canonical
 from hdpstats._base.validation import rational
 from hdpstats.custodian.clock import Clock
+from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.queries import Query
 
 MOST_SHAPES = 256
@@ -33,7 +37,7 @@ FIRST = 1024
 """Rows of a first rehearsal, which also compiles what is compiled."""
 
 PATIENCE = 5.0
-"""Seconds that one rehearsal of several may take: beyond it fewer rows are invented than are declared."""
+"""Seconds that a rehearsal of more than `FIRST` rows may take: else fewer rows are invented than are declared."""
 
 BRIEF = 1.0
 """Seconds below which a rehearsal is run twice, and the shorter time counts: the longer one met other work."""
@@ -42,7 +46,7 @@ MARGIN = 1.5
 """By how much a time that was carried on to more rows is multiplied."""
 
 IDLE: Final = frozenset({"replicate", "ahead"})
-"""Entries of a query that no computation depends on."""
+"""Entries of a query that no computation depends on; as the next two, of the query itself, not of what is within."""
 
 AMOUNTS: Final = frozenset({"epsilon", "delta", "mu_squared", "cost"})
 """Entries whose order of magnitude decides the work (the ridge, the size of the noise), and whose digits do not."""
@@ -54,22 +58,18 @@ PLACES: Final = frozenset({"theta", "coefficients", "candidates"})
 def shape_of(query: Query) -> str:
     """Return a name of everything in a query that decides how much work it is.
 
-    Every entry counts, but for `IDLE` ones; of `AMOUNTS` the power of two, of `PLACES` the number.
+    Every entry counts, but for `IDLE` ones; of `AMOUNTS` the power of two, of `PLACES` the number. Entries within
+    others count as they are: a name there may be that of a column.
     """
-    return canonical.sha256([query.kind, _outline(query.to_dict())])
+    outlines = {name: _outline(name, value) for name, value in query.to_dict().items() if name not in IDLE}
+    return canonical.sha256([query.kind, outlines])
 
 
-def _outline(value: Any, name: str = "") -> Any:
+def _outline(name: str, value: Any) -> Any:
     if name in AMOUNTS and isinstance(value, str):
         amount = rational(value, name=name)
         return amount.numerator.bit_length() - amount.denominator.bit_length()
-    if name in PLACES:
-        return _number(value)
-    if isinstance(value, dict):
-        return {key: _outline(entry, key) for key, entry in value.items() if key not in IDLE}
-    if isinstance(value, list):
-        return [_outline(entry) for entry in value]
-    return value
+    return _number(value) if name in PLACES else value
 
 
 def _number(value: Any) -> Any:
@@ -87,8 +87,16 @@ def carried_on(times: tuple[float, float], rows: int, *, to: int) -> float:
     return float(MARGIN * whole * (to / rows) ** power)
 
 
-def predict(rehearsal: Callable[[int], Callable[[], None]], rows: int, *, each: int, most: int, clock: Clock) -> float:
-    """Return how many seconds a computation on so many rows takes.
+def predict(
+    rehearsal: Callable[[int], Callable[[], None]],
+    rows: int,
+    *,
+    each: int,
+    most: int,
+    clock: Clock,
+    too_long: Callable[[float], bool],
+) -> float:
+    """Return how many seconds a computation on so many rows takes, or fewer, which are too long already.
 
     Parameters
     ----------
@@ -102,6 +110,8 @@ def predict(rehearsal: Callable[[int], Callable[[], None]], rows: int, *, each: 
         The largest number of rows that may be invented.
     clock
         What tells the time.
+    too_long
+        Whether an answer whose computation takes so many seconds is refused: if so, no more rows are invented.
     """
 
     def whole_people(number: int) -> int:
@@ -117,16 +127,53 @@ def predict(rehearsal: Callable[[int], Callable[[], None]], rows: int, *, each: 
         first = timed(run)
         return first if first > BRIEF else min(first, timed(run))
 
-    first = whole_people(FIRST)
-    rehearsal(first)()  # compiles, and fills what is remembered
-    brief = shortest(first)
-    invented = whole_people(int(first * max(PATIENCE / max(brief, 1e-9), 1.0)))
-    time = brief if invented == first else max(brief, shortest(invented))
-    if invented == rows:
+    def more(number: int, time: float) -> int:
+        return whole_people(int(number * math.sqrt(max(PATIENCE / max(time, 1e-9), 1.0))))
+
+    invented = whole_people(FIRST)
+    rehearsal(invented)()  # compiles, and fills what is remembered
+    time = shortest(invented)
+    while not too_long(time) and (next_ := more(invented, time)) >= min(2 * invented, whole_people(rows)) > invented:
+        invented, time = next_, max(time, shortest(next_))
+    if invented == rows or too_long(time):
         return time
     fewer = whole_people(max(invented // 4, 1))
     quarter = time / 4.0 if fewer >= invented else shortest(fewer)
     return carried_on((quarter, time), invented, to=rows)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rehearsal failed, and with which code."""
+
+    code: str
+
+
+@final
+class Known:
+    """The predictions of one analyst, the latest used ones, and a lock for who finds another."""
+
+    def __init__(self) -> None:
+        self.finding, self._lock = threading.Lock(), threading.Lock()
+        self._found: OrderedDict[str, float | Refused] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, shape: str) -> float | Refused | None:
+        """Return what was found for a shape, None where nothing was."""
+        with self._lock:
+            if shape in self._found:
+                self._found.move_to_end(shape)
+            return self._found.get(shape)
+
+    def put(self, shape: str, found: float | Refused) -> None:
+        """Keep what was found, and let the one go that was not used for longest."""
+        with self._lock:
+            self._found[shape] = found
+            while len(self._found) > MOST_SHAPES:
+                self._found.popitem(last=False)
 
 
 @final
@@ -135,19 +182,33 @@ class Predictions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, OrderedDict[str, float]] = {}
+        self._of: dict[str, Known] = {}
 
     def of(self, analyst: str, query: Query, find: Callable[[], float]) -> float:
-        """Return the seconds of a query, found anew where they are not known."""
+        """Return the seconds of a query, found anew where they are not known; of one analyst one at a time.
+
+        Raises
+        ------
+        Unacceptable
+            As ``find`` raised it for this shape. Any other error of ``find`` is not remembered.
+        """
         shape = shape_of(query)
         with self._lock:
-            known = self._known.setdefault(analyst, OrderedDict())
-            if shape in known:
-                known.move_to_end(shape)
-                return known[shape]
-        seconds = find()
-        with self._lock:
-            known[shape] = seconds
-            while len(known) > MOST_SHAPES:
-                known.popitem(last=False)
-        return seconds
+            known = self._of.setdefault(analyst, Known())
+        found = known.get(shape)
+        if found is None:
+            with known.finding:
+                found = known.get(shape)  # another request of his may have found it meanwhile
+                if found is None:
+                    found = _found(find)
+                    known.put(shape, found)
+        if isinstance(found, Refused):
+            raise Unacceptable(found.code)
+        return found
+
+
+def _found(find: Callable[[], float]) -> float | Refused:
+    try:
+        return find()
+    except Unacceptable as refusal:
+        return Refused(refusal.code)

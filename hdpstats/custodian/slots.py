@@ -10,25 +10,30 @@ From an analyst's request to the answer:
    over (`hdpstats.custodian.clock.paced`). Only then is it recorded in the ledger, its place among computations given
    to the next one, and the answer sent.
 
-While a private computation of his runs, nothing else is sent to its analyst (`Slots.quiet`): how fast a site answers
-other requests would show when the computation ends.
+While a slot of an analyst is under way, no response of a door to him begins (`Slots.quiet`): how fast a site answers
+his other requests would show when the computation ends. What is sent to him without this wait: a refusal of who asks
+(401) and of an address that there is not (404), the refusal of a request that is no HTTP, ``100 Continue``, the
+handshakes of TLS, and the rest of a long response that began before.
+
+Predictions are made while no slot is under way, one at a time (`hdpstats.custodian.turns`).
 """
 
 import asyncio
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import final
 
+from hdpstats._base.errors import HdpError
 from hdpstats.custodian import journal
 from hdpstats.custodian.clock import Clock, on_grid, paced
 from hdpstats.custodian.overruns import Overruns
 from hdpstats.custodian.prediction import MOST_CELLS, Predictions, predict
 from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Timing
+from hdpstats.custodian.turns import Turns
 from hdpstats.queries import Query, Release
 from hdpstats.sites import LocalSite
+from hdpstats.sites.codes import code_of
 
 
 @final
@@ -37,9 +42,7 @@ class Slots:
 
     def __init__(self, site: LocalSite, timing: Timing, *, overruns: Overruns, clock: Clock) -> None:
         self._site, self._timing, self._overruns, self._clock = site, timing, overruns, clock
-        self._predictions = Predictions()
-        self._lock = threading.Lock()
-        self._running: dict[str, set[Future[None]]] = {}
+        self._predictions, self._turns = Predictions(), Turns()
 
     def seconds(self, query: Query, *, analyst: str) -> float:
         """Return how long after its charge a query is answered, a function of public facts.
@@ -47,12 +50,12 @@ class Slots:
         Raises
         ------
         Unacceptable
-            It is longer than the custodian allows.
+            It is longer than the custodian allows (by the seconds that are said or more: no rehearsal goes on once that
+            is known), or the computation fails on invented rows.
         HdpError
             The query is refused, as `hdpstats.sites.LocalSite.answer` would before it charges.
         """
-        seconds = self._predictions.of(analyst, query, lambda: self._predicted(query, analyst))
-        slot = on_grid(self._timing.factor * seconds, grid=self._timing.grid)
+        slot = self._slot(self._predictions.of(analyst, query, lambda: self._predicted(query, analyst)))
         if slot > self._timing.longest:
             raise Unacceptable("too-long", seconds=round(slot, 3), limit=self._timing.longest)
         return slot
@@ -79,35 +82,43 @@ class Slots:
 
     @contextmanager
     def _in_slot(self, query: Query, analyst: str, seconds: float) -> Iterator[None]:
-        def late(slots: int) -> None:
-            self._overruns.add(analyst)
-            journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots)
+        """Run the private computation in its slot, which begins when no rehearsal is under way.
 
-        ended: Future[None] = Future()
-        ended.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
-        with self._lock:
-            self._running.setdefault(analyst, set()).add(ended)
-        try:
+        An overrun is counted only if no other analyst's slot was under way at the time: his computation may have been
+        why, and nobody is stopped because of somebody else.
+        """
+        with self._turns.slot(analyst) as slot:
+
+            def late(slots: int) -> None:
+                counted = not slot.shared
+                if counted:
+                    self._overruns.add(analyst)
+                journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=counted)
+
             with paced(self._clock, seconds, late=late):
                 yield
-        finally:
-            with self._lock:
-                self._running[analyst].discard(ended)
-            ended.set_result(None)
 
     async def quiet(self, analyst: str) -> None:
         """Return when the private computations of an analyst that run now have come to their slots."""
-        with self._lock:
-            running = list(self._running.get(analyst, ()))
-        for ended in running:
+        for ended in self._turns.under_way(analyst):
             await asyncio.wrap_future(ended)
+
+    def _slot(self, seconds: float) -> float:
+        return on_grid(self._timing.factor * seconds, grid=self._timing.grid)
 
     def _predicted(self, query: Query, analyst: str) -> float:
         site = self._site
-        return predict(
-            lambda rows: site.rehearsal(query, rows=rows, analyst=analyst),
-            site.records * site.most_rows,
-            each=site.most_rows,
-            most=MOST_CELLS // max(len(site.schema), 1),
-            clock=self._clock,
-        )
+        site.quote(query, analyst=analyst)  # what is refused without a rehearsal waits for no turn
+        with self._turns.rehearsal():
+            try:
+                return predict(
+                    lambda rows: site.rehearsal(query, rows=rows, analyst=analyst),
+                    site.records * site.most_rows,
+                    each=site.most_rows,
+                    most=MOST_CELLS // max(len(site.schema), 1),
+                    clock=self._clock,
+                    too_long=lambda seconds: self._slot(seconds) > self._timing.longest,
+                )
+            except HdpError as error:
+                journal.write(analyst=analyst, rehearsal=query.kind, failed=journal.cause(error))
+                raise Unacceptable(code_of(error)) from None

@@ -12,8 +12,11 @@ import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, Settings, application, journal
 from hdpstats.custodian.clock import Clock
-from hdpstats.custodian.prediction import MARGIN, MOST_SHAPES, Predictions, predict, shape_of
+from hdpstats.custodian.prediction import FIRST, MARGIN, MOST_SHAPES, PATIENCE, Predictions, predict, shape_of
+from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Timing
+from hdpstats.custodian.slots import Slots
+from hdpstats.custodian.turns import Turns
 from hdpstats.mechanisms.histogram import PreparedHistogram
 from hdpstats.queries import query_from_json
 from hdpstats.sites.wire import _refusal
@@ -117,9 +120,159 @@ def test_an_overrun_leaves_at_a_later_slot_and_is_logged(ask, works, settings, l
     assert response.status_code == 200
     assert taken == pytest.approx(slots * SLOT, abs=1e-9)
     (line,) = [line for line in lines if "overrun" in line]
-    assert line == {"analyst": "ann", "overrun": "histogram/1", "predicted": pytest.approx(SLOT), "slots": slots}
+    assert line == {
+        "analyst": "ann",
+        "overrun": "histogram/1",
+        "predicted": pytest.approx(SLOT),
+        "slots": slots,
+        "counted": True,
+    }
     assert Overruns(settings.overruns).of("ann") == 1
     assert Overruns(settings.overruns).of("bob") == 0
+
+
+@pytest.fixture
+def slots(held, settings, time, works, lines):
+    """The slots of a site where histograms of ann and bob have been predicted."""
+    found = Slots(held, settings.timing, overruns=Overruns(settings.overruns), clock=time.clock)
+    for analyst in ("ann", "bob"):
+        found.seconds(histogram(), analyst=analyst)
+    return found
+
+
+def test_an_overrun_beside_another_analysts_slot_stops_nobody(slots, works, settings, lines):
+    works["private"] = 0.31
+    for number in range(1, 5):
+        with slots._turns.slot("bob"):
+            slots.answer(histogram(replicate=number), analyst="ann")
+    with slots._turns.slot("ann"):  # one of her own
+        slots.answer(histogram(replicate=5), analyst="ann")
+    assert [line["counted"] for line in lines if "overrun" in line] == [False] * 4 + [True]
+    assert (Overruns(settings.overruns).of("ann"), Overruns(settings.overruns).of("bob")) == (1, 0)
+
+
+def test_a_slot_is_shared_with_one_that_begins_later():
+    turns = Turns()
+    with turns.slot("ann") as first, turns.slot("ann") as second:
+        assert [first.shared, second.shared] == [False, False]
+        with turns.slot("bob") as third:
+            assert [first.shared, second.shared, third.shared] == [True] * 3
+    with turns.slot("ann") as later:
+        assert not later.shared
+
+
+class Together:
+    """Threads that a test starts one after another, each once the one before is known to wait for its turn."""
+
+    def __init__(self, turns):
+        self.turns, self.threads, self.failed = turns, [], []
+
+    def start(self, task):
+        def run():
+            try:
+                task()
+            except BaseException as error:
+                self.failed.append(error)
+
+        waiting = len(self.turns._queue)
+        self.threads.append(threading.Thread(target=run, daemon=True))
+        self.threads[-1].start()
+        while len(self.turns._queue) == waiting and not self.failed:
+            threading.Event().wait(0.001)
+
+    def end(self):
+        for thread in self.threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert not self.failed
+
+
+def test_rehearsals_and_slots_take_turns_in_the_order_in_which_they_asked():
+    turns, order, together = Turns(), [], threading.Barrier(2)
+    tasks = Together(turns)
+
+    def rehearsal(name):
+        with turns.rehearsal():
+            assert turns.under_way("ann") + turns.under_way("bob") == []
+            order.append(name)
+
+    def slot(analyst):
+        with turns.slot(analyst):
+            order.append(analyst)
+            together.wait(60)  # ann's and bob's are under way at once
+
+    with turns.slot("eve"):
+        tasks.start(lambda: rehearsal("first"))
+        tasks.start(lambda: slot("ann"))
+        tasks.start(lambda: slot("bob"))
+        tasks.start(lambda: rehearsal("second"))
+        assert order == []
+    tasks.end()
+    assert order[0] == "first"
+    assert sorted(order[1:3]) == ["ann", "bob"]
+    assert order[3] == "second"
+
+
+def test_nothing_is_predicted_while_a_private_computation_runs(slots, monkeypatch, time):
+    """Its seconds would tell of the computation, and the computation would overrun because of it."""
+    order, compute, tasks = [], PreparedHistogram.compute, Together(slots._turns)
+
+    def rehearsal(self, query, *, rows, analyst):
+        assert not slots._turns.under_way("ann")
+        return lambda: order.append("rehearsed")
+
+    def computed(self, table):
+        tasks.start(lambda: slots.seconds(histogram("x"), analyst="bob"))
+        order.append("computed")
+        return compute(self, table)
+
+    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
+    monkeypatch.setattr(PreparedHistogram, "compute", computed)
+    slots.answer(histogram(), analyst="ann")
+    tasks.end()
+    assert order[0] == "computed"
+    assert set(order[1:]) == {"rehearsed"}
+
+
+def test_no_private_computation_begins_while_one_is_predicted(slots, monkeypatch):
+    order, compute, tasks = [], PreparedHistogram.compute, Together(slots._turns)
+
+    def rehearsal(self, query, *, rows, analyst):
+        if not order:
+            tasks.start(lambda: slots.answer(histogram(), analyst="ann"))
+        return lambda: order.append("rehearsed")
+
+    def computed(self, table):
+        order.append("computed")
+        return compute(self, table)
+
+    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
+    monkeypatch.setattr(PreparedHistogram, "compute", computed)
+    slots.seconds(histogram("x"), analyst="bob")
+    tasks.end()
+    assert order[-1] == "computed"
+    assert order.count("computed") == 1
+
+
+def test_an_analyst_waits_for_one_rehearsal_at_a_time():
+    """His second waits outside of the queue, so that those of others come before it; it finds what the first found."""
+    predictions, begun, go_on, found = Predictions(), threading.Event(), threading.Event(), []
+
+    def find():
+        begun.set()
+        go_on.wait(60)
+        found.append(1)
+        return 0.1
+
+    threads = [threading.Thread(target=predictions.of, args=("ann", histogram(), find)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    begun.wait(60)
+    assert predictions.of("bob", histogram(), lambda: 0.2) == 0.2
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("error", [ValueError("a cell"), MemoryError(), KeyError("a cell")])
@@ -184,6 +337,46 @@ def test_too_long_is_refused_before_it_is_charged(institution, settings, held, t
         assert "0.3" in str(error)
         assert "0.25" in str(error)
     assert held.ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_what_a_rehearsal_refused_is_not_rehearsed_again(held, settings, time, works, lines, monkeypatch, failing):
+    rehearsed = []
+
+    def rehearsal(self, query, *, rows, analyst):
+        def run():
+            rehearsed.append(rows)
+            time.pass_by(0.095)
+            if failing:
+                raise hdp.SiteError("fails")
+
+        return run
+
+    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
+    limited = dataclasses.replace(settings.timing, longest=0.25)
+    slots = Slots(held, limited, overruns=Overruns(settings.overruns), clock=time.clock)
+    codes = []
+    for number in range(4):
+        with pytest.raises(Unacceptable) as caught:
+            slots.seconds(histogram(replicate=number + 1), analyst="ann")
+        codes.append(caught.value.code)
+    assert codes == ["site" if failing else "too-long"] * 4
+    assert len(rehearsed) <= 3
+    assert len([line for line in lines if "rehearsal" in line]) == failing
+
+
+def test_a_refusal_that_needs_no_rehearsal_waits_for_no_turn_and_is_not_remembered(slots, monkeypatch):
+    quote = hdp.LocalSite.quote
+
+    def refused(self, query, *, analyst=None):
+        raise hdp.SiteError("the public rows are not there yet")
+
+    with slots._turns.slot("ann"):
+        monkeypatch.setattr(hdp.LocalSite, "quote", refused)
+        with pytest.raises(hdp.SiteError, match="not there"):
+            slots.seconds(histogram("x"), analyst="bob")
+    monkeypatch.setattr(hdp.LocalSite, "quote", quote)
+    assert slots.seconds(histogram("x"), analyst="bob") == pytest.approx(SLOT)
 
 
 def test_a_quote_says_the_seconds(ask):
@@ -305,7 +498,29 @@ def test_a_prediction_is_kept_for_every_query_of_a_shape():
         predictions.of("eve", query_from_json(text.replace("[0.5]", f"[{number}.5]")), find)
     predictions.of("ann", fields, find)
     assert len(found) == 1002
-    assert len(predictions._known["eve"]) == MOST_SHAPES
+    assert len(predictions._of["eve"]) == MOST_SHAPES
+
+
+def test_names_of_columns_are_not_taken_for_entries():
+    """Edges of a column whose name is that of an entry decide the work as those of any other."""
+    for name in ("theta", "ahead", "coefficients", "epsilon", "replicate"):
+        fields = histogram("x").to_dict()
+        shapes = {
+            shape_of(Asked(fields | {"within": {name: edges}})) for edges in ([0.5], [0.25], [0.5, 0.7], "1/7", "1/6")
+        }
+        assert len(shapes) == 5
+
+
+class Asked:
+    """A query of given entries."""
+
+    kind = "asked/1"
+
+    def __init__(self, fields):
+        self.fields = fields
+
+    def to_dict(self):
+        return self.fields
 
 
 def test_what_decides_the_work_is_in_the_shape():
@@ -327,9 +542,41 @@ def test_what_is_carried_on_to_more_rows_is_not_too_short(time, power, rows):
         assert number <= 20_000
         return lambda: time.pass_by(seconds(number))
 
-    found = predict(rehearsal, rows, each=1, most=20_000, clock=time.clock)
+    found = predict(rehearsal, rows, each=1, most=20_000, clock=time.clock, too_long=never)
     assert found >= seconds(rows) * (1 - 1e-9)
     assert found <= MARGIN * 1e-3 * (max(rows, 256) / 256) ** max(power, 1.0) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+@pytest.mark.parametrize("per_first", [1e-3, 0.05, 0.5, 4.0])
+def test_no_rehearsal_of_more_rows_takes_longer_than_patience(time, power, per_first):
+    """Also where the time grows as the square of rows; what is quick is invented further on."""
+    asked = []
+
+    def rehearsal(number):
+        asked.append(number)
+        return lambda: time.pass_by(per_first * (number / FIRST) ** power)
+
+    predict(rehearsal, 10**7, each=1, most=10**7, clock=time.clock, too_long=never)
+    assert per_first * (max(asked) / FIRST) ** power <= PATIENCE * (1 + 1e-9)
+    assert per_first * (max(asked) / FIRST) ** power >= PATIENCE / 4.0
+
+
+def test_no_more_rows_are_invented_once_the_answer_is_too_long(time):
+    asked = []
+
+    def rehearsal(number):
+        asked.append(number)
+        return lambda: time.pass_by(number / FIRST)
+
+    assert (
+        predict(rehearsal, 10**6, each=1, most=10**6, clock=time.clock, too_long=lambda seconds: seconds > 0.5) == 1.0
+    )
+    assert set(asked) == {FIRST}
+
+
+def never(_):
+    return False
 
 
 def test_people_are_invented_whole(time):
@@ -339,7 +586,7 @@ def test_people_are_invented_whole(time):
         asked.append(number)
         return lambda: time.pass_by(1e-6 * number)
 
-    predict(rehearsal, 7 * 10**6, each=7, most=50_000, clock=time.clock)
+    predict(rehearsal, 7 * 10**6, each=7, most=50_000, clock=time.clock, too_long=never)
     assert all(number % 7 == 0 for number in asked)
 
 
@@ -348,5 +595,5 @@ def test_no_rehearsal_is_much_longer_than_bearable(time):
         return lambda: time.pass_by(0.1 * number / 256)
 
     begun = time.instant
-    predict(rehearsal, 10**6, each=1, most=10**6, clock=time.clock)
+    predict(rehearsal, 10**6, each=1, most=10**6, clock=time.clock, too_long=never)
     assert time.instant - begun < 10.0
