@@ -1,7 +1,8 @@
 r"""What the noise of a release is worth: a perturbation of the private score, wherever it entered.
 
 The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` for some ``b``. Noise in the objective is ``b``
-itself; noise ``v`` on the minimiser is, linearised, :math:`b = -(H + \Lambda) v`. A draw with density
+itself; noise ``v`` on the minimiser is, linearised, :math:`b = -(H + \Lambda) v`. Where both are added, as objective
+perturbation smooths what it computed, their covariances add up. A draw with density
 :math:`\propto \exp(-s F)` of an objective ``F`` is its minimiser with normal noise of covariance
 :math:`(H + \Lambda)^{-1} / s`.
 """
@@ -62,6 +63,27 @@ class OnMinimiser(ScoreNoise):
         """Return ``-(H + Lambda) v``."""
         noise = draws.perturbation(rng, self.law, count=len(H))
         return np.asarray(-np.einsum("bij,bj->bi", H, noise) - self.ridge * noise)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Smoothed(ScoreNoise):
+    """Noise in the objective, and on the minimiser further noise that does not depend on it.
+
+    Draws of the further noise come from a generator of their own: those of everything else stay as they are without it.
+    """
+
+    inside: InObjective
+    after: OnMinimiser
+
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return the sum of both covariances."""
+        return self.inside.covariance(H) + self.after.covariance(H)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return the sum of independent draws."""
+        (own,) = rng.spawn(1)
+        return self.inside.draw(rng, H) + self.after.draw(own, H)
 
 
 @final

@@ -15,7 +15,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.combination import shares
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.inference.noise import ScoreNoise
 from hdpstats.protocols.matching import PrivateEstimate
 from hdpstats.protocols.moments import PublicFit, PublicSide
 
@@ -54,11 +54,11 @@ class PredictedErrors:
         return 1.0 if self.public is None else float(np.mean((self.reported / self.public) ** 2))
 
 
-def of_point(public: PublicSide, *, law: NoiseLaw | NormalLaw, records: int) -> Foreseen:
-    """Return what a site's estimate errs by: a released point of ``records`` people with noise in the objective."""
+def of_point(public: PublicSide, *, noise: ScoreNoise, records: int) -> Foreseen:
+    """Return what a site's estimate errs by: a released point of ``records`` people with some noise."""
     at = public.moments(public.centre, records=max(records, 1))
     inverse = np.linalg.inv(at.H)
-    return Foreseen(sampling=inverse @ at.J @ inverse, privacy=inverse @ np.diag(law.variance) @ inverse)
+    return Foreseen(sampling=inverse @ at.J @ inverse, privacy=inverse @ noise.covariance(at.H) @ inverse)
 
 
 def of_sums(private: PrivateEstimate) -> Foreseen:

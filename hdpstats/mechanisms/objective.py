@@ -23,7 +23,8 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
    is (`hdpstats.mechanisms.minimiser`).
 3. **Smoothing.** The computed point is rounded to a lattice and L2 K-norm noise of rate
-   ``epsilon_2 / (2 (error + rounding))`` is added. For every fixed ``b`` the laws around the computed and
+   ``epsilon_2 / (2 (error + rounding))`` is added (`hdpstats.mechanisms.smoothing`).
+   For every fixed ``b`` the laws around the computed and
    around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
    epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
 
@@ -41,6 +42,7 @@ from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.contrast import Contrast, People, sensitivity_factor
 from hdpstats.mechanisms.knorm import FINENESS, LatticeNoise, lattice, lattice_noise
 from hdpstats.mechanisms.minimiser import Effort, certified, effort_of, on_lattice
+from hdpstats.mechanisms.smoothing import smoothing_noise
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
@@ -190,8 +192,7 @@ def calibrate(
         perturbation = _knorm(query, contrast, epsilon=epsilon_objective, relation=relation)
     effort = effort_of(query, contrast, noise=perturbation.size, records=records)
     total = effort.radius + perturbation.cell / query.ridge
-    grid = power_of_two_below(total / 4)
-    smoothing = round_down(epsilon_smoothing / (2 * (total / grid + sqrt_up(Fraction(contrast.dimension)))), 90)
+    smoothing, grid = smoothing_noise(total=total, dimension=contrast.dimension, epsilon=epsilon_smoothing)
     hessian = None
     events = [perturbation.event, PrivacyEvent(ran=Ran.SMOOTHING, epsilon=epsilon_smoothing)]
     if epsilon_hessian > 0:
@@ -200,7 +201,7 @@ def calibrate(
     return Calibration(
         perturbation=perturbation,
         effort=effort,
-        smoothing=BallNoise(dimension=contrast.dimension, rate=smoothing),
+        smoothing=smoothing,
         grid=grid,
         hessian=hessian,
         records=records,

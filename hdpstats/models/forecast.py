@@ -10,11 +10,13 @@ from typing import final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.information import is_clear
+from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
 from hdpstats.inference.planning import PredictedErrors, averaged, of_point, of_sums, predicted_errors
 from hdpstats.mechanisms import gradient, objective
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
+from hdpstats.mechanisms.smoothing import smoothing_law
 from hdpstats.models.counting import left_for_fit
 from hdpstats.models.hazard_specification import HazardSpecification
 from hdpstats.models.points import ask_objective
@@ -25,7 +27,7 @@ from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
 from hdpstats.protocols.foresight import SiteSums, foreseen
 from hdpstats.protocols.gradient import PROPORTIONS, first_queries
-from hdpstats.queries import GradientQuery
+from hdpstats.queries import GradientQuery, ObjectiveQuery
 
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
@@ -108,7 +110,7 @@ def _by_objective(
         contrast = spec.contrast(query.model)
         constants = objective.calibrate(query, contrast, records=records, relation=relation)
         side = spec.side(query.model) or spec.reference(query.model)
-        points.append(of_point(side, law=_law(constants, contrast), records=records))
+        points.append(of_point(side, noise=_noise(query, constants, contrast), records=records))
         if constants.hessian is not None:
             H = side.moments(side.centre, records=records).H
             clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)
@@ -117,11 +119,14 @@ def _by_objective(
     return Forecast(mechanism=mechanism, errors=errors, reported=spec.public is not None or bought)
 
 
-def _law(constants: objective.Calibration, contrast: Contrast) -> NoiseLaw | NormalLaw:
-    perturbation = constants.perturbation
+def _noise(query: ObjectiveQuery, constants: objective.Calibration, contrast: Contrast) -> Smoothed:
+    perturbation, law = constants.perturbation, smoothing_law(constants.smoothing, constants.grid)
+    inside: NoiseLaw | NormalLaw
     if perturbation.sd > 0:
-        return NormalLaw(dimension=contrast.dimension, sd=float(perturbation.sd))
-    return NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(perturbation.rate))
+        inside = NormalLaw(dimension=contrast.dimension, sd=float(perturbation.sd))
+    else:
+        inside = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(perturbation.rate))
+    return Smoothed(inside=InObjective(law=inside), after=OnMinimiser(law=law, ridge=float(query.ridge)))
 
 
 def _by_gradient(spec: Specification, options: NoisyNewton, request: FitRequest, people: Mapping[str, int]) -> Forecast:

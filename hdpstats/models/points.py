@@ -4,18 +4,27 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise, Tempered
+from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
 from hdpstats.mechanisms import objective
 from hdpstats.mechanisms.contrast import Contrast
 from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
 from hdpstats.mechanisms.options import ExponentialSampling, ObjectivePerturbation, OutputPerturbation
+from hdpstats.mechanisms.smoothing import widest_smoothing
 from hdpstats.models.request import FitRequest
 from hdpstats.models.specification import Specification
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.protocols.output import choose_output, with_normal_noise
 from hdpstats.protocols.public import FEWEST_ROWS
 from hdpstats.protocols.sampling import choose_sampling
-from hdpstats.queries import ObjectiveQuery, OutputQuery, PointQuery, PointRelease, SamplingQuery, SamplingRelease
+from hdpstats.queries import (
+    ObjectiveQuery,
+    ObjectiveRelease,
+    OutputQuery,
+    PointQuery,
+    PointRelease,
+    SamplingQuery,
+    SamplingRelease,
+)
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialSampling
 
@@ -53,7 +62,7 @@ def ask_objective(
 
 
 def noise_of(query: PointQuery, release: PointRelease, contrast: Contrast) -> ScoreNoise:
-    """Return what the noise of a release is worth in the score."""
+    """Return what the noise of a release is worth in the score, the smoothing of a computed minimiser included."""
     if isinstance(release, SamplingRelease):
         return Tempered(temperature=release.temperature, ridge=float(query.ridge))
     output = isinstance(query, OutputQuery)
@@ -63,7 +72,11 @@ def noise_of(query: PointQuery, release: PointRelease, contrast: Contrast) -> Sc
     else:
         norm = BallNorm() if output else contrast.norm
         law = NoiseLaw(norm=norm, dimension=contrast.dimension, rate=release.noise_rate)
-    return OnMinimiser(law=law, ridge=float(query.ridge)) if output else InObjective(law=law)
+    if output:
+        return OnMinimiser(law=law, ridge=float(query.ridge))
+    after = widest_smoothing(release) if isinstance(release, ObjectiveRelease) else None
+    inside = InObjective(law=law)
+    return inside if after is None else Smoothed(inside=inside, after=OnMinimiser(law=after, ridge=float(query.ridge)))
 
 
 def method_of(query: PointQuery, *, whitened: bool, few: bool, sites: int) -> str:

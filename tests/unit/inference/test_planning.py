@@ -8,6 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.inference.noise import InObjective
 from hdpstats.inference.planning import averaged, of_point, predicted_errors
 from hdpstats.protocols.objective import noise_law
 from tests.unit.inference.sides import BETA, public_side
@@ -24,7 +25,7 @@ def frame(n=400):
 
 
 def predicted(public, *, rate, records):
-    point = of_point(public, law=noise_law(public.geometry, rate=rate), records=records)
+    point = of_point(public, noise=InObjective(law=noise_law(public.geometry, rate=rate)), records=records)
     return predicted_errors(point, public.fit, T=public.geometry.to_raw())
 
 
@@ -51,12 +52,12 @@ def test_sites_are_averaged_by_inverse_variance():
     # Halves with the noise of a whole each: sampling as of the whole, noise sqrt(2) times as large. Fails where the
     # noise of k sites is taken for that of one, or small sites count as large ones do.
     public = public_side()
-    T, law = public.geometry.to_raw(), noise_law(public.geometry, rate=0.3)
-    half, whole = (of_point(public, law=law, records=records) for records in (1000, 2000))
+    T, noise = public.geometry.to_raw(), InObjective(law=noise_law(public.geometry, rate=0.3))
+    half, whole = (of_point(public, noise=noise, records=records) for records in (1000, 2000))
     two, one = (predicted_errors(part, public.fit, T=T) for part in (averaged([half, half]), whole))
     assert two.sampling == pytest.approx(one.sampling)
     assert two.privacy == pytest.approx(2.0**0.5 * one.privacy)
-    small = of_point(public, law=law, records=20)
+    small = of_point(public, noise=noise, records=20)
     with_small = predicted_errors(averaged([whole, small]), public.fit, T=T)
     assert np.all((with_small.reported <= one.reported) & (with_small.reported > 0.99 * one.reported))
 
