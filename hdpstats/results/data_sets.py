@@ -1,16 +1,20 @@
-"""Which data sets a result rests on: accounts of ledgers tell whether two results are of the same people."""
+"""Which data sets a result rests on: accounts of ledgers tell whether two results are of the same people.
 
-from collections.abc import Sequence
+Those are all whose people paid for it: also of a site that sold its number of people and then gave nothing else.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from hdpstats.queries import Release, answers_in
+from hdpstats.queries import LedgerEntry, Release
+from hdpstats.results.sites import SiteFacts, entries_of
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSet:
-    """A data set that a release was made from.
+    """A data set whose people paid for a result.
 
     Attributes
     ----------
@@ -38,12 +42,20 @@ class DataSet:
         return cls(dataset=str(fields["dataset"]), version=int(fields["version"]), account=str(fields["account"]))
 
 
-def data_sets_of(releases: Sequence[Release | None]) -> tuple[DataSet, ...]:
-    """Return the data sets of releases, each once."""
-    entries = [each.entry for release in releases if release is not None for each in answers_in(release)]
-    found = (
-        DataSet(dataset=entry.dataset, version=entry.version, account=entry.account)
-        for entry in entries
-        if entry is not None
-    )
+def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteFacts]) -> tuple[DataSet, ...]:
+    """Return the data sets of releases, and of all that sites were charged, each once.
+
+    Parameters
+    ----------
+    releases
+        The release of a fit, and the number of people that was bought before it.
+    sites
+        The sites that were asked, also those that are in no release.
+    """
+    entries = [entry for each in releases for entry in entries_of(each)]
+    return _named([*entries, *(entry for site in sites for entry in site.entries)])
+
+
+def _named(entries: Iterable[LedgerEntry]) -> tuple[DataSet, ...]:
+    found = (DataSet(dataset=entry.dataset, version=entry.version, account=entry.account) for entry in entries)
     return tuple(dict.fromkeys(found))

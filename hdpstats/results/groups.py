@@ -23,7 +23,7 @@ class Member:
 
     ``estimate`` is that from private records alone where there is one, as others may share the public rows.
     ``releases`` are the SHA-256 of the releases that it rests on, those of every site and round; none for a public fit.
-    ``data_sets`` are those that each of the guarantees is for.
+    ``data_sets`` are those that each of the guarantees is for: of all people that paid, if only for their number.
     """
 
     path: tuple[str, ...]
@@ -72,26 +72,33 @@ def tree_of(given: object, *, name: str) -> Group:
 
 
 def _sites_of(result: Result, name: str) -> Group:
-    given = dict(result.release.sites) if isinstance(result.release, SitesRelease) else {}
-    places = [(site, (name, site.site)) for site in result.site_facts]
-    sites = tuple(
-        Group(path=path, member=_member(result, path, site.estimate, release=given.get(site.site)))
-        for site, path in places
-        if site.estimate is not None
-    )
+    """Return the sites of a result; the first one stands for those too whose people paid and that gave no estimate."""
+    given, counts = _by_site(result.release), _by_site(result.count)
+    used = [(site, site.estimate) for site in result.site_facts if site.estimate is not None]
+    others = [site for site in result.site_facts if site.estimate is None]
+    sites = []
+    for place, (site, estimate) in enumerate(used):
+        path, paid = (name, site.site), (given.get(site.site), counts.get(site.site))
+        known = data_sets_of(paid, [site] if place else [site, *others])
+        sites.append(Group(path=path, member=_member(result, path, estimate, release=paid[0], data_sets=known)))
     if not sites:
         raise ArgumentError(
             "results must be a dictionary or a list of results, or one result of several sites that have estimates of "
             "their own",
             argument="results",
         )
-    return Group(path=(name,), groups=sites)
+    return Group(path=(name,), groups=tuple(sites))
+
+
+def _by_site(release: Release | None) -> dict[str, Release]:
+    return dict(release.sites) if isinstance(release, SitesRelease) else {}
 
 
 def _group(given: object, *, path: tuple[str, ...]) -> Group:
     if isinstance(given, Result):
         own = given.estimate if given.private_only is None else given.private_only
-        return Group(path=path, member=_member(given, path, own, release=given.release))
+        known = data_sets_of((given.release, given.count), given.site_facts)
+        return Group(path=path, member=_member(given, path, own, release=given.release, data_sets=known))
     if isinstance(given, Aggregate) and len(path) > 1:
         return Group(path=path, member=_sent(given, path))
     listed: Mapping[Any, Any] | None = given if isinstance(given, Mapping) else None
@@ -107,14 +114,21 @@ def _group(given: object, *, path: tuple[str, ...]) -> Group:
     return Group(path=path, groups=tuple(_group(each, path=(*path, name)) for name, each in listed.items()))
 
 
-def _member(result: Result, path: tuple[str, ...], estimate: Estimate, *, release: Release | None) -> Member:
+def _member(
+    result: Result,
+    path: tuple[str, ...],
+    estimate: Estimate,
+    *,
+    release: Release | None,
+    data_sets: tuple[DataSet, ...],
+) -> Member:
     return Member(
         path=path,
         facts=result.facts,
         estimate=estimate,
         guarantees=() if result.guarantee is None else (result.guarantee,),
         releases=() if release is None else tuple(each.sha256 for each in answers_in(release)),
-        data_sets=() if result.guarantee is None else (data_sets_of([release]),),
+        data_sets=() if result.guarantee is None else (data_sets,),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import SiteError
 from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
@@ -97,3 +98,36 @@ def test_a_fit_below_the_floor_is_charged_the_floor_and_says_so(path):
     assert "charged epsilon = 0.0001" in " ".join(str(result.summary()).split())
     assert result.disclosure()["ledger"]["charged"]["epsilon"] == "1/10000"
     assert "charged" not in str(fitted(study, 0.5).summary())
+
+
+class OnlyCounted(hdp.LocalSite):
+    """A site that sells the number of its people and then nothing else."""
+
+    def answer(self, query, **options):
+        if query.kind != "count/1":
+            raise SiteError("down")
+        return super().answer(query, **options)
+
+
+def test_a_site_that_sold_only_its_number_of_people_belongs_to_the_result():
+    """Its people paid for both results: 0.04 and 3."""
+    schema = hdp.Schema(died=hdp.Binary(), age=hdp.Continuous(0, 1))
+    died = np.arange(2000) % 5 < 2
+    people = pd.DataFrame({"died": died, "age": (np.arange(2000) % 97) / 97})
+    terms = {"epsilon": 8, "relation": "add_or_remove_one"}
+    a, b = (hdp.Ledger(None, dataset=name, **terms) for name in "ab")
+
+    def site(kind, ledger):
+        return kind(people, schema=schema, ledger=ledger, n_max=4000)
+
+    def result(sites, epsilon, **options):
+        study = hdp.Study(private=sites, schema=schema, public=people.head(300), **options)
+        return hdpf.logit("died ~ age", data=study).fit(epsilon=epsilon)
+
+    first = result({"A": site(hdp.LocalSite, a), "B": site(OnlyCounted, b)}, 2, quorum=1)
+    second = result({"B": site(hdp.LocalSite, b)}, 3)
+    assert b.spent.epsilon == Fraction("3.04")
+    for one in (first, Result.from_json(first.to_json()), hdp.aggregate(first)):
+        with pytest.raises(hdp.ArgumentError, match=r"'b', version 1.* were charged to one account"):
+            hdp.aggregate({"x": one, "y": second})
+    assert [each.dataset for sets in hdp.aggregate(first).data_sets for each in sets] == ["a", "b"]
