@@ -28,11 +28,22 @@ since it knows what he knows. Every cap covers what is spent under it (`capped`)
 is at most (e, d) are transcripts of that account.
 
 **What he can still infer.** Numbers, heads and dates that he is shown are of his own entries (`hdpstats.ledger.own`).
-What cannot be hidden from him is that the total does not afford a request which his own cap does: a refusal says so
-without amounts, it is free, and by asking for less and less he can learn how much the total still affords below what
-his cap leaves him, and thereby how much others have spent by then. That somebody asked the same before him may show in
-the time of an answer, unless a service hands answers out at fixed times. What the custodian publishes of the ledger
-(its history, its head) tells everybody about everybody.
+None of what follows weakens the guarantee of people in the data. It tells an analyst about other analysts.
+
+- *What others have spent.* What cannot be hidden from him is that the total does not afford a request which his own cap
+  does. A refusal says so without amounts and is free. By asking for less and less he can learn how much the total still
+  affords below what his cap leaves him, and thereby how much others have spent by then.
+- *Whether somebody asked the same.* Once the total affords no charge, a request that he may pay out of his cap is
+  answered if and only if it was charged for somebody before, as that costs the total nothing more. So he learns exactly
+  which requests others have made, of those that he tries. Before that, it may show in the time of an answer, unless a
+  service hands answers out at fixed times.
+- *What others had spent before an early Gaussian release.* A first cap that is granted to him after he received
+  Gaussian releases has the part of the whole account. Where the custodian did not declare it, that part is what the
+  first Gaussian release was asked to keep and half of what was then left of the total. His spent and remaining amounts
+  contain it (`hdpstats.sites.share.Share`), and from them he can solve for what others had spent at that time. With a
+  cap that was granted before his first release, or a part that the custodian declares (``gaussian=``), he cannot.
+
+What the custodian publishes of the ledger (its history, its head) tells everybody about everybody.
 """
 
 from hdpstats._base.errors import ArgumentError

@@ -19,13 +19,20 @@ class Share:
     Attributes
     ----------
     spent : Spend
-        What the releases that he received amount to.
+        What the releases that he received amount to; it may tell what others had spent, see below.
     remaining : Spend or None
         What further releases without Gaussian noise may amount to under his cap; None where nobody has a cap. The total
         of all analysts together may leave less.
     history : DataFrame
         One row per release that he was charged for, as `hdpstats.ledger.Ledger.history` has it; numbers and dates are
         of his own charges. Nothing in it depends on what others asked.
+
+    Notes
+    -----
+    What he has received before his first cap with Gaussian noise is charged to the part that the whole account has set
+    aside (`hdpstats.ledger.caps`). That part depends on what others had spent before it was set aside, unless the
+    custodian declared it. So ``spent`` and ``remaining`` then tell him how much that was. To avoid this, grant caps
+    before the first release, or open the ledger with ``gaussian=``.
     """
 
     spent: Spend
