@@ -5,7 +5,7 @@ which locks first and reads afterwards, so that what they compare with the total
 """
 
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, bindparam, select
@@ -196,10 +196,18 @@ def add_quota(
 
 
 def _make_room(
-    connection: Connection, chain: Chain, request: Request, cost: Spend, analyst: str = "", asker: str = ""
+    connection: Connection,
+    chain: Chain,
+    request: Request,
+    cost: Spend,
+    ahead: Spend,
+    analyst: str = "",
+    asker: str = "",
 ) -> None:
-    """Divide the account, or the cap, for a cost where it must be; refuse a cost that it does not afford.
+    """Divide the account, or the cap, for a cost where it must be; refuse what it does not afford.
 
+    What lies ahead must be affordable besides, in the division that the cost makes, or else in one that would be made
+    for it. Of that one nothing is written: only a Gaussian charge divides an account, and for what it was asked itself.
     Without an analyst it is the account of everybody, of which an asker is not told how much is left.
     """
     if analyst:
@@ -211,10 +219,14 @@ def _make_room(
         if chain.capped(request.dataset):
             raise without_cap(request.dataset, cost, analyst)
         return
-    balance = before.divided_for(cost)
-    if not balance.affords(cost):
-        raise exhausted(request.dataset, cost) if asker else insufficient(request.dataset, before, cost, analyst)
-    if before.gaussian is None and balance.gaussian is not None:
+    together = cost + ahead
+    if cost.asked is not None:
+        together = replace(together, asked=cost.asked)
+    balance = before.divided_for(together)
+    if not balance.affords(together):
+        name = request.dataset
+        raise exhausted(name, together) if asker else insufficient(name, before, together, analyst)
+    if cost.mu_squared > 0 and before.gaussian is None and balance.gaussian is not None:
         _divide(connection, chain, request.dataset, request.version, analyst, balance.gaussian)
 
 
@@ -250,12 +262,12 @@ def add_charge(
     new = charge is None or again
     owed = 0 if charge is None or not analyst else charge.attempt - chain.paid(request.id, analyst)
     if charge is not None and owed > 0:
-        _make_room(connection, chain, request, cost.times(owed + new) + ahead, analyst)
+        _make_room(connection, chain, request, cost.times(owed + new), ahead, analyst)
         _share(connection, chain, charge, analyst, owed)
     if charge is not None and not new:
         return charge
     if analyst:
-        _make_room(connection, chain, request, cost + ahead, analyst)
+        _make_room(connection, chain, request, cost, ahead, analyst)
     return _new_charge(connection, chain, request, cost, ahead, holder, analyst)
 
 
@@ -264,7 +276,7 @@ def _new_charge(
 ) -> Charge:
     """Charge a request for the first time, or anew, and let the holder compute it."""
     before = chain.charges.get(request.id)
-    _make_room(connection, chain, request, cost + ahead, asker=analyst)
+    _make_room(connection, chain, request, cost, ahead, asker=analyst)
     _append(
         connection,
         chain,

@@ -14,6 +14,8 @@ from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import Floor
 
 LARGEST_VERSION = 10**6
+_LARGEST = 10**15
+"""What is larger is not written in digits."""
 Terms = tuple[str | None, ...]
 """What an account is opened with, as text: epsilon, delta, relation, unit, and the first name of the same people."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -46,14 +48,18 @@ def checked_analyst(value: object) -> str:
 
 def in_words(amount: Spend | Budget) -> str:
     """Write an amount with every digit of its floats, so that 0.1 + 0.2 is seen to differ from 0.3."""
-    epsilon, delta = (
-        str(part.numerator) if part.denominator == 1 else repr(float(part)) for part in (amount.epsilon, amount.delta)
-    )
+    epsilon, delta = (_in_digits(part) for part in (amount.epsilon, amount.delta))
     pair = f"epsilon = {epsilon}, delta = {delta}"
     if isinstance(amount, Budget) or amount.mu_squared == 0:
         return f"({pair})"
-    mu = f"mu = {math.sqrt(amount.mu_squared):.6g}"
+    mu = f"mu = {math.sqrt(amount.mu_squared):.6g}" if amount.mu_squared <= _LARGEST else f"mu above {_LARGEST:g}"
     return f"({mu})" if amount == Spend(Fraction(0), mu_squared=amount.mu_squared) else f"({pair}, {mu})"
+
+
+def _in_digits(part: Fraction) -> str:
+    if part > _LARGEST:
+        return f"more than {_LARGEST:g}"
+    return str(part.numerator) if part.denominator == 1 else repr(float(part))
 
 
 @final

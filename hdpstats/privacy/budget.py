@@ -45,7 +45,7 @@ class Spend:
     Attributes
     ----------
     epsilon, delta
-        The cost (epsilon in nats) of everything that is not Gaussian.
+        The cost (epsilon in nats) of everything that is not Gaussian. No account affords a delta of 1 or more.
     mu_squared
         The cost of Gaussian noise: the squared parameter of Gaussian differential privacy.
     asked
@@ -59,12 +59,12 @@ class Spend:
     asked: "Budget | None" = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Convert to exact fractions and refuse negative amounts."""
+        """Convert to exact fractions and refuse negative amounts; a sum of deltas may be 1 or more."""
         amounts = {name: exact(getattr(self, name), name=name) for name in ("epsilon", "delta", "mu_squared")}
-        if not (min(amounts.values()) >= 0 and amounts["delta"] < 1):
+        if not min(amounts.values()) >= 0:
             shown = ", ".join(f"{name} = {value}" for name, value in amounts.items())
             raise ArgumentError(
-                f"an amount of privacy needs epsilon >= 0, 0 <= delta < 1 and mu_squared >= 0, not {shown}",
+                f"an amount of privacy needs epsilon >= 0, delta >= 0 and mu_squared >= 0, not {shown}",
                 argument="epsilon",
             )
         for name, value in amounts.items():

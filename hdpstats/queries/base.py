@@ -3,16 +3,14 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Self, TypeVar, final
+from typing import Any, ClassVar, Self, TypeVar, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent
-
-MOST_AHEAD: Final = 64
-"""The largest number of later charges that a query may announce."""
+from hdpstats.queries.ahead import LARGEST_AMOUNT, check_ahead, listed
 
 
 class Query(ABC):
@@ -102,18 +100,19 @@ def purchase_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return charged_fields(fields) | {"ahead": tuple(Spend(rational(each, name="ahead")) for each in listed(fields))}
 
 
-def listed(fields: dict[str, Any]) -> list[Any]:
-    """Return what lies ahead of a query as JSON values: a list of at most `MOST_AHEAD`."""
-    ahead = fields["ahead"]
-    if not (isinstance(ahead, list) and len(ahead) <= MOST_AHEAD):
-        raise MechanismError(f"ahead must be a list of at most {MOST_AHEAD} costs")
-    return ahead
-
-
 def check_pure(query: Query, what: str) -> None:
-    """Refuse a query whose price is no pure epsilon above 0."""
+    """Refuse a query whose price is no pure epsilon above 0, or whose later questions' prices are none."""
+    check_epsilon(query)
     if not (query.epsilon > 0 and query.delta == 0 and query.epsilon.denominator <= 10**30):
         raise MechanismError(f"{what} needs epsilon > 0 of at most 30 digits, and is pure: delta must be 0")
+    if isinstance(query, PurchaseQuery):
+        check_ahead(query.ahead, pure=True)
+
+
+def check_epsilon(query: Query) -> None:
+    """Refuse an epsilon that no account affords."""
+    if query.epsilon > LARGEST_AMOUNT:
+        raise MechanismError(f"epsilon must be at most {LARGEST_AMOUNT}, as much as an account may have; ask for less")
 
 
 @final

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, final
 
 from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in, listed
+from hdpstats.queries.ahead import check_ahead, listed
+from hdpstats.queries.base import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
 
 
 @final
@@ -18,7 +19,8 @@ class CountQuery(ChargedQuery):
     ----------
     ahead : tuple of Spend
         What the fit that asks will be charged besides, charge by charge. It is not charged now, but refused now if it
-        could not be charged later, so that nobody pays for a number alone.
+        could not be charged later, so that nobody pays for a number alone. Gaussian noise says what it was asked to
+        keep (`hdpstats.queries.ahead`). Nothing is set aside for it before it is charged itself.
     """
 
     kind: ClassVar[str] = "count/1"
@@ -28,6 +30,7 @@ class CountQuery(ChargedQuery):
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "a count")
+        check_ahead(self.ahead)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as JSON values."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.queries.base import placed
+from hdpstats.queries.base import check_epsilon, placed
 from hdpstats.queries.limits import MOST_COEFFICIENTS, check_size
 from hdpstats.queries.model import model_from_dict
 from hdpstats.queries.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
@@ -43,6 +43,7 @@ class GradientQuery(RoundQuery):
             raise MechanismError("theta must hold finite numbers")
         if not (Fraction(1, 10**9) <= self.clip <= 10**9 and Fraction(float(self.clip)) == self.clip):
             raise MechanismError("the clip must be a binary64 number in [1e-9, 1e9]")
+        check_epsilon(self)
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.ahead >= 0):
             raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1 and ahead >= 0")
         if max(self.epsilon.denominator, self.delta.denominator) > 10**30:

@@ -10,8 +10,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import PrivacyEvent
+from hdpstats.queries.ahead import MOST_AHEAD
 from hdpstats.queries.base import (
-    MOST_AHEAD,
     ChargedQuery,
     ChargedRelease,
     LedgerEntry,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import rational
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.queries.base import placed
+from hdpstats.queries.base import check_epsilon, placed
 from hdpstats.queries.limits import MOST_COEFFICIENTS, check_size
 from hdpstats.queries.model import RegressionModel
 from hdpstats.queries.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
@@ -53,6 +53,7 @@ class ScoreQuery(RoundQuery):
             raise MechanismError("the truncation must be in [1e-3, 1e6]")
         if not (Fraction(1, 1000) <= self.norm <= 10**6 and Fraction(float(self.norm)) == self.norm):
             raise MechanismError("the norm must be a binary64 number in [1e-3, 1e6]")
+        check_epsilon(self)
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.cost > 0 and self.ahead >= 0):
             raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1, cost > 0 and ahead >= 0")
         if max(self.epsilon.denominator, self.delta.denominator) > 10**30:

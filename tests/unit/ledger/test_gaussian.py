@@ -169,11 +169,12 @@ def test_a_chain_without_its_division_does_not_verify(mixed, sql, rehash):
 
 
 def test_a_count_before_a_gaussian_release_is_sold_where_both_fit(path, request_for, cost):
-    """The account is divided for what lies ahead, and what the count costs is left out of the part set aside."""
+    """The count is left out of the part set aside, which the Gaussian charge itself makes."""
     ledger = Ledger(path, dataset="trial", epsilon=Fraction(51, 50), delta=1e-6)
     ledger.charge(request_for(1), cost("0.02"), [ONE])
-    assert ledger.balance.gaussian == Budget(1, Fraction(1, 10**6))
+    assert ledger.balance.gaussian is None
     ledger.charge(request_for(2), ONE)
+    assert ledger.balance.gaussian == Budget(1, Fraction(1, 10**6))
     assert ledger.balance.charged.epsilon == Fraction(1, 50)
     assert ledger.verify().entries == 4
 
@@ -183,3 +184,44 @@ def test_a_count_is_not_sold_where_the_gaussian_release_would_not_fit(path, requ
     with pytest.raises(InsufficientBudget):
         ledger.charge(request_for(1), cost("0.02"), [ONE])
     assert ledger.verify().entries == 1
+
+
+@pytest.mark.parametrize("analyst", [None, "ana"])
+def test_what_lies_ahead_divides_neither_account_nor_cap(path, request_for, cost, analyst):
+    """The asker writes what lies ahead: a cheap question must not set anything aside for good."""
+    ledger = Ledger(path, dataset="trial", epsilon=10, delta=1e-5)
+    ledger.grant("ana", epsilon=Fraction(1, 2), delta=1e-7)
+    ledger.grant("bob", epsilon=9)
+    small = Spend(0, mu_squared=MU_SQUARED_GRAIN)
+    ledger.charge(request_for(1), cost("0.0001"), [small], analyst)
+    assert ledger.balance.gaussian is None
+    assert all(cap.gaussian is None for cap in ledger.caps.values())
+    ledger.charge(request_for(2), cost(9), (), "bob")
+    ledger.verify()
+
+
+def test_a_gaussian_charge_divides_for_what_it_was_asked_itself(path, request_for):
+    ledger = Ledger(path, dataset="trial", epsilon=5, delta=1e-6)
+    later = Spend(0, mu_squared=MU_SQUARED_GRAIN, asked=Budget(5, 1e-6))
+    ledger.charge(request_for(1), ONE, [later])
+    assert ledger.balance.gaussian == Budget(3, MILLIONTH)
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        [Spend(1, Fraction(6, 10)), Spend(1, Fraction(6, 10))],
+        [Spend(10**400 + Fraction(1, 10**9))],
+        [Spend(0, mu_squared=10**700 + Fraction(1, 10**18))],
+        [Spend(0, mu_squared=Fraction(1, 10), asked=Budget(10**400 + Fraction(1, 10**9), MILLIONTH))],
+    ],
+)
+@pytest.mark.parametrize("analyst", [None, "ana"])
+def test_whatever_lies_ahead_is_refused_as_a_budget_is(path, request_for, cost, ahead, analyst):
+    ledger = Ledger(path, dataset="trial", epsilon=10, delta=1e-5)
+    with pytest.raises(InsufficientBudget, match="Nothing was charged"):
+        ledger.charge(request_for(1), cost(1), ahead, analyst)
+    ledger.grant("ana", epsilon=9, delta=1e-5)
+    with pytest.raises(InsufficientBudget, match="Nothing was charged"):
+        ledger.charge(request_for(1), cost(1), ahead, analyst)
+    assert ledger.spent == Spend(0)

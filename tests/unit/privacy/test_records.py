@@ -8,6 +8,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
 from hdpstats.privacy.accountant import guarantee, total
+from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
 from hdpstats.privacy.event import PrivacyEvent, Ran
 from hdpstats.privacy.gaussian import epsilon_of, mu_of
@@ -39,8 +40,12 @@ def test_a_budget_is_positive(epsilon: object) -> None:
 def test_a_delta_is_below_one(delta: object) -> None:
     with pytest.raises(ArgumentError):
         Budget(epsilon=1, delta=delta)
-    with pytest.raises(ArgumentError):
-        Spend(1, delta)
+
+
+def test_deltas_add_up_beyond_one_and_no_account_affords_them() -> None:
+    together = Spend(1, 0.6) + Spend(1, 0.6)
+    assert together.delta == Fraction(6, 5)
+    assert not Balance(total=Budget(10, 0.9)).divided_for(together).affords(together)
 
 
 def test_a_spend_is_not_negative() -> None:

@@ -131,7 +131,7 @@ QUERIES = {
     ),
     "count": CountQuery(**ASKED),
     "count ahead": CountQuery(
-        ahead=(Spend(Fraction(1, 7), mu_squared=Fraction(1, 9), asked=Budget(Fraction(1), Fraction(1, 10**6))),),
+        ahead=(Spend(Fraction(1, 7), mu_squared=Fraction(1, 20), asked=Budget(Fraction(1), Fraction(1, 10**6))),),
         **ASKED,
     ),
     "evaluation": EvaluationQuery(
@@ -213,7 +213,7 @@ PINNED = {
     "query: importance": "10bed0c8b98d535c",
     "query: importance, a geometry": "508443d69dde66e7",
     "query: count": "2347184ff3b6edb8",
-    "query: count ahead": "3d7add2c5ab75fca",
+    "query: count ahead": "8faf3191ba21bf2f",
     "query: evaluation": "fac107d1f2fb8071",
     "query: evaluation of survival": "13e3d913577ef284",
     "query: histogram": "efa77d827bbf2a01",
