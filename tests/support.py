@@ -163,10 +163,14 @@ def without_numbers(text):
     return re.sub(r"\s+|-{3,}|={3,}", " ", _DIGITS.sub("#", text))
 
 
+HASHES = ("head", "account", "release_sha256")
+"""Names of hashes: of releases, and of the opening of an account, which a random number is in."""
+
+
 def _without_hashes(value):
     """Return plain data without the hashes of the release, which are as random as the release."""
     if isinstance(value, dict):
-        return {key: _without_hashes(item) for key, item in value.items() if key not in ("head", "release_sha256")}
+        return {key: _without_hashes(item) for key, item in value.items() if key not in HASHES}
     return [_without_hashes(item) for item in value] if isinstance(value, list) else value
 
 

@@ -114,16 +114,19 @@ totals = st.builds(Budget, st.integers(1, 8).map(lambda n: Fraction(n, 4)), st.s
 
 
 @settings(max_examples=30, deadline=None)
-@given(first=totals, others=st.lists(totals, min_size=1, max_size=3), part=st.sampled_from([None, Fraction(1, 3)]))
-def test_a_cap_that_grows_leaves_as_much_of_either_kind(first, others, part):
-    divided = part is not None and first.delta > 0
-    gaussian = Budget(first.epsilon * part, first.delta * part) if divided else None
-    balance = Balance(total=first, gaussian=gaussian)
+@given(first=totals, others=st.lists(totals, min_size=1, max_size=3), used=st.booleans())
+def test_a_cap_that_grows_leaves_as_much_of_either_kind(first, others, used):
+    """Also where a Gaussian release has fixed the part of these for good."""
+    used = used and first.delta > 0
+    received = Spend(0, 0, Fraction(1, 10**6)) if used else NOTHING
+    part = Budget(first.epsilon / 3, first.delta / 3) if used else None
+    balance = Balance(total=first, charged=received, gaussian=part)
     for total in others:
-        grows = total.epsilon >= balance.total.epsilon and total.delta >= balance.total.delta
-        after = capped(total, NOTHING, balance)
-        if grows:
-            assert after.remaining.epsilon >= balance.remaining.epsilon
-            assert after.remaining.delta >= balance.remaining.delta
-            assert after.gaussian_remaining >= balance.gaussian_remaining
+        if not (total.epsilon >= balance.total.epsilon and total.delta >= balance.total.delta):
+            continue
+        after = capped(total, received, before=balance, account=balance)
+        assert after.gaussian == part
+        assert after.remaining.epsilon >= balance.remaining.epsilon
+        assert after.remaining.delta >= balance.remaining.delta
+        assert after.gaussian_remaining >= balance.gaussian_remaining
         balance = after

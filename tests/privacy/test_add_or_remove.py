@@ -303,14 +303,16 @@ def test_both_charges_add_up_to_what_was_offered(epsilon, share):
     offered = Fraction(str(epsilon)) if isinstance(epsilon, float) else Fraction(epsilon)
     if offered < Fraction(1, 10**6):
         offered += 1
+    asked, floor = offered, Fraction(1, 10**4)
+    offered = Fraction(math.floor(asked * 10**9), 10**9)
     study, model = logit_of(people(300))
-    result = model.fit(epsilon=offered, se_share=share)
-    assert study.ledger.spent.epsilon == offered
+    result = model.fit(epsilon=asked, se_share=share)
     assert result.guarantee.epsilon == offered
     assert result.guarantee.relation is ADD
     [counted] = result.count.events
     assert counted.epsilon <= offered / 50
     assert counted.epsilon + result.query.epsilon == offered
+    assert study.ledger.spent.epsilon == max(counted.epsilon, floor) + max(result.query.epsilon, floor)
     assert sum(event.epsilon for event in result.release.events) == result.query.epsilon
     assert list(study.ledger.history()["mechanism"]) == ["count/1", "objective-perturbation/1"]
     assert result.count.entry.number < result.release.entry.number

@@ -59,7 +59,7 @@ def test_an_epsilon_that_protects_nobody_needs_a_word(epsilon):
 @pytest.mark.parametrize(
     ("epsilon", "exact"),
     [
-        (Fraction(1, 3), Fraction(1, 3)),
+        (Fraction(1, 3), Fraction(333_333_333, 10**9)),
         (Decimal("0.1"), Fraction(1, 10)),
         (0.1, Fraction(1, 10)),
         (np.float32(0.25), Fraction(1, 4)),
@@ -68,10 +68,11 @@ def test_an_epsilon_that_protects_nobody_needs_a_word(epsilon):
         (1e-6, Fraction(1, 10**6)),
     ],
 )
-def test_an_epsilon_is_charged_as_the_fraction_that_was_meant(epsilon, exact):
+def test_an_epsilon_is_charged_as_the_fraction_that_was_meant_on_the_grain_and_above_the_floor(epsilon, exact):
     study = study_of(PRIVATE)
     result = hdpf.logit(FORMULA, data=study).fit(epsilon=epsilon)
-    assert study.ledger.spent.epsilon == result.guarantee.epsilon == exact
+    assert result.guarantee.epsilon == exact
+    assert study.ledger.spent.epsilon == max(exact, Fraction(1, 10**4))
 
 
 @pytest.mark.parametrize("epsilon", [math.nan, "1", True, None, 0, -1, [], [1.0, "1"], "12", Decimal("NaN")], ids=shown)
@@ -155,7 +156,7 @@ def test_a_total_that_is_none_is_refused(epsilon):
         hdp.Ledger(None, dataset="d", epsilon=epsilon)
 
 
-@pytest.mark.parametrize("excess", [Fraction(1, 10**30), 2.0**-52, 1])
+@pytest.mark.parametrize("excess", [Fraction(1, 10**9), 2.0**-29, 1])
 def test_more_than_what_is_left_is_refused(excess):
     study = study_of(PRIVATE, epsilon=1)
     model = hdpf.logit(FORMULA, data=study)

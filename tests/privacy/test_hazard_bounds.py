@@ -155,14 +155,15 @@ def test_the_search_finds_a_cause_that_is_not_charged(monkeypatch: pytest.Monkey
 
 
 def test_the_search_finds_follow_up_that_goes_on_beyond_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CappedSpells, "ended", lambda spells, person: spells)
+    monkeypatch.setattr(CappedSpells, "ended", lambda spells, person, *, several: spells)
     at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0)
     assert worst(at).loss > 2.0 * at.promised
 
 
 def test_the_search_finds_caps_that_each_spell_has_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     right = CappedSpells.ended
-    monkeypatch.setattr(CappedSpells, "ended", lambda spells, person: right(spells, np.arange(len(person))))
+    alone = lambda spells, person, *, several: right(spells, np.arange(len(person)), several=several)  # noqa: E731
+    monkeypatch.setattr(CappedSpells, "ended", alone)
     at = Regime(radius=4.0, total=1.0, intervals=9, level=4.0, time_varying=True)
     assert worst(at, pairs=300).loss > 1.2 * at.promised
 

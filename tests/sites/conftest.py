@@ -14,8 +14,8 @@ from hdpstats.cli import main
 from tests.custodian.institution import Institution
 from tests.custodian.people import PUBLIC, SCHEMA, people
 
-ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 60_000}
-"""People at each site; E computes long enough to be met at it."""
+ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 3_000}
+"""People at each site; E's slots are the longest, long enough to be met in."""
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Hospitals:
         return hdp.Study(private=self.sites, public=PUBLIC, **options)
 
     def spent(self):
-        """Return what every ledger says was spent."""
-        return {name: running.account().spent for name, running in self.running.items()}
+        """Return the sums of what every ledger was charged."""
+        return {name: running.account().balance.charged for name, running in self.running.items()}
 
     def signal(self, name, number):
         """Send a signal to a site's process."""

@@ -13,6 +13,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import ChargedAgain
+from hdpstats.privacy.budget import Spend
 from hdpstats.queries.sites import answers_in
 from tests.custodian.people import FORMULA, SURVIVAL
 from tests.sites.conftest import ROWS
@@ -64,7 +66,8 @@ def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals,
     check_books(hospitals, result, verified)
     paid = hospitals.spent()
     for name in ROWS:
-        assert 0 < paid[name].epsilon - before[name].epsilon <= 1
+        assert paid[name].epsilon - before[name].epsilon == (0 if "delta" in options else 1)
+        assert (paid[name].mu_squared > before[name].mu_squared) is ("delta" in options)
     again = model(hospitals.study()).fit(epsilon=1.0, replicate=replicate, **options)
     assert again.release == result.release
     pd.testing.assert_series_equal(again.params, result.params)
@@ -100,12 +103,15 @@ def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospit
     spent = hospitals.spent()
     assert {name: spent[name].epsilon - before[name].epsilon for name in ROWS} == dict.fromkeys(ROWS, 1)
 
-    # Restarted, it rejoins: the same fit has E's answer too, under the charge that stands, and charges nobody.
+    # Restarted, it rejoins: the same fit has E's answer too. The draw that died with its process is paid for, and so is
+    # the next one; nobody else is charged.
     hospitals.all_up()
-    whole = model(study).fit(epsilon=1.0, replicate=replicate, **OBJECTIVE)
+    with pytest.warns(ChargedAgain, match="2 times"):
+        whole = model(study).fit(epsilon=1.0, replicate=replicate, **OBJECTIVE)
     assert set(whole.sites["status"]) == {"answered"}
     assert whole.release.sites[:4] == result.release.sites
-    assert hospitals.spent() == spent
+    assert hospitals.spent() == {**spent, "E": spent["E"] + Spend(1)}
+    assert whole.guarantee.epsilon == 2
     assert unreleased <= set(hospitals.entries("E", "release"))
     check_books(hospitals, whole, verified)
 
