@@ -52,6 +52,11 @@ class AdmittedTable:
         return f"<admitted table: {len(self.numeric)} numeric and {len(self.codes)} categorical columns>"
 
 
+def marks_key(schema_sha256: str) -> bytes:
+    """Return the key under which people of a schema are marked: the same for every query, so that marks are kept."""
+    return bytes.fromhex(schema_sha256)
+
+
 def check_names(schema: Schema, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names without repetition, in order, after checking that the schema declares each."""
     listed = tuple(dict.fromkeys(names))
@@ -252,8 +257,11 @@ class PrivateTable:
         )
 
     def read(self) -> None:
-        """Map all declared columns now, and who is who, so that no later `admit` has to."""
-        self.admit(self._schema)
+        """Map all declared columns now, who is who, and the marks of `marks_key`, so that no later `admit` has to.
+
+        An answer with another key, as none of the package has, would read the cells that name people.
+        """
+        self.admit(self._schema, key=marks_key(self._schema.sha256))
 
     def _once(self, what: str | bytes | None, find: Callable[[], _T]) -> _T:
         """Return what was found before under a name, else find it."""

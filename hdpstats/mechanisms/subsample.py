@@ -61,7 +61,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.data.table import AdmittedTable
+from hdpstats.data.table import AdmittedTable, marks_key
 from hdpstats.losses.families import Family, corrected
 from hdpstats.mechanisms.base import Custody, Prepared
 from hdpstats.mechanisms.statistics import family_at, in_units
@@ -119,7 +119,7 @@ def prepare(query: SubsampleQuery, custody: Custody) -> PreparedSubsample:
     return PreparedSubsample(
         needs=(query.column,),
         events=(PrivacyEvent(ran=Ran.SUBSAMPLE, epsilon=query.epsilon),),  # once, whatever the number of blocks
-        key=bytes.fromhex(query.schema_sha256) if named else None,  # of the hash that deals people to blocks
+        key=marks_key(query.schema_sha256) if named else None,  # of the hash that deals people to blocks
         query=query,
         family=family,
         noise=noise,

@@ -149,7 +149,7 @@ class LocalSite(Site):
         return self._handed_out(stored)
 
     def read(self) -> None:
-        """Map all declared columns now: no answer takes longer than another because of what their cells hold.
+        """Map all declared columns and names of people now: no answer takes longer because of what cells hold.
 
         Who serves analysts calls it before the first question (`hdpstats.data.table.PrivateTable`).
         """

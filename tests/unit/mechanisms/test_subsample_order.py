@@ -147,3 +147,14 @@ def test_by_persons_the_worst_neighbours_move_both_blocks_in_one_direction_whate
 def test_a_column_that_names_people_is_used_where_it_is_declared_as_the_unit_and_not_otherwise():
     with pytest.raises(hdp.MechanismError, match="have no unit"):
         subsample.prepare(NAMED, custody(row_order="arbitrary"))
+
+
+def test_people_are_marked_before_the_first_answer(monkeypatch):
+    """The key of blocks by persons is that of `LocalSite.read`: the answer reads no cell that names somebody."""
+    ledger = hdp.Ledger(None, dataset="marks", epsilon=10, unit="who")
+    named = frame_of(SORTED, who=[f"p{i}" for i in range(len(SORTED))])
+    site = hdp.LocalSite(named, schema=SCHEMA, ledger=ledger, unit="who", max_rows_per_unit=1, n_max=len(SORTED))
+    site.read()
+    monkeypatch.setattr("hdpstats.data.coerce.marks", None)
+    monkeypatch.setattr("hdpstats.data.coerce.persons", None)
+    assert site.answer(replace(BY_ROWS, by="persons")).blocks == BLOCKS
