@@ -6,6 +6,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.forgetting import forgets_rows
+from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, keepers, open_account
 from hdpstats.custodian.certificates import Certificates
 from hdpstats.custodian.files import check_secret, check_trusted
@@ -14,9 +15,17 @@ from hdpstats.custodian.tokens import Door
 from hdpstats.ledger import Ledger
 from hdpstats.sites import LocalSite
 
+MORE_ROWS = (
+    "the data have more rows than n_max * max_rows_per_unit: computations take longer than predicted, and their time "
+    "may tell of the person with too many rows; before you serve, keep at most max_rows_per_unit rows of each person"
+)
+"""What the custodian's log says of such a table; analysts are never told."""
+
 
 def open_site(settings: Settings) -> LocalSite:
     """Open the ledger, read the rows, and return the site that holds both, ready to serve.
+
+    Of more rows than are declared it writes a line to the custodian's log.
 
     Raises
     ------
@@ -27,6 +36,8 @@ def open_site(settings: Settings) -> LocalSite:
     check_files(settings)
     site = _site(settings, account_for_serving(settings))
     site.read()
+    if not site.has_declared_rows():
+        journal.LOGGER.warning(MORE_ROWS)
     return site
 
 

@@ -9,6 +9,11 @@ consistent. The Mallows weight multiplies the whole loss of a spell, baseline in
 its follow-up; scores person by person (`hdpstats.mechanisms.hazard_people`) through those at risk, at most all
 intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.costly`.
 
+*Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
+and those of each person sorted in the order of time. Which of them are kept depends on the columns and the intervals of
+the query, so no cut beforehand keeps the same ones. A person with more than ``most_rows`` rows adds to the time of an
+answer in proportion to the number. Tables of at most ``records * most_rows`` rows take no longer than is predicted.
+
 Constants: `hdpstats.privacy.hazard`. Where covariates vary within a person every spell has its own weight and caps add
 up over the person's spells, and the bound for time-varying rows holds.
 """

@@ -155,6 +155,13 @@ class LocalSite(Site):
         """
         self._table.read()
 
+    def has_declared_rows(self) -> bool:
+        """Whether the table has at most ``records`` times ``most_rows`` rows: on that many, computations are rehearsed.
+
+        It may be private: for whoever holds the rows, never for an answer.
+        """
+        return self._table.rows <= self.records * self._terms.most_rows
+
     def received(self, query: Query, *, analyst: str) -> Release | None:
         """Return the release of a query that an analyst has received before; None where he has not."""
         stored = self._ledger.stored(self._request(query).id, analyst)
