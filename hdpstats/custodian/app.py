@@ -202,8 +202,8 @@ class Guarded:
         try:
             with self._service.admitted(request.state.analyst) as request.state.hold:
                 response = await self._door(request)
-                # What was charged is handed out: it is counted, and never refused.
-                request.state.hold(len(response.body), always=self._door == self._service.answer)
+                # A new answer was charged: it is handed out. One that was received before may be asked for again.
+                request.state.hold(len(response.body), always=getattr(request.state, "in_slot", False))
                 await self._service.quiet(request)
                 await response(scope, receive, send)
         except Exception:  # a refusal, which is sent once it may be

@@ -38,11 +38,12 @@ class Bytes:
     def __init__(self, limits: Limits) -> None:
         self._most, self._most_each = limits.bytes, limits.bytes_each
         self._held: Counter[str] = Counter()
+        self._total = 0
 
     @property
     def total(self) -> int:
-        """The bytes of all together."""
-        return self._held.total()
+        """The bytes of all together, without those that are counted ``always``: they take nothing from others."""
+        return self._total
 
     @contextmanager
     def holding(self, analyst: str) -> Iterator["Hold"]:
@@ -53,19 +54,23 @@ class Bytes:
         Unacceptable
             By that function, unless it is told ``always``: there are too many under way, of the analyst or of all.
         """
-        held = 0
+        held = common = 0
 
         def hold(size: int, *, always: bool = False) -> None:
-            nonlocal held
+            nonlocal held, common
             if not (always or self._fits(analyst, size)):
                 raise Unacceptable("busy")
             held += size
             self._held[analyst] += size
+            if not always:
+                common += size
+                self._total += size
 
         try:
             yield hold
         finally:
             self._held[analyst] -= held
+            self._total -= common
             if not self._held[analyst]:
                 del self._held[analyst]
 

@@ -54,11 +54,26 @@ def test_bytes_under_way_are_bounded_for_each_and_for_all():
         bob(50)
         with pytest.raises(Unacceptable, match="busy"):
             bob(1)
-        ann(1000, always=True)
-        assert held.total == 1150
+        assert held.total == 150
     assert held.total == 0
     with held.holding("bob") as bob:
         bob(100)
+
+
+def test_bytes_that_are_always_held_take_nothing_from_others():
+    held = Bytes(Limits(query=100, public=100, bytes_each=100, bytes=150))
+    with held.holding("ann") as ann, held.holding("bob") as bob:
+        ann(20)
+        ann(1000, always=True)
+        assert held.total == 20
+        with pytest.raises(Unacceptable, match="busy"):
+            ann(1)  # her own part is full
+        bob(100)
+        with held.holding("eve") as eve:
+            eve(30)
+    assert held.total == 0
+    with held.holding("ann") as ann:
+        ann(100)
 
 
 def test_requests_under_way_are_bounded_for_each():

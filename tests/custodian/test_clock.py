@@ -11,6 +11,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, Settings, application, journal
+from hdpstats.custodian.capacity import Bytes
 from hdpstats.custodian.clock import Clock
 from hdpstats.custodian.prediction import FIRST, MARGIN, MOST_SHAPES, PATIENCE, Predictions, predict, shape_of
 from hdpstats.custodian.refusing import Unacceptable
@@ -289,6 +290,22 @@ def test_what_was_received_before_is_handed_out_at_once(ask, works, held):
     again, taken = ask(histogram())
     assert (taken, again.json()) == (0.0, first.json())
     assert held.ledger.spent.epsilon == Fraction(1, 100)
+
+
+def test_only_a_new_answer_is_handed_out_however_many_bytes_are_under_way(ask, monkeypatch):
+    """One that was received before may be asked for again: it is refused as any other response is."""
+    room = len(histogram().to_json())  # for a body, and for no response
+
+    def fits(self, analyst, size):
+        return self._held[analyst] + size <= room
+
+    monkeypatch.setattr(Bytes, "_fits", fits)
+    first, _ = ask(histogram())
+    assert first.status_code == 200
+    again, taken = ask(histogram())
+    assert (again.json(), taken) == ({"error": "busy"}, 0.0)
+    monkeypatch.undo()
+    assert ask(histogram())[0].json() == first.json()
 
 
 def test_what_somebody_else_received_leaves_at_a_slot(ask, works, held):
