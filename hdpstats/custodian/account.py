@@ -6,7 +6,7 @@ from functools import partial
 from hdpstats._base.errors import LedgerError
 from hdpstats.custodian import journal
 from hdpstats.custodian.files import closed_to_others
-from hdpstats.custodian.heads import Head, Keeper, KeptInDatabase, KeptInFile, KeptInSettings, check_heads
+from hdpstats.custodian.heads import Head, Keeper, KeptInDatabase, KeptInFile, KeptInSettings, check_heads, check_kept
 from hdpstats.custodian.settings import Settings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
@@ -83,8 +83,8 @@ def account_for_serving(settings: Settings) -> Ledger:
     journal.write(
         ledger=ledger.dataset, entries=head.entries, head=head.head, spent=str(ledger.spent), head_kept_in=kept
     )
-    keep(places, head.entries, head.head)
-    ledger.watch(partial(keep, places))
+    keep(ledger, places, head.entries, head.head)
+    ledger.watch(partial(keep, ledger, places))
     for analyst in settings.analysts:
         ledger.limit(analyst, most_charges=settings.limits.charges_each, most_bytes=settings.limits.stored_each)
     for analyst, cap in settings.caps.items():
@@ -92,17 +92,27 @@ def account_for_serving(settings: Settings) -> Ledger:
     return ledger
 
 
-def keep(places: Sequence[Keeper], entries: int, head: str) -> None:
-    """Keep a head at every place."""
+def keep(ledger: Ledger, places: Sequence[Keeper], entries: int, head: str) -> None:
+    """Keep a head at every place.
+
+    Raises
+    ------
+    LedgerError
+        It cannot be kept; or one of as many or more entries is kept already that is not on the ledger's chain. Where
+        several processes charge at once a later entry may be kept first: it is on the chain.
+    """
+    new = Head(entries, head)
     for place in places:
-        place.write(Head(entries, head))
+        kept = place.write(new)
+        if kept != new:
+            check_kept(ledger, kept, place)
 
 
 def note(settings: Settings) -> Head:
     """Have the present head of a ledger kept where none is kept yet; refuse one that is older than what is kept."""
     ledger, places = open_account(settings), keepers(settings)
     head = check_heads(ledger, [place for place in places if place.read() is not None], remedy="")
-    keep(places, head.entries, head.head)
+    keep(ledger, places, head.entries, head.head)
     return head
 
 

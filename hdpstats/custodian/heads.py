@@ -51,8 +51,11 @@ class Keeper(ABC):
         """Return the head that is kept, None where there is none yet."""
 
     @abstractmethod
-    def write(self, head: Head) -> None:
-        """Keep a head, durably, unless one of as many entries is kept."""
+    def write(self, head: Head) -> Head:
+        """Keep a head, durably, unless one of as many entries is kept; return what is kept now.
+
+        Another one than was to be kept is not right for that: the caller looks it up on the chain (`check_kept`).
+        """
 
 
 @final
@@ -71,8 +74,9 @@ class KeptInSettings(Keeper):
         """Return the head."""
         return self._head
 
-    def write(self, head: Head) -> None:
-        """Change nothing: settings are the custodian's own words."""
+    def write(self, head: Head) -> Head:
+        """Change nothing: settings are the custodian's own words, and compared when a site starts."""
+        return head
 
 
 @final
@@ -97,7 +101,7 @@ class KeptInFile(Keeper):
         except (OSError, ValueError, KeyError, TypeError, ArgumentError):
             raise LedgerError(f"the head kept in {self._path} cannot be read; restore the file") from None
 
-    def write(self, head: Head) -> None:
+    def write(self, head: Head) -> Head:
         """Keep a head: written to a second file, flushed, and renamed."""
         text = json.dumps({"format": FORMAT, "entries": head.entries, "head": head.head}) + "\n"
         new = self._path.with_name(f"{self._path.name}.new")
@@ -107,13 +111,14 @@ class KeptInFile(Keeper):
                 fcntl.flock(folder, fcntl.LOCK_EX)
                 known = self.read()
                 if known is not None and known.entries >= head.entries:
-                    return
+                    return known
                 with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                     file.write(text)
                     file.flush()
                     os.fsync(file.fileno())
                 new.replace(self._path)
                 os.fsync(folder)
+                return head
             finally:
                 os.close(folder)
         except OSError as error:
@@ -159,7 +164,7 @@ class KeptInDatabase(Keeper):
             raise self._failed(error) from None
         return checked(found[0]) if found else None
 
-    def write(self, head: Head) -> None:
+    def write(self, head: Head) -> Head:
         """Keep a head, in one transaction that is flushed when it ends."""
         values: dict[str, Any] = {"entries": head.entries, "head": head.head}
         row = _HEADS.c.dataset == self._dataset
@@ -169,13 +174,14 @@ class KeptInDatabase(Keeper):
                     connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
                 if not self._engine.dialect.has_table(connection, _HEADS.name):
                     _METADATA.create_all(connection)
-                known = connection.execute(select(_HEADS.c.entries).where(row)).scalars().all()
-                if known:
+                if connection.execute(select(_HEADS.c.entries).where(row)).scalars().all():
                     connection.execute(update(_HEADS).where(row, _HEADS.c.entries < head.entries).values(**values))
                 else:
                     connection.execute(insert(_HEADS).values(dataset=self._dataset, **values))
+                kept = connection.execute(select(_HEADS).where(row)).mappings().one()
         except SQLAlchemyError as error:
             raise self._failed(error) from None
+        return checked(kept)
 
     def _failed(self, error: SQLAlchemyError) -> LedgerError:
         reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
@@ -201,7 +207,6 @@ def check_heads(ledger: Ledger, keepers: Sequence[Keeper], *, remedy: str) -> He
     LedgerError
         Nothing is kept at a place, or the ledger is older than what is kept there, or another one.
     """
-    found = ledger.verify()
     for keeper in keepers:
         kept = keeper.read()
         if kept is None:
@@ -209,13 +214,20 @@ def check_heads(ledger: Ledger, keepers: Sequence[Keeper], *, remedy: str) -> He
                 f"no head is kept in {keeper.name} yet, or it was deleted: compare the ledger with a head that you "
                 f"know (hdpstats ledger verify --head), and then have its own kept there: {remedy}"
             )
-        try:
-            ledger.verify(kept.head)
-        except LedgerError:
-            raise _rolled_back(found.entries, kept, keeper) from None
-        if found.entries < kept.entries:
-            raise _rolled_back(found.entries, kept, keeper)
+        check_kept(ledger, kept, keeper)
+    found = ledger.verify()
     return Head(entries=found.entries, head=found.head)
+
+
+def check_kept(ledger: Ledger, kept: Head, keeper: Keeper) -> None:
+    """Raise a `LedgerError` unless a kept head is on the chain of a ledger."""
+    found = ledger.verify()
+    try:
+        ledger.verify(kept.head)
+    except LedgerError:
+        raise _rolled_back(found.entries, kept, keeper) from None
+    if found.entries < kept.entries:
+        raise _rolled_back(found.entries, kept, keeper)
 
 
 def _rolled_back(entries: int, kept: Head, keeper: Keeper) -> LedgerError:

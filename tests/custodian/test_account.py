@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import stat
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import Settings, journal, note, open_site
-from hdpstats.custodian.account import account_for_serving, open_account
+from hdpstats.custodian.account import account_for_serving, keep, keepers, open_account
 from hdpstats.custodian.heads import Head, KeptInDatabase, KeptInFile
 from hdpstats.privacy.budget import Spend
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -166,9 +167,41 @@ def test_a_head_never_goes_back(tmp_path, place):
     keeper = KeptInFile(tmp_path / "head") if place == "file" else KeptInDatabase(database(tmp_path), "trial")
     assert keeper.read() is None
     newer, older = Head(7, "b" * 64), Head(6, "a" * 64)
-    for head in (newer, older):
-        keeper.write(head)
+    assert [keeper.write(head) for head in (newer, older)] == [newer, newer]
     assert keeper.read() == newer
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_ledger_behind_its_kept_head_is_noticed_at_its_next_charge_too(path, place, monkeypatch):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site = open_site(settings)
+    copy(path)
+    for number in range(2):
+        site.answer(histogram(replicate=number + 2))
+    restore(path)
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(hdp.LocalSite, "_compute", never)
+    other = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=open_account(settings))
+    other.ledger.watch(partial(keep, other.ledger, keepers(settings)))
+    with pytest.raises(hdp.LedgerError, match="sell again"):
+        other.answer(histogram(replicate=9))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_heads_that_are_kept_out_of_order_are_right(path, place):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    ledger, places = open_account(settings), keepers(settings)
+    first = ledger.verify()
+    ledger.grant("ann", epsilon=1)
+    later = ledger.verify()
+    keep(ledger, places, later.entries, later.head)
+    keep(ledger, places, first.entries, first.head)
+    keep(ledger, places, later.entries, later.head)
+    assert [place.read() for place in places] == [Head(later.entries, later.head)]
 
 
 def test_a_damaged_head_is_refused(path):
