@@ -24,6 +24,7 @@ from hdpstats.sites.wire import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
+from tests.waiting import until
 
 SLOT = 0.3
 """Three times 0.095 seconds, which the computation is predicted to take, on a grid of 0.05 seconds."""
@@ -178,8 +179,7 @@ class Together:
         waiting = len(self.turns._queue)
         self.threads.append(threading.Thread(target=run, daemon=True))
         self.threads[-1].start()
-        while len(self.turns._queue) == waiting and not self.failed:
-            threading.Event().wait(0.001)
+        until(lambda: len(self.turns._queue) > waiting or self.failed, "a thread that waits for its turn")
 
     def end(self):
         for thread in self.threads:
