@@ -86,6 +86,10 @@ def test_a_script_that_does_not_mind_interrupts_ends_at_once(host, library, tmp_
         command(host, script), cwd=tmp_path, env=environment(library), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as session:
         next(line for line in session.stdout if line == b"begin\n")
+        time.sleep(0.2)  # an interrupt before the loop begins is no interrupt of the loop
         session.send_signal(signal.SIGINT)
-        session.wait(timeout=60)
+        try:
+            session.wait(timeout=60)
+        finally:
+            session.kill()
     assert session.returncode == (130 if host == "r_bridge run" else 1)
