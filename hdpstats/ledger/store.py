@@ -47,7 +47,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, StaticPool
 
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, shown
@@ -197,7 +197,9 @@ class Store:
         self._engine = self._connectable(url)
 
     def _connectable(self, url: URL) -> Engine:
-        options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
+        # One connection serves a ledger in memory, whose transactions wait for one another; a file is opened anew each
+        # time, so that a file that was removed or replaced is noticed.
+        options: dict[str, Any] = {"poolclass": StaticPool if self._memory else NullPool, "hide_parameters": True}
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
         if url.drivername == "postgresql+psycopg" and "connect_timeout" not in url.query:

@@ -175,13 +175,13 @@ def drawn_once(
         _ATTEMPTS.end(key)  # of which an interrupt after the record may have left something
         return stored
     prepared = prepare()
-    while True:
+    while stored is None:
         with _ATTEMPTS.of(key) as attempt, attempt.alone():
             stored = _next(ledger, request, prepared, compute, analyst, attempt, patient=patient)
             attempt.charging = attempt.charging and stored is None
             patient = patient or bool(attempt.number)
-        if stored is not None:
-            return stored
+        stored = stored or ledger.stored(request.id, analyst)
+    return stored
 
 
 def _next(
@@ -195,9 +195,6 @@ def _next(
     patient: bool,
 ) -> StoredRelease | None:
     """Return the stored release, or compute it, or wait for who does; None where everything is to be seen again."""
-    stored = ledger.stored(request.id, analyst)
-    if stored is not None:
-        return stored
     charging = partial(ledger.charge, request, total(prepared.events), prepared.ahead, analyst, holder=attempt.holder)
     before, attempt.charging = attempt.charging, True  # an interrupt may come when the charge is written
     try:
