@@ -18,7 +18,6 @@ from hdpstats.audit import observe
 from hdpstats.data.table import PrivateTable
 from hdpstats.mechanisms import subsample
 from hdpstats.mechanisms.base import Custody
-from hdpstats.noise import BoxNoise
 from hdpstats.privacy.relation import Relation
 from hdpstats.queries import SubsampleQuery
 from hdpstats.queries.statistics import UNITS
@@ -62,11 +61,6 @@ def answers(result):
 def losses(before, after):
     """Return what the releases of each site lose between neighbours, at the worst output: exactly."""
     return {name: rate * np.abs(after[name][0] - units).max() for name, (units, rate) in before.items()}
-
-
-@pytest.fixture
-def no_noise(monkeypatch):
-    monkeypatch.setattr(BoxNoise, "draw", lambda self: (0,) * self.dimension)
 
 
 @pytest.mark.usefixtures("no_noise")

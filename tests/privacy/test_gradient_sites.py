@@ -12,7 +12,6 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.gaussian import mu_of
 
 SCHEMA = hdp.Schema(a=hdp.Continuous(-9, 9), b=hdp.Continuous(-9, 9), y=hdp.Binary())
@@ -66,11 +65,6 @@ class Playing(hdp.Site):
 
     def answer(self, query):
         return self.recorded[query.to_json()]
-
-
-@pytest.fixture
-def no_noise(monkeypatch):
-    monkeypatch.setattr(RoundedNormal, "draw", lambda self: (0,) * self.dimension)
 
 
 def square_losses(rounds, before, after):

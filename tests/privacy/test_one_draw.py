@@ -193,33 +193,31 @@ def test_no_draw_is_kept_once_its_release_is_recorded_or_where_it_was_never_char
     assert not kept(site)
 
 
-def test_an_interrupt_after_the_release_was_recorded_keeps_no_draw(place, query, monkeypatch):
-    site, right = site_at(place), hdp.Ledger.persist
-
-    def interrupted(*arguments):
-        right(*arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(hdp.Ledger, "persist", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            site.answer(query)
-    site.answer(query)
-    assert not kept(site)
-    assert site.ledger.spent.epsilon == 1
-
-
-def test_an_interrupt_after_the_charge_was_written_costs_nothing_more(place, query, monkeypatch):
-    site, right = site_at(place), hdp.Ledger.charge
+def interrupted_after(method, site, query, monkeypatch):
+    """Ask a site whose ledger is interrupted once a method of it has done its work."""
+    right = getattr(hdp.Ledger, method)
 
     def interrupted(*arguments, **options):
         right(*arguments, **options)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(hdp.Ledger, "charge", interrupted)
+        patch.setattr(hdp.Ledger, method, interrupted)
         with pytest.raises(KeyboardInterrupt):
             site.answer(query)
+
+
+def test_an_interrupt_after_the_release_was_recorded_keeps_no_draw(place, query, monkeypatch):
+    site = site_at(place)
+    interrupted_after("persist", site, query, monkeypatch)
+    site.answer(query)
+    assert not kept(site)
+    assert site.ledger.spent.epsilon == 1
+
+
+def test_an_interrupt_after_the_charge_was_written_costs_nothing_more(place, query, monkeypatch):
+    site = site_at(place)
+    interrupted_after("charge", site, query, monkeypatch)
     site.answer(query)
     assert site.ledger.spent.epsilon == 1
 

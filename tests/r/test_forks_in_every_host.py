@@ -39,14 +39,11 @@ cat("all is well\\n")
 """
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_forked_processes_use_results_python_and_accounts(host, library, tmp_path):
-    """Would hang if a thread of Python's waited for its lock while R runs. An account in memory is not shared."""
-    script = tmp_path / "script.R"
-    script.write_text(SCRIPT, encoding="utf-8")
+def said(program, folder, library):
+    """Return the status of a session and what it printed; end it with all its forked processes where it hangs."""
     with subprocess.Popen(
-        command(host, script),
-        cwd=tmp_path,
+        program,
+        cwd=folder,
         env=environment(library),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -58,8 +55,17 @@ def test_forked_processes_use_results_python_and_accounts(host, library, tmp_pat
             printed, _ = session.communicate(timeout=GENEROUS)
         finally:
             if session.poll() is None:
-                os.killpg(session.pid, signal.SIGKILL)  # its forked processes too
-    assert session.returncode == 0, printed
+                os.killpg(session.pid, signal.SIGKILL)
+    return session.returncode, printed
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_forked_processes_use_results_python_and_accounts(host, library, tmp_path):
+    """Would hang if a thread of Python's waited for its lock while R runs. An account in memory is not shared."""
+    script = tmp_path / "script.R"
+    script.write_text(SCRIPT, encoding="utf-8")
+    status, printed = said(command(host, script), tmp_path, library)
+    assert status == 0, printed
     assert "all is well" in printed
 
 
@@ -89,20 +95,6 @@ print("all is well" if all(r_bridge.call(forked, found) for _ in range(3)) else 
 
 def test_forked_processes_do_not_wait_for_a_thread_that_held_pythons_lock(tmp_path):
     """As in a notebook, whose other threads work while R runs."""
-    with subprocess.Popen(
-        [sys.executable, "-c", BUSY],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as session:
-        try:
-            printed, _ = session.communicate(timeout=GENEROUS)
-        finally:
-            if session.poll() is None:
-                os.killpg(session.pid, signal.SIGKILL)
-    assert session.returncode == 0, printed
+    status, printed = said([sys.executable, "-c", BUSY], tmp_path, tmp_path)
+    assert status == 0, printed
     assert "all is well" in printed

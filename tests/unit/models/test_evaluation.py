@@ -167,6 +167,7 @@ def test_every_cause_can_be_asked_about_and_pays_for_itself():
         model.evaluate(result, epsilon=1.0, cause="none")
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_noise_is_counted_in_every_error(hazard):
     model, result = hazard
     loud, still = (model.evaluate(result, epsilon=epsilon, groups=3, times=3) for epsilon in (0.2, 20.0))
@@ -377,6 +378,7 @@ def test_groups_that_tie_are_one_group(hazard):
 # ---------------------------------------------------------------------------------------------------------------- shown
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_the_text_says_what_matters(hazard):
     model, result = hazard
     found = model.evaluate(result, epsilon=2.0, groups=4, times=4)

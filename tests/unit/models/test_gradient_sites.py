@@ -123,13 +123,14 @@ def test_weights_follow_people_and_spending(fitted):
     assert result.sites["rounds"].tolist() == [3, 3, 3]
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_several_sites_are_worth_less_than_one_of_all_people_and_more_than_each():
     # The square root of k forgotten in the noise would make the four sites as good as the one.
     sizes = dict.fromkeys("ABCD", 1500)
     apart = logit(study_of(sizes)).fit(epsilon=0.3, **ROUNDS)
     whole = logit(study_of({"A": 6000})).fit(epsilon=0.3, **ROUNDS)
     noise = np.diag(apart.private_only.privacy) / np.diag(whole.private_only.privacy)
-    assert np.median(noise) == pytest.approx(4.0, rel=0.35)
+    assert np.median(noise) == pytest.approx(4.0, rel=0.05)
     own = [site.estimate for site in apart.site_facts]
     assert apart.private_only.bse["x"] < 0.7 * min(estimate.bse["x"] for estimate in own)
 
@@ -182,15 +183,16 @@ def test_one_site_has_plain_rounds_as_its_record():
     assert result.heterogeneity is None
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_protected_numbers_are_bought_at_every_site():
     study = study_of(relation="add_or_remove_one", n_max=5000)
     result = logit(study).fit(epsilon=1, **ROUNDS)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (1, DELTA)
-    for (_, query), records in zip(result.query.sites, SIZES.values(), strict=True):
+    for _, query in result.query.sites:
         assert query.epsilon == Fraction(49, 50)
-        assert abs(result.sites.set_index("site")["records"].astype(float) - records).min() < 15 * 71
+    assert result.sites.set_index("site")["records"].to_dict() == SIZES
     truth = [0.0, 1.0, 0.0, 0.0, 0.0]
-    assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 4.0
+    assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 2.0
 
 
 def test_a_result_survives_json_and_is_drawn(fitted):
@@ -205,6 +207,7 @@ def test_a_result_survives_json_and_is_drawn(fitted):
     result.plot_sites("x")
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_estimates_of_sites_that_differ_are_called_different():
     frames = {name: people(6000, seed) for seed, name in enumerate("AB", start=1)}
     frames["B"]["y"] = 1.0 - frames["B"]["y"]
@@ -212,6 +215,7 @@ def test_estimates_of_sites_that_differ_are_called_different():
     assert logit(study).fit(epsilon=2, **ROUNDS).heterogeneity.overall.pvalue < 0.01
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_hazards_are_fitted_at_several_sites():
     trial = eight_interval_trial(6200, seed=5)
     public, private = trial.frame.iloc[:200], trial.frame.iloc[200:]

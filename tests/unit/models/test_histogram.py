@@ -12,10 +12,15 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.options import PerturbedHistogram
 from hdpstats.models.histogram import axes_of, perturbed_histogram
 from hdpstats.simulate.wang import fit, simulated_hospitals
+from tests import known_noise
 
 
-def test_cells_are_projected_neighbourhood_by_neighbourhood():
-    """Projected all at once, what noise leaves in empty cells pulls the mean to the middle of the box."""
+def test_cells_are_projected_neighbourhood_by_neighbourhood(monkeypatch):
+    """Projected all at once, what noise leaves in empty cells pulls the mean to the middle of the box.
+
+    Noise of the law is that of a generator with a seed: no chance.
+    """
+    known_noise.counts(monkeypatch, 1)
     schema = hdp.Schema(x=hdp.Continuous(-8, 8), z=hdp.Continuous(-8, 8))
     people = pd.DataFrame(np.random.default_rng(1).normal(-3, 1.5, (2_000, 2)).clip(-8, 8), columns=["x", "z"])
     study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
@@ -28,8 +33,12 @@ def test_cells_are_projected_neighbourhood_by_neighbourhood():
     assert errors[1] > 0.5
 
 
-def test_classes_are_few_enough_for_fits_and_not_only_for_means():
-    """As many classes as suit a mean leave noise in empty cells far out, where it pulls slopes to 0."""
+def test_classes_are_few_enough_for_fits_and_not_only_for_means(monkeypatch):
+    """As many classes as suit a mean leave noise in empty cells far out, where it pulls slopes to 0.
+
+    Noise of the law is that of a generator with a seed: no chance.
+    """
+    known_noise.counts(monkeypatch, 1)
     pair = simulated_hospitals(private=10_000, public=100, seed=3)
     study = hdp.Study(private=pair.frames()[0], schema=pair.schema(), budget=hdp.Budget(epsilon=100))
     model, best = hdpf.logit("y ~ 0 + x1 + x2", data=study), fit(pair.private)

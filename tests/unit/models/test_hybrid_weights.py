@@ -96,6 +96,7 @@ def test_what_cannot_be_paid_in_full_is_refused_before_anything_is_charged(selec
     assert study.ledger.spent.epsilon == 0
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_with_little_noise_the_weights_are_the_private_frequencies():
     private, public = discrete(3000, 0, [0.2, 0.5, 0.3]), discrete(500, 1, [0.6, 0.2, 0.2])
     sample = hybrid_weights(study_of(private, public), ["g", "y"], epsilon=40)
@@ -131,6 +132,7 @@ def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
     assert chance.share_fits(int((noise > 0).sum()), noise.size, (0.5 * (1 - rate / 2), 0.5))
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_the_default_is_near_the_fit_to_the_private_records():
     """Two shifted continuous columns, of which the public rows alone give a mean far away."""
     private, public = people(5000, 3), people(3000, 4, shift=1.0)

@@ -68,6 +68,7 @@ def test_output_perturbation_is_fitted(model, public):
     assert data.ledger.spent.epsilon == 2
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_estimates_are_near_the_truth_and_say_how_near():
     result = logit(study(20_000)).fit(epsilon=2.0, mechanism="output")
     z = (result.params[["a", "b"]] - BETA) / result.bse[["a", "b"]]
@@ -77,6 +78,7 @@ def test_estimates_are_near_the_truth_and_say_how_near():
     assert np.all(np.diag(result.private_only.cov_privacy) > 0.0)
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_a_bought_hessian_gives_standard_errors_without_public_rows():
     options = hdp.mechanisms.OutputPerturbation(se_share=0.3)
     result = logit(study(20_000, public=0)).fit(epsilon=5.0, mechanism=options)

@@ -44,6 +44,7 @@ def test_the_frame_is_the_public_rows_and_a_weight(sample):
     assert len(frame) == len(PUBLIC) == len(sample)
     np.testing.assert_array_equal(frame["x"], PUBLIC["x"])
     assert frame["g"].astype(str).tolist() == PUBLIC["g"].tolist()
+    # Unprojected, the sum has six Laplace variables of scale 2 / 5, whose absolute values sum to 19 with 1e-14 at most.
     assert frame["weight"].sum() == pytest.approx(RECORDS, rel=0.05)
     frame["weight"] = 0.0  # a copy: nothing of the sample changes
     assert sample.frame["weight"].any()
