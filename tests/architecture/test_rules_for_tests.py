@@ -82,13 +82,7 @@ def clocked(source, *, waits=False):
     return found
 
 
-# Tests of R's hosts, of hospitals that are stopped and of two notebooks still wait for times: they are to be converted.
-LATER = {"r", "sites", "test_lab.py", "test_load.py", "test_r_cells.py"}
-TIMED = [
-    path
-    for path in FILES
-    if not ({"benchmarks", "statistical"} | LATER) & {path.relative_to(TESTS).parts[0], path.name}
-]
+TIMED = [path for path in FILES if path.relative_to(TESTS).parts[0] not in ("benchmarks", "statistical")]
 CLOCKS = re.compile(r"\b(time\.(monotonic|perf_counter|time|process_time)|perf_counter|monotonic)\(\)")
 LEAST = 30
 EXEMPT = {

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 from r_bridge.kernel.install import install
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
@@ -100,14 +100,14 @@ def laboratory(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _announced(server: "subprocess.Popen[bytes]", runtime: Path, log: Path) -> tuple[str, str]:
-    """Wait until a server answers; return its address and token."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline and server.poll() is None:
-        for file in runtime.glob("jpserver-*.json"):
-            said = json.loads(file.read_text(encoding="utf-8"))
-            return said["url"], said["token"]
-        time.sleep(0.2)
-    raise AssertionError(log.read_text(encoding="utf-8"))
+    """Wait until a server has written where it answers; return its address and token."""
+
+    def written() -> list[Path]:
+        assert server.poll() is None, log.read_text(encoding="utf-8")
+        return [file for file in runtime.glob("jpserver-*.json") if file.read_text(encoding="utf-8").endswith("}")]
+
+    said = json.loads(until(written, log.read_text, pause=0.2)[0].read_text(encoding="utf-8"))
+    return said["url"], said["token"]
 
 
 def _ask_to_stop(address: str, token: str) -> None:

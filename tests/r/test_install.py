@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+
+from tests.waiting import GENEROUS, until
 
 
 def rscript(code, *, library, cwd, **environment):
@@ -61,16 +62,17 @@ BUSY = """
 library(hdpstats)
 invisible(dp_load_gbsg())
 reticulate::py_run_string("
-import time
+import itertools
+from pathlib import Path
 from r_bridge.functions import FUNCTIONS
 def busy():
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        pass
+    for number in itertools.count():
+        if number == 1:
+            Path('1').touch()
 FUNCTIONS['busy'] = busy
 FUNCTIONS['back'] = lambda f: f()
 ")
-loop <- function() { until <- proc.time()[[3]] + 5; while (proc.time()[[3]] < until) {} }
+loop <- function(file) { rounds <- 0; while (TRUE) if ((rounds <- rounds + 1) == 1) file.create(file) }
 """
 
 
@@ -107,23 +109,21 @@ class Session:
     def wait(self, words):
         """Wait for a line of output that ends so; R repeats what it is asked, but not with a line's end there."""
         with self._said:
-            assert self._said.wait_for(lambda: f"{words}\n" in self.text, timeout=60), self.text
+            assert self._said.wait_for(lambda: f"{words}\n" in self.text, timeout=GENEROUS), self.text
 
 
 def test_ctrl_c_in_plain_r_stops_r_and_python_and_leaves_the_session_usable(library, tmp_path):
     (tmp_path / "busy.R").write_text(BUSY)
     with Session(library=library, cwd=tmp_path) as session:
         session.ask("source('busy.R')")
-        for number, code in enumerate(["loop()", "hdpstats:::.py('busy')", "hdpstats:::.py('back', list(f = loop))"]):
-            session.ask(f"cat('begin{number}\\n'); {code}; cat('ran out', '\\n')")
-            session.wait(f"begin{number}")
-            time.sleep(0.4)
-            began = time.monotonic()
+        back = "hdpstats:::.py('back', list(f = function() loop('2')))"
+        for number, code in enumerate(["loop('0')", "hdpstats:::.py('busy')", back]):
+            session.ask(f"{code}; cat('ran out', '\\n')")
+            until((tmp_path / str(number)).exists, lambda: session.text)  # written from within a loop without an end
             session.process.send_signal(signal.SIGINT)
             session.ask(f"cat('end{number}\\n')")
             session.wait(f"end{number}")
-            assert time.monotonic() - began < 0.5
         session.ask("cat(nrow(dp_load_gbsg()), 'rows\\n'); q()")
         session.wait("686 rows")
-        assert session.process.wait(timeout=20) == 0
+        assert session.process.wait(timeout=GENEROUS) == 0
         assert "ran out \n" not in session.text

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import sqlite3
-import time
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +12,7 @@ import hdpstats.api as hdp
 from hdpstats.cli import main
 from tests.custodian.institution import Institution
 from tests.custodian.people import PUBLIC, SCHEMA, people
+from tests.waiting import GENEROUS, until
 
 ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 3_000}
 """People at each site; E's slots are the longest, long enough to be met in."""
@@ -54,16 +54,14 @@ class Hospitals:
     def entries(self, name, kind):
         """Return the requests of all entries of a kind in a site's ledger, read from beside it."""
         path = self.running[name].ledger
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as connection:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=GENEROUS)) as connection:
             found = connection.execute("SELECT request_id FROM entry WHERE kind = ? ORDER BY seq", (kind,))
             return [request for (request,) in found]
 
-    def stop_between_charge_and_release(self, name, seconds=60.0):
+    def stop_between_charge_and_release(self, name):
         """Stop a site's process as soon as it has charged a new request; say whether its release was still to come."""
-        before, deadline = len(self.entries(name, "charge")), time.monotonic() + seconds
-        while len(self.entries(name, "charge")) == before:
-            assert time.monotonic() < deadline, "the site was not asked"
-            time.sleep(0.002)
+        before = len(self.entries(name, "charge"))
+        until(lambda: len(self.entries(name, "charge")) > before, "a question to the site", pause=0.002)
         self.signal(name, signal.SIGSTOP)
         return set(self.entries(name, "charge")) > set(self.entries(name, "release"))
 
