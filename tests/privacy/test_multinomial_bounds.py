@@ -275,6 +275,7 @@ def test_it_is_planned_and_fitted_without_public_rows_and_with_a_bought_hessian(
     assert np.isfinite(model.fit(20.0, se_share=0.3).bse).all()
 
 
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("mechanism", ["gradient", "output"])
 def test_other_mechanisms_fit_it_too(mechanism: str) -> None:
     loss = hdp.losses.Multinomial()

@@ -200,6 +200,7 @@ def test_mechanisms_without_a_method_are_refused_with_those_that_have_one(name: 
     assert data.ledger.spent.epsilon == 0
 
 
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", ["linear", "no intercept"])
 def test_least_squares_by_clipped_scores_need_far_less_noise_than_the_range_asks_for(name: str) -> None:
     data = study(public=rows(300, 1))
@@ -213,6 +214,7 @@ def test_least_squares_by_clipped_scores_need_far_less_noise_than_the_range_asks
     assert hdp.Result.from_json(result.to_json()).to_json() == result.to_json()
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_largest_count_asks_for() -> None:
     data = study(public=rows(300, 1))
     result = MODELS["poisson"](data).fit(1.0, delta=1e-5, mechanism="gradient")
@@ -227,6 +229,7 @@ def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_larg
         MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="gradient")
 
 
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("mechanism", ["output", "sampling"])
 @pytest.mark.parametrize("name", ["linear", "huber", "poisson"])
 def test_other_mechanisms_fit_too(name: str, mechanism: str) -> None:

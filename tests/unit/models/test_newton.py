@@ -44,6 +44,7 @@ def model_of(private, *, public=PUBLIC, formula=FORMULA, **options):
     return hdpf.logit(formula, data=hdp.Study(private=private, public=public, schema=SCHEMA), **options)
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_a_fit_at_one_site_costs_epsilon_and_is_near_the_truth():
     one = site(6000, 2)
     model = model_of(one)
