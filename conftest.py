@@ -1,4 +1,4 @@
-"""What all tests share, doctests of the package too: seeded noise, and the same examples of laws every time.
+"""What all tests share, doctests of the package too: seeded noise, and the same examples of distributions every time.
 
 See `tests/seeded.py`. ``--system-entropy`` leaves the operating system's entropy in its place and lets Hypothesis look
 for new examples; ``make test-entropy`` runs the tests that judge randomness so.
@@ -30,7 +30,7 @@ def pytest_addoption(parser):
     """Add the options."""
     group = parser.getgroup("noise")
     group.addoption(
-        "--system-entropy", action="store_true", help="noise from the operating system, new examples of laws"
+        "--system-entropy", action="store_true", help="noise from the operating system, new examples of distributions"
     )
     group.addoption("--entropy-seed", default=SEED, metavar="TEXT", help="another seed of the noise that tests draw")
 

@@ -21,8 +21,7 @@ from pathlib import Path
 import hdpstats.api as hdp
 from benchmarks.logistic import ROOT, machine
 from hdpstats.custodian.holding import held
-from hdpstats.queries import HistogramQuery
-from hdpstats.queries.histogram import Axis
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from tests.custodian.institution import Institution, Running
 from tests.custodian.people import SCHEMA, people
 

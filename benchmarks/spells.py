@@ -30,7 +30,7 @@ def baseline(intervals: int) -> FloatArray:
 
 def flchain(intervals: int) -> Spells:
     """Return the 7874 people of flchain with six covariates, centred and scaled into the unit ball."""
-    from hdpstats.data.datasets import load_flchain
+    from hdpstats.schema.datasets import load_flchain
 
     frame = load_flchain()
     frame["male"] = (frame["sex"] == "M").astype(float)

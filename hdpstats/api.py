@@ -1,8 +1,7 @@
 """The public names: ``import hdpstats.api as hdp``."""
 
-from hdpstats import __version__
-from hdpstats import audit as audit
-from hdpstats import simulate as simulate
+from hdpstats import __version__, audit
+from hdpstats import papers as simulate
 from hdpstats._base.errors import (
     ArgumentError,
     BudgetError,
@@ -15,16 +14,12 @@ from hdpstats._base.errors import (
     SchemaError,
     SiteError,
 )
-from hdpstats.data import datasets
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.data.person_period import person_period
-from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
 from hdpstats.mechanisms import options as mechanisms
 from hdpstats.models import (
     DiscreteHazard,
-    ExponentialFamily,
+    Distribution,
     Linear,
     Logit,
     MEstimator,
@@ -35,6 +30,10 @@ from hdpstats.models import (
 )
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Aggregate, Evaluation, Result, WeightedSample, aggregate
+from hdpstats.schema import datasets
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.schema.person_period import person_period
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 
 __all__ = [
@@ -46,9 +45,9 @@ __all__ = [
     "Categorical",
     "Continuous",
     "DiscreteHazard",
+    "Distribution",
     "Duration",
     "Evaluation",
-    "ExponentialFamily",
     "FormulaError",
     "HdpError",
     "InsufficientBudget",

@@ -37,7 +37,7 @@ _MODELS: dict[str, Callable[..., Any]] = {
     "linear": hdpf.linear,
     "quantile": hdpf.quantile,
     "mestimate": hdpf.mestimate,
-    "family": hdpf.family,
+    "family": hdpf.distribution,
 }
 _LOSSES: dict[str, Callable[..., Any]] = {
     "squares": hdp.losses.Squares,
@@ -95,7 +95,7 @@ def _loss(given: Any) -> Any:
 
 
 def _mechanism(given: dict[str, Any]) -> Any:
-    """Return the mechanism of ``list(name = "gradient", rounds = 2)``."""
+    """Return the mechanism of ``list(name = "clipped_newton", rounds = 2)``."""
     options = dict(given)
     name = options.pop("name", None)
     if name not in hdp.mechanisms.BY_NAME:

@@ -7,7 +7,7 @@ is refused. ``result.compare(reference)`` puts a fit of `hdpstats` and one of th
 Formulas are evaluated by R: the columns of the frame, base R and the exports of ``stats``, ``splines`` and
 ``survival`` are in sight, nothing else of the R session. A formula is R code and may do what R code can: do not take
 one from strangers. Categorical columns are factors with the same order of levels, ordered or not, and treatment
-contrasts; texts are factors in R's order; rows with a missing value drop. Terms have R's names.
+person_losses; texts are factors in R's order; rows with a missing value drop. Terms have R's names.
 
 Warnings of R are `r_bridge.RWarning`; an error of R is `r_bridge.RError`, a missing column or a formula that cannot
 be read an `hdp.ArgumentError`. What there is about a fit beside its table (number of rows, deviance, link, ...) is in
@@ -60,7 +60,7 @@ def cox(
     robust
         Whether standard errors are robust; by default as R decides: with clusters, and with weights that are no counts.
     conf_level
-        Of the limits, which are those of the normal law.
+        Of the limits, which are those of the normal distribution.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def hazard_glm(
     weights, offset
         Columns of the frame. Rows of weight 0 drop.
     conf_level
-        Of the limits, which are those of the normal law.
+        Of the limits, which are those of the normal distribution.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def glm(
     weights, offset
         Columns of the frame: prior weights, and known terms of the linear predictor.
     conf_level
-        Of the limits, which are Wald's: of the normal law, or of Student's where the dispersion is estimated.
+        Of the limits, which are Wald's: of the normal distribution, or of Student's where the dispersion is estimated.
 
     Returns
     -------

@@ -2,8 +2,8 @@
 
 With the operating system's entropy every check here fails for right code with a probability of at most ``ALARM``,
 whatever the number of draws: the bounds are proven, none is asymptotic. What a check finds is computed in the same way:
-a *miss* is a bound of the probability that draws from one law pass the check of another one. A test states a wrong
-constant, asserts that its miss is at most ``ALARM`` too, and may then demand that the check rejects it.
+a *miss* is a bound of the probability that draws from one distribution pass the check of another one. A test states a
+wrong constant, asserts that its miss is at most ``ALARM`` too, and may then demand that the check rejects it.
 
 References
 ----------
@@ -45,9 +45,9 @@ def miss_of_share(probability, truth, trials, *, alarm=ALARM):
 
 
 def counts_fit(observed, probabilities, *, alarm=ALARM):
-    """Whether counts of cells may be those of a multinomial law.
+    """Whether counts of cells may be those of a multinomial distribution.
 
-    With relative entropy D of the shares from the law, k cells and n draws, P[n D >= t] is at most
+    With relative entropy D of the shares from the distribution, k cells and n draws, P[n D >= t] is at most
     exp(-t) (e t / (k - 1))^(k - 1) for t > k - 1 (Agrawal 2020, theorem 1.2): this bound must exceed ``alarm``.
     """
     observed, probabilities = np.asarray(observed, dtype=float), np.asarray(probabilities, dtype=float)
@@ -57,7 +57,7 @@ def counts_fit(observed, probabilities, *, alarm=ALARM):
 
 
 def miss_of_counts(probabilities, truth, trials, *, alarm=ALARM):
-    """Return a bound of the probability that `counts_fit` accepts one law when another one is true.
+    """Return a bound of the probability that `counts_fit` accepts one distribution when another one is true.
 
     The relative entropy of all cells is at least that of the event A "a cell that the truth makes more likely", so the
     check rejects where the number of draws in A alone is far enough from its expectation: an exact binomial tail.
@@ -74,7 +74,7 @@ def miss_of_counts(probabilities, truth, trials, *, alarm=ALARM):
 
 
 def _entropy(observed, probabilities):
-    """Return n D of the observed shares from the law."""
+    """Return n D of the observed shares from the distribution."""
     seen = observed > 0
     return float(np.sum(observed[seen] * np.log(observed[seen] / (observed.sum() * probabilities[seen]))))
 
@@ -90,16 +90,16 @@ def _threshold(cells, alarm):
     return high
 
 
-def tells(law, draws, *wrong):
-    """Assert that draws are of a law, and that other laws are told from it: neither fails by chance above ``ALARM``."""
-    assert law.fits(draws)
+def tells(distribution, draws, *wrong):
+    """Assert that draws have a distribution and that others are told from it: each fails by chance with at most ``ALARM``."""
+    assert distribution.fits(draws)
     for other in wrong:
-        assert other.miss(law, len(draws)) <= ALARM
+        assert other.miss(distribution, len(draws)) <= ALARM
         assert not other.fits(draws)
 
 
-class Law:
-    """A law on finitely many points, to be checked by counts; points that come rarely are one cell.
+class OutcomeDistribution:
+    """A distribution on finitely many points, to be checked by counts; points that come rarely are one cell.
 
     Parameters
     ----------
@@ -124,22 +124,23 @@ class Law:
         return np.array([*own, max(0.0, 1.0 - math.fsum(own))])
 
     def fits(self, draws):
-        """Whether the draws may be of this law: a false alarm has a probability of at most ``ALARM``."""
+        """Whether the draws may be of this distribution: a false alarm has a probability of at most ``ALARM``."""
         cells, counts = self.cells(len(draws)), Counter(draws)
         observed = [counts[point] for point in cells]
         return counts_fit([*observed, len(draws) - sum(observed)], self.shares(cells))
 
     def miss(self, truth, trials):
-        """Return a bound of the probability that draws of another law pass as draws of this one."""
+        """Return a bound of the probability that draws of another distribution pass as draws of this one."""
         cells = self.cells(trials)
         return miss_of_counts(self.shares(cells), truth.shares(cells), trials)
 
 
-# -------------------------------------------------------------------------------------------- values with a known law
+# -------------------------------------------------------------------------------------------- values with a known
+# distribution
 
 
 def follows(values, cdf, *, alarm=ALARM):
-    """Whether values may have this continuous distribution function: Kolmogorov-Smirnov with its exact law.
+    """Whether values may have this continuous distribution function: Kolmogorov-Smirnov with its exact distribution.
 
     Rounding of the values to a lattice that is fine against 1 / n changes nothing.
     """
@@ -194,7 +195,7 @@ def noise_reach(dimension, *, alarm=ALARM):
 
     For noise b of density exp(-rate K(b)): K is Gamma(dimension), whose tail bounds every linear function of b at once,
     to within sqrt(2) for the norms in use. It covers normal noise too. About 20: a number beyond it is wrong by far,
-    and a law that is slightly off is for the tests of the samplers to find.
+    and a distribution that is slightly off is for the tests of the samplers to find.
     """
     return float(math.sqrt(2.0) * gamma.isf(alarm, dimension) / math.sqrt(dimension + 1.0))
 

@@ -188,7 +188,7 @@ def seen_of_result(result):
         "count": None if result.count is None else result.count.to_dict(),
         "guarantee": result.guarantee.statement(),
         "estimates": [
-            (part.label, part.params, part.bse, part.zvalues, part.pvalues, part.conf_int(0.1), part.cov_params())
+            (part.label, part.params, part.bse, part.tvalues, part.pvalues, part.conf_int(0.1), part.cov_params())
             for part in (result.estimate, result.private_only, result.pooled)
             if part is not None
         ],

@@ -1,7 +1,7 @@
 #!/usr/bin/env Rscript
 # Write the example data of hdpstats: four data sets of R's `survival` package, unchanged, as CSV.
 #
-#   Rscript tools/export_datasets.R [DIRECTORY]      (default: hdpstats/data/csv)
+#   Rscript tools/export_datasets.R [DIRECTORY]      (default: hdpstats/schema/csv)
 #
 # Made with R 4.2.2 and survival 3.5-3 (Terry Therneau and others; licence LGPL >= 2).
 # Rows, columns, column names and values are R's own. Missing values are empty fields, logicals are TRUE and

@@ -129,9 +129,10 @@ legend = axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 # The upper two have no bound at all. A ridge of 1e-9 stands for none, and what is drawn is about ln 1e9; rows that keep
 # their weight lose more the farther off the search may put them. No choice of noise would repair either.
 #
-# Is the formula the law of what really runs? With an intercept alone $\theta$ is one number, and a Kolmogorov-Smirnov
-# test answers. Below are 1,500 fits to every 20th record, through the front door, each a paid replicate with fresh
-# noise, against the distribution function of the formula. The control is the formula for half the noise.
+# Is the formula the distribution of what really runs? With an intercept alone $\theta$ is one number, and a
+# Kolmogorov-Smirnov test answers. Below are 1,500 fits to every 20th record, through the front door, each a paid
+# replicate with fresh noise, against the distribution function of the formula. The control is the formula for half the
+# noise.
 
 # %%
 few = rotterdam.iloc[::20]
@@ -158,10 +159,10 @@ print("half the noise is rejected (p < 1e-7):", p_value(dataclasses.replace(mech
 # %% [markdown]
 # ## 2. A lower bound on epsilon from draws
 #
-# The search trusts that the noise has the law it claims. So draw it. `BallNoise` is the sampler that every site uses;
-# its rate is privacy loss per lattice step. Take a query that one person moves by 64 steps, and rate 1/64: epsilon is
-# 1. Draw 16,000 times around either point, and score each draw by how much nearer it is to the one point than to the
-# other. `epsilon_lower_bound` learns a threshold from 30% of the scores and bounds the odds on the rest by
+# The search trusts that the noise has the distribution it claims. So draw it. `BallNoise` is the sampler that every
+# site uses; its rate is privacy loss per lattice step. Take a query that one person moves by 64 steps, and rate 1/64:
+# epsilon is 1. Draw 16,000 times around either point, and score each draw by how much nearer it is to the one point
+# than to the other. `epsilon_lower_bound` learns a threshold from 30% of the scores and bounds the odds on the rest by
 # Clopper-Pearson limits: the true epsilon is below the bound with probability at most `alpha`.
 
 
@@ -267,7 +268,7 @@ print("every coefficient is a whole number of steps:", np.array_equal(steps, np.
 #   places and that there is no hidden margin. That it finds every planted mistake shows that it can find.
 # - **The exact loss** is that of the exact minimiser with noise on a continuum. The lattice of the noise is counted in
 #   its rate; the solver and rounding are covered by the last thousandth of epsilon, by proof. The test of 1,500 fits
-#   would notice a wrong law, but not a deviation of a percent.
+#   would notice a wrong distribution, but not a deviation of a percent.
 # - **The lower bound** needs about 1/p draws to see an event of probability p. No number of draws reaches the far tail,
 #   and pure epsilon speaks of that too.
 # - **Observation** covers what `observe` records. It does not measure time, and it cannot look into memory; neither is

@@ -211,7 +211,7 @@ print(standard_errors.round(3))
 # notebook dies in between, the same call asks the same questions, and what was answered costs nothing.
 
 # %%
-rounds = model.fit(epsilon=1.0, delta=1e-6, mechanism="gradient")
+rounds = model.fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton")
 print(rounds.sites[["site", "status", "rounds", "epsilon", "delta", "weight"]])
 print(rounds.guarantee)
 

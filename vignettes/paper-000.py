@@ -34,7 +34,7 @@ from sklearn.neighbors import NearestNeighbors
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.simulate import wang as paper
+from hdpstats.papers import wang as paper
 
 # %% [markdown]
 # ## 1. What the paper proposes

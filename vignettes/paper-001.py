@@ -14,7 +14,7 @@
 # # Chen and Sung, reproduced
 #
 # For readers of *Differentially private parameter estimation from distributed sources* (W.-N. Chen and J. Sung), the
-# paper behind `hdpf.family`. Below:
+# paper behind `hdpf.distribution`. Below:
 #
 # 1. what the paper proposes,
 # 2. five corrections, each shown by numbers,
@@ -35,7 +35,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.simulate import chen_sung as paper
+from hdpstats.papers import chen_sung as paper
 
 # %% [markdown]
 # ## 1. What the paper proposes
@@ -50,7 +50,7 @@ from hdpstats.simulate import chen_sung as paper
 # * **Sufficient statistics** (algorithms 3 and 4). For an exponential family a party publishes the mean of the
 #   sufficient statistic plus noise; the mean over parties is turned into a maximum likelihood estimate.
 #
-# Two examples: the rate of an exponential law, and the chance of an event.
+# Two examples: the rate of an exponential distribution, and the chance of an event.
 
 # %%
 rate, event = paper.exponential_times(), paper.events()
@@ -257,13 +257,13 @@ published = pd.DataFrame({"sbp": draw.normal(134, 17, 100)})
 schema = hdp.Schema(sbp=hdp.Continuous(60, 240))
 declared = {"private": trial, "public": published, "schema": schema}
 study = hdp.Study(**declared, budget=hdp.Budget(epsilon=2.0), row_order="arbitrary")
-pressure = hdpf.family("sbp ~ 1", data=study, family="normal", ranges={"sd": (5, 50)})
+pressure = hdpf.distribution("sbp ~ 1", data=study, family="normal", ranges={"sd": (5, 50)})
 statistics = pressure.fit(epsilon=1.0)
 print(statistics.summary())
 
 # %% [markdown]
-# Standard errors hold sampling (the information of the normal law at the estimate) and noise (its exact law). The
-# record of a million counts as 240.
+# Standard errors hold sampling (the information of the normal distribution at the estimate) and noise (its exact
+# distribution). The record of a million counts as 240.
 #
 # Blocks of rows need a declaration that nobody sorted the rows. The custodian makes it with the account, as nobody else
 # knows: `row_order="arbitrary"`. Their range is a window around the published estimate, which is public. They need more
@@ -289,7 +289,7 @@ print("spent:", float(study.ledger.spent.epsilon), "of 2, one epsilon per fit wh
 # %%
 undeclared = hdp.Study(**declared, budget=hdp.Budget(epsilon=2.0))
 try:
-    hdpf.family("sbp ~ 1", data=undeclared, family="normal", ranges={"sd": (5, 50)}).fit(
+    hdpf.distribution("sbp ~ 1", data=undeclared, family="normal", ranges={"sd": (5, 50)}).fit(
         epsilon=1.0, mechanism="subsample"
     )
 except hdp.MechanismError as error:
@@ -307,7 +307,7 @@ sizes = {"Aberdeen": 250, "Bergen": 600, "Cork": 1_500, "Delft": 5_000}
 prices = {"Aberdeen": 2.0, "Bergen": 1.0, "Cork": 0.1, "Delft": 0.5}
 hospitals = {name: pd.DataFrame({"sbp": draw.normal(134, 17, n)}) for name, n in sizes.items()}
 together = hdp.Study(private=hospitals, schema=schema, budget=hdp.Budget(epsilon=3.0))
-pressure = hdpf.family("sbp ~ 1", data=together, family="normal", ranges={"sd": (5, 50)})
+pressure = hdpf.distribution("sbp ~ 1", data=together, family="normal", ranges={"sd": (5, 50)})
 fit = pressure.fit(epsilon=prices)
 print(fit.summary())
 
@@ -335,7 +335,7 @@ equal = hdp.Study(
     schema=schema,
     budget=hdp.Budget(epsilon=1.0),
 )
-alike = hdpf.family("sbp ~ 1", data=equal, family="normal", ranges={"sd": (5, 50)}).fit(1.0)
+alike = hdpf.distribution("sbp ~ 1", data=equal, family="normal", ranges={"sd": (5, 50)}).fit(1.0)
 print("equal hospitals, equal weights:", np.allclose(alike.sites["weight"], 0.25))
 axes = fit.plot_sites("mean")
 plt.show()
@@ -357,7 +357,8 @@ for region, centre in {"North": 131.0, "South": 133.5, "West": 136.0}.items():
     for clinic, n in {"one": 500, "two": 1_200, "three": 2_500}.items():
         people = pd.DataFrame({"sbp": draw.normal(centre + draw.normal(0, 0.5), 17, n)})
         own = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1.0))
-        regions[region][clinic] = hdpf.family("sbp ~ 1", data=own, family="normal", ranges={"sd": (5, 50)}).fit(1.0)
+        model = hdpf.distribution("sbp ~ 1", data=own, family="normal", ranges={"sd": (5, 50)})
+        regions[region][clinic] = model.fit(1.0)
 common = hdp.aggregate(regions, name="country")
 flat = hdp.aggregate([clinic for region in regions.values() for clinic in region.values()])
 print("level by level or all at once, the same:", np.allclose(common.params, flat.params))
@@ -393,10 +394,10 @@ plt.show()
 #
 # All standard errors above rest on the family: were pressures not normal, they would be wrong. Results of several sites
 # tell more. How far they are apart contains everything that makes them err, sampling and noise and what the family gets
-# wrong. With $M$ results, $(\hat\theta - \theta) / s$ follows Student's law with $M - 1$ degrees of freedom, $s$ being
-# computed from their spread (Hartung and Knapp; Sidik and Jonkman).
+# wrong. With $M$ results, $(\hat\theta - \theta) / s$ follows Student's distribution with $M - 1$ degrees of freedom,
+# $s$ being computed from their spread (Hartung and Knapp; Sidik and Jonkman).
 #
-# Counts of visits with three times the variance of a Poisson law, at eight sites, forty times:
+# Counts of visits with three times the variance of a Poisson distribution, at eight sites, forty times:
 
 # %%
 visits = hdp.Schema(visits=hdp.Continuous(0, 60))
@@ -408,7 +409,7 @@ def intervals():
     for n in np.geomspace(500, 3_000, 8).astype(int):
         people = pd.DataFrame({"visits": draw.negative_binomial(1.5, 1 / 3, n)})
         own = hdp.Study(private=people, schema=visits, budget=hdp.Budget(epsilon=4.0))
-        results.append(hdpf.family("visits ~ 1", data=own, family="poisson").fit(4.0))
+        results.append(hdpf.distribution("visits ~ 1", data=own, family="poisson").fit(4.0))
     return {kind: hdp.aggregate(results, interval=kind).conf_int() for kind in ("model", "across_sites")}
 
 
@@ -427,4 +428,4 @@ pd.concat({kind: found.conf_int() for kind, found in own.items()}).rename(column
 
 # %% [markdown]
 # Coverage over more data sets, with sites that differ too, is in `vignettes/validation/distributed.md`. With three or
-# four sites Student's law is wide: nothing is for free.
+# four sites Student's distribution is wide: nothing is for free.

@@ -32,8 +32,8 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.papers import ji2014 as paper
 from hdpstats.privacy.logistic_score import diameter
-from hdpstats.simulate import ji2014 as paper
 
 # %% [markdown]
 # ## 1. What the paper proposes
@@ -128,10 +128,10 @@ by_radius.rename_axis("r").round(3)
 #
 # Random splits as in the paper: 60 % of the records for training, a tenth of these public. Methods of the paper have
 # the ridge that is best in hindsight over the splits below, more than anybody could choose. The form of this package,
-# `mechanism="gradient"`, asks every hospital once. What is different: scores of people are *clipped* at a length that
-# public people show to be usual, so that a person moves the sum by twice that and not by $M D$; what clipping does to
-# the expected sum is computed from public people, and the coefficients are those whose expected sum *matches* the one
-# that was released; the public fit is then *pooled* by the sizes of the errors. It needs no ridge.
+# `mechanism="clipped_newton"`, asks every hospital once. What is different: scores of people are *clipped* at a length
+# that public people show to be usual, so that a person moves the sum by twice that and not by $M D$; what clipping does
+# to the expected sum is computed from public people, and the coefficients are those whose expected sum *matches* the
+# one that was released; the public fit is then *pooled* by the sizes of the errors. It needs no ridge.
 #
 # AUC is that on the test records, and the error the distance from a fit to all records, over its length.
 
@@ -147,7 +147,7 @@ METHODS = {
 
 
 def matched(split, epsilon):
-    """Return the coefficients of `mechanism="gradient"`, one round, on the rows of a split."""
+    """Return the coefficients of `mechanism="clipped_newton"`, one round, on the rows of a split."""
     columns = [f"x{k}" for k in range(len(split.names))]
 
     def table(hospital):
@@ -160,7 +160,7 @@ def matched(split, epsilon):
     }
     study = hdp.Study(private=sites, public=table(split.public), schema=schema)
     model = hdpf.logit("y ~ " + " + ".join(columns), data=study)
-    return model.fit(epsilon, mechanism=hdp.mechanisms.NoisyNewton(rounds=1)).params.to_numpy()
+    return model.fit(epsilon, mechanism=hdp.mechanisms.ClippedNewton(rounds=1)).params.to_numpy()
 
 
 def coefficients(split, epsilon, seed):
@@ -238,7 +238,7 @@ print(
 #
 # ## 4. Bought from three hospitals
 #
-# The paper's form can be bought too: `hdp.mechanisms.PublicHessianNewton`, corrected, with exact noise, an account at
+# The paper's form can be bought too: `hdp.mechanisms.PublicHessian`, corrected, with exact noise, an account at
 # every hospital, a ridge by a public rule, and standard errors that know of noise, public Hessian and start. Three
 # hospitals with a third of the Rotterdam patients each; a quarter of them are public.
 
@@ -267,7 +267,7 @@ def hospitals(public):
 
 FORMULA = "event3 ~ age + size + grade3 + log1p(nodes) + hormon"
 model = hdpf.logit(FORMULA, data=hospitals(shown))
-newton = model.fit(1.0, mechanism=hdp.mechanisms.PublicHessianNewton(rounds=2))
+newton = model.fit(1.0, mechanism=hdp.mechanisms.PublicHessian(rounds=2))
 print(newton.summary())
 
 # %%
@@ -280,7 +280,7 @@ newton.sites
 
 # %%
 truth = hdpf.logit(FORMULA, data=hdp.Study(public=patients, schema=schema)).fit_public().params
-ours = model.fit(1.0, mechanism=hdp.mechanisms.NoisyNewton(rounds=1))
+ours = model.fit(1.0, mechanism=hdp.mechanisms.ClippedNewton(rounds=1))
 pd.DataFrame(
     {
         "public Hessian": newton.params,
@@ -304,7 +304,7 @@ print("the matched form has the smaller standard errors:", bool((ours.bse < newt
 # %%
 abroad = hdpf.logit(FORMULA, data=hospitals(hdp.datasets.load_gbsg()))
 mechanisms = {
-    f"after step {steps}": hdp.mechanisms.PublicHessianNewton(rounds=steps, ridge=1.0) for steps in (1, 3, 6)
+    f"after step {steps}": hdp.mechanisms.PublicHessian(rounds=steps, ridge=1.0) for steps in (1, 3, 6)
 } | {"objective perturbation": hdp.mechanisms.ObjectivePerturbation()}
 astray = pd.DataFrame({name: abroad.fit(50.0, mechanism=options).params for name, options in mechanisms.items()})
 away = astray.sub(truth, axis=0).drop(index="Intercept").abs().max()

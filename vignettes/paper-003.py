@@ -36,7 +36,7 @@ from sklearn.svm import LinearSVC
 
 import hdpstats
 import hdpstats.api as hdp
-from hdpstats.simulate import ji_elkan as paper
+from hdpstats.papers import ji_elkan as paper
 
 # %% [markdown]
 # ## 1. What the paper proposes

@@ -36,7 +36,7 @@ import statsmodels.api as sm
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.simulate import nguyen_hui as paper
+from hdpstats.papers import nguyen_hui as paper
 
 # %% [markdown]
 # ## 1. What the paper proposes
@@ -220,7 +220,7 @@ plt.show()
 # $\varepsilon$, where the larger ridge is welcome.
 #
 # **Algorithm 4 as printed** does not sample from its target, and longer chains help slowly. The next figure follows
-# three chains; the dashed line is the MRE of the normal law that the target approaches.
+# three chains; the dashed line is the MRE of the normal distribution that the target approaches.
 
 # %%
 shape = np.linalg.cholesky(paper.target_covariance(patients, epsilon=6.4))

@@ -154,7 +154,7 @@ print(result.summary())
 #   things, sampling (which other women might have been in the study) and privacy noise. Do not add anything for
 #   privacy; it is in there.
 # - The **p-values and intervals** come from 4,000 simulated errors, because the noise has heavier tails than
-#   the normal law. No p-value is below 1/4001; one that prints as 0.000 is below 0.0005.
+#   the normal distribution. No p-value is below 1/4001; one that prints as 0.000 is below 0.0005.
 # - The **second table** shows three estimates side by side. *Public only* uses the German women (with a weak
 #   prior, so that it always exists). *Private only* uses the Rotterdam women, with noise; women whose
 #   covariates are unusual among the public rows count less, which limits what one record can do. *Pooled*

@@ -395,7 +395,7 @@ axes[1].spines[["top", "right"]].set_visible(False)
 # covariates and in how long they are followed. In Olmsted County they do.
 
 # %%
-approximate = death.fit(epsilon=1, delta=1e-6, mechanism="gradient")
+approximate = death.fit(epsilon=1, delta=1e-6, mechanism="clipped_newton")
 print(approximate.guarantee)
 print(approximate.facts.method)
 
@@ -520,7 +520,7 @@ for epsilon, verdict in model.plan(epsilon=[1, 3], n=300).verdicts.items():
 # - **Censoring that tells something.** As in any survival analysis, people who leave must be like those who stay,
 #   given the covariates. Privacy neither mends nor worsens this, but you cannot look at who left.
 # - **Public people unlike the private ones.** Standard errors, plans and the cap take covariates and follow-up from
-#   the public rows; with `mechanism="gradient"` the estimates do, too. Under covariate shift intervals can be too
+#   the public rows; with `mechanism="clipped_newton"` the estimates do, too. Under covariate shift intervals can be too
 #   short, as *Start here* measures. `se_share` spends a part of epsilon on not having to assume it.
 # - **Hazards that are not proportional.** The private ratio is an average that leans to early follow-up. Ask about a
 #   shorter horizon, where it is not an average of unlike things.

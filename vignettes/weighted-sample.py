@@ -369,9 +369,9 @@ plt.show()
 # %% [markdown]
 # ## 5. What a colleague gets
 #
-# `to_csv` writes the weighted records. `to_json` writes everything: records, weights, the law of their errors, the
-# guarantee. With it a colleague without any access, in another year, gets the same estimates *and* the right standard
-# errors.
+# `to_csv` writes the weighted records. `to_json` writes everything: records, weights, the distribution of their errors,
+# the guarantee. With it a colleague without any access, in another year, gets the same estimates *and* the right
+# standard errors.
 
 # %%
 before = ledger.spent.epsilon

@@ -4,13 +4,7 @@ For users who want to see for themselves, and for the package's own tests. A sea
 one: proofs are in docstrings and in ``vignettes/explanation``.
 """
 
-from hdpstats.audit.density import (
-    Neighbours,
-    PerturbedObjective,
-    perturbed_objective,
-    privacy_loss,
-    worst_neighbours,
-)
+from hdpstats.audit.density import Neighbours, PerturbedObjective, perturbed_objective, privacy_loss, worst_neighbours
 from hdpstats.audit.lower_bound import epsilon_lower_bound
 from hdpstats.audit.skeleton import Observation, observe, skeleton
 

@@ -17,14 +17,15 @@ from scipy.stats import qmc
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
-from hdpstats.data.schema import Schema
-from hdpstats.design.geometry import mallows_weights
+from hdpstats.formulas.geometry import mallows_weights
 from hdpstats.losses import Logistic, Loss
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.regression import RegressionContrast, regression_contrast
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm
-from hdpstats.queries import ObjectiveQuery, RegressionModel
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema.schema import Schema
 
 
 @final
@@ -84,8 +85,8 @@ def perturbed_objective(
 ) -> PerturbedObjective:
     """Return the mechanism that a site runs for a query, in whitened coordinates and before smoothing.
 
-    Rate and norm of the noise are those that `hdpstats.mechanisms.objective.calibrate` gives to every site; they depend
-    neither on the number of records nor on offsets. To break the mechanism on purpose use `dataclasses.replace`.
+    Rate and norm of the noise are those that `hdpstats.mechanisms.objective.site.calibrate` gives to every site; they
+    depend neither on the number of records nor on offsets. To break the mechanism on purpose use `dataclasses.replace`.
 
     Parameters
     ----------
@@ -110,33 +111,33 @@ def perturbed_objective(
         raise MechanismError("the density is written down for pure noise; this query asks for normal noise")
     geometry = query.model.geometry
     if schema is not None:
-        contrast = replace(regression_contrast(query.model, schema), largest_weight=largest_weight)
+        person_loss = replace(regression_person_loss(query.model, schema), largest_weight=largest_weight)
     elif query.model.loss == Logistic.name:
-        contrast = RegressionContrast(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
+        person_loss = RegressionPersonLoss(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
     else:
         raise MechanismError(f"schema must be given: the {query.model.loss} loss depends on the outcome's range")
-    constants = objective.calibrate(query, contrast, records=1, relation=between)
+    constants = objective.calibrate(query, person_loss, records=1, relation=between)
     first = int(geometry.intercept)
 
     def weigh(X: FloatArray) -> FloatArray:
         return largest_weight * mallows_weights(np.sum(X[:, first:] ** 2, axis=1), geometry)
 
     return PerturbedObjective(
-        loss=contrast.loss,
+        loss=person_loss.loss,
         ridge=np.full(geometry.dimension, float(query.ridge)),
         centre=np.array(query.centre),
         rate=float(constants.noise_rate),
         norm=constants.sensitivity.norm,
         weigh=weigh,
         relation=between,
-        outcomes=_extremes(contrast),
+        outcomes=_extremes(person_loss),
     )
 
 
-def _extremes(contrast: RegressionContrast) -> tuple[float, ...]:
+def _extremes(person_loss: RegressionPersonLoss) -> tuple[float, ...]:
     """Return outcomes whose scores are the largest: the ends of a range; of times, all of follow-up or none of it."""
-    if contrast.response.stop is None:
-        return contrast.response.lower, contrast.response.upper
+    if person_loss.response.stop is None:
+        return person_loss.response.lower, person_loss.response.upper
     return -0.0, 1.0, -1.0, 0.0
 
 

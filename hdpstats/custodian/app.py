@@ -37,8 +37,9 @@ from hdpstats.custodian.settings import Settings
 from hdpstats.custodian.slots import Slots
 from hdpstats.custodian.tokens import Door, Unauthenticated
 from hdpstats.custodian.transport import FINGERPRINT, body
+from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.privacy.accountant import total
-from hdpstats.queries import Query, query_from_json
+from hdpstats.records.query import Query
 from hdpstats.sites import LocalSite
 from hdpstats.sites.codes import CODES, code_of
 from hdpstats.sites.forms import Facts, public_from_dict

@@ -3,8 +3,8 @@
 from typing import Any
 
 from hdpstats._base import canonical
-from hdpstats.data.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.inference import draws
+from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.sites.forms import Facts
 
 

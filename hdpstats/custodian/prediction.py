@@ -25,7 +25,7 @@ from hdpstats._base import canonical
 from hdpstats._base.validation import rational
 from hdpstats.custodian.clock import Clock
 from hdpstats.custodian.refusing import Unacceptable
-from hdpstats.queries import Query
+from hdpstats.records.query import Query
 
 MOST_SHAPES = 256
 """Predictions that are kept for one analyst: the latest used ones."""

@@ -12,9 +12,9 @@ import yaml
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import exact, integer, text
-from hdpstats.data.dictionary import UniqueKeys
 from hdpstats.ledger.location import locate
 from hdpstats.privacy.budget import Budget
+from hdpstats.schema.dictionary import UniqueKeys
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

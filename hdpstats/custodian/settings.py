@@ -31,10 +31,10 @@ from hdpstats._base.validation import integer, real, text
 from hdpstats.custodian.files import check_secret, check_trusted
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.reading import amount, budget, known, read_yaml, section, whole, with_password
-from hdpstats.data.schema import Schema
 from hdpstats.ledger.location import password_in
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.privacy.budget import Budget
+from hdpstats.schema.schema import Schema
 
 FORMAT = "hdpstats site"
 VERSION = 1

@@ -31,7 +31,7 @@ from hdpstats.custodian.prediction import MOST_CELLS, Predictions, predict
 from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.turns import Turns
-from hdpstats.queries import Query, Release
+from hdpstats.records.query import Query, Release
 from hdpstats.sites import LocalSite
 from hdpstats.sites.codes import code_of
 

@@ -8,9 +8,9 @@
 <Logit: event3 ~ age>
 """
 
-from hdpstats.models import DiscreteHazard, ExponentialFamily, Linear, Logit, MEstimator, Quantile
+from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile
 
-family = ExponentialFamily.from_formula
+family = Distribution.from_formula
 hazard = DiscreteHazard
 linear = Linear.from_formula
 logit = Logit.from_formula

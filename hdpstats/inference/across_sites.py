@@ -19,9 +19,9 @@ share one :math:`\tau^2` add up their ``Q`` and their ``M - 1``.
 .. math:: s^2 = \frac{1}{M - 1} \sum_i w_i (\theta_i - \hat\theta)^2
 
 estimates the variance of :math:`\hat\theta` where the weights are in proportion to one over the variances, whatever
-the factor: then :math:`(\hat\theta - \theta) / s` follows Student's law with ``M - 1`` degrees of freedom, if estimates
-are normal (Hartung and Knapp 2001; Sidik and Jonkman 2002). With equal weights it is the one-sample t interval. It
-needs no model of the variance within a site, and privacy noise is in it without being mentioned.
+the factor: then :math:`(\hat\theta - \theta) / s` follows Student's distribution with ``M - 1`` degrees of freedom, if
+estimates are normal (Hartung and Knapp 2001; Sidik and Jonkman 2002). With equal weights it is the one-sample t
+interval. It needs no model of the variance within a site, and privacy noise is in it without being mentioned.
 
 References
 ----------
@@ -40,7 +40,7 @@ from scipy.special import ndtr, stdtrit
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 DRAWS = 10_000
 
@@ -60,7 +60,7 @@ class Part:
     sampling, privacy : (p, p) float64
         Covariance due to sampling (what separates sites included), and to privacy noise.
     errors : (B, p) float64 or None
-        Draws of the error; None stands for the normal law.
+        Draws of the error; None stands for the normal distribution.
     """
 
     values: FloatArray
@@ -88,18 +88,20 @@ class Part:
 def part_of(estimate: Estimate, rng: draws.Generator) -> Part:
     """Return an estimate as a part.
 
-    Its law tells quantiles of each coordinate's error, not how coordinates go together: errors are drawn with these
-    quantiles and the dependence of a normal law of the same correlations.
+    Its distribution tells quantiles of each coordinate's error, not how coordinates go together: errors are drawn with
+    these quantiles and the dependence of a normal distribution of the same correlations.
     """
     covariance = estimate.sampling + estimate.privacy
     part = Part(values=estimate.values, sampling=estimate.sampling, privacy=estimate.privacy, errors=None)
-    if estimate.law is None:
+    if estimate.distribution is None:
         return part
     scale = np.sqrt(np.diag(covariance))
     standard = draws.normal(rng, covariance / np.outer(scale, scale), DRAWS)
     levels = 2.0 * ndtr(np.abs(standard)) - 1.0
-    law = zip(levels.T, estimate.law.quantiles.T, strict=True)
-    sizes = np.column_stack([np.interp(level, estimate.law.levels, quantiles) for level, quantiles in law])
+    distribution = zip(levels.T, estimate.distribution.quantiles.T, strict=True)
+    sizes = np.column_stack(
+        [np.interp(level, estimate.distribution.levels, quantiles) for level, quantiles in distribution]
+    )
     return replace(part, errors=np.sign(standard) * sizes)
 
 
@@ -214,10 +216,10 @@ def spread_variance(values: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray((share * (values - mean) ** 2).sum(axis=0) / (len(values) - 1.0))
 
 
-def student(scale: FloatArray, *, degrees: int) -> ErrorLaw:
-    """Return the law of ``|error|`` (p,) that Student's law of a scale has."""
+def student(scale: FloatArray, *, degrees: int) -> ErrorDistribution:
+    """Return the distribution of ``|error|`` (p,) that Student's distribution of a scale has."""
     levels = np.concatenate([np.linspace(0.0, 0.99, 397), 1.0 - np.geomspace(0.01, 1e-6, 120)[1:]])
-    return ErrorLaw(levels=levels, quantiles=np.outer(stdtrit(float(degrees), 0.5 + levels / 2.0), scale))
+    return ErrorDistribution(levels=levels, quantiles=np.outer(stdtrit(float(degrees), 0.5 + levels / 2.0), scale))
 
 
 def from_spread(part: Part, variances: FloatArray, *, label: str, terms: tuple[str, ...], degrees: int) -> Estimate:
@@ -233,7 +235,7 @@ def from_spread(part: Part, variances: FloatArray, *, label: str, terms: tuple[s
         values=part.values,
         sampling=part.sampling * factor,
         privacy=part.privacy * factor,
-        law=student(np.sqrt(variances), degrees=degrees),
+        distribution=student(np.sqrt(variances), degrees=degrees),
     )
 
 
@@ -245,5 +247,5 @@ def from_model(part: Part, *, label: str, terms: tuple[str, ...]) -> Estimate:
         values=part.values,
         sampling=part.sampling,
         privacy=part.privacy,
-        law=None if part.errors is None else ErrorLaw.of_draws(part.errors),
+        distribution=None if part.errors is None else ErrorDistribution.of_draws(part.errors),
     )

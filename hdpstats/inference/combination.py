@@ -39,8 +39,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import across_sites
 from hdpstats.inference.information import Information
 from hdpstats.inference.parts import Part
-from hdpstats.protocols.moments import Moments, PublicFit
-from hdpstats.protocols.pooling import between_covariance
+from hdpstats.inference.pooling import between_covariance
+from hdpstats.public.moments import Moments, PublicFit
 
 STEPS = 3
 """How often moments are computed anew at the last pooled point."""

@@ -10,7 +10,7 @@ from numpy.random import PCG64, Generator
 
 from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 
 __all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
@@ -23,14 +23,14 @@ def generator(*sha256: str) -> Generator:
 
 
 def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:
-    """Return ``count`` draws (count, D) of a centred normal law; a singular covariance is allowed."""
+    """Return ``count`` draws (count, D) of a centred normal distribution; a singular covariance is allowed."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     return np.asarray(rng.standard_normal((count, len(covariance))) @ root.T)
 
 
 def normals(rng: Generator, covariances: FloatArray) -> FloatArray:
-    """Return one draw (B, D) of each of B centred normal laws (B, D, D)."""
+    """Return one draw (B, D) of each of B centred normal distributions (B, D, D)."""
     eigenvalues, vectors = np.linalg.eigh(covariances)
     standard = rng.standard_normal(eigenvalues.shape) * np.sqrt(np.maximum(eigenvalues, 0.0))
     return np.asarray(np.einsum("bij,bj->bi", vectors, standard))
@@ -42,23 +42,23 @@ def dirichlet(rng: Generator, rows: int, count: int) -> FloatArray:
     return np.asarray(gaps / gaps.sum(axis=1, keepdims=True))
 
 
-def perturbation(rng: Generator, law: NoiseLaw | NormalLaw, *, count: int) -> FloatArray:
-    """Return draws (count, D) from the law of a mechanism's noise.
+def perturbation(rng: Generator, distribution: NoiseDistribution | NormalDistribution, *, count: int) -> FloatArray:
+    """Return draws (count, D) from the distribution of a mechanism's noise.
 
     Of density proportional to ``exp(-rate K(b))``: ``r`` times a uniform point of the unit ball of ``K``, with ``r``
     from Gamma(D + 1, 1 / rate).
     """
-    if isinstance(law, NormalLaw):
-        return np.asarray(law.sd * rng.standard_normal((count, law.dimension)))
-    D, axis = law.dimension, isinstance(law.norm, CylinderNorm)
-    length = rng.gamma(D + 1.0, 1.0 / law.rate, count)
-    if isinstance(law.norm, BoxNorm):
-        radii = np.array([float(radius) for radius in law.norm.radii])
+    if isinstance(distribution, NormalDistribution):
+        return np.asarray(distribution.sd * rng.standard_normal((count, distribution.dimension)))
+    D, axis = distribution.dimension, isinstance(distribution.norm, CylinderNorm)
+    length = rng.gamma(D + 1.0, 1.0 / distribution.rate, count)
+    if isinstance(distribution.norm, BoxNorm):
+        radii = np.array([float(radius) for radius in distribution.norm.radii])
         return np.asarray(length[:, None] * radii * rng.uniform(-1.0, 1.0, (count, D)))
     d = D - int(axis)
     direction = rng.standard_normal((count, d))
     if d:
-        size = float(law.norm.radius) * rng.uniform(size=count) ** (1.0 / d)
+        size = float(distribution.norm.radius) * rng.uniform(size=count) ** (1.0 / d)
         direction *= (size / np.linalg.norm(direction, axis=1))[:, None]
     if not axis:
         return np.asarray(length[:, None] * direction)

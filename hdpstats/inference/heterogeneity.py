@@ -1,14 +1,15 @@
-r"""Do the sites agree? Cochran's Q, with the noise that is known counted, and its law drawn.
+r"""Do the sites agree? Cochran's Q, with the noise that is known counted, and its distribution drawn.
 
 With private-only estimates :math:`u_j` of ``k`` sites, their covariances :math:`V_j` (sampling and noise) and the
 inverse-variance mean :math:`u`,
 
 .. math:: Q = \sum_j (u_j - u)' V_j^{-1} (u_j - u)
 
-has, where all sites have the same coefficients and errors are normal and independent, a chi-square law with ``(k - 1)
-D`` degrees of freedom (Cochran 1954). Errors of private estimates are neither: K-norm noise has heavier tails, and what
-public rows do not tell of the curvature moves all sites. So p-values are from drawn errors, the statistic computed for
-each draw; :math:`I^2 = (Q - df) / Q` is the share of it that chance does not explain (Higgins and Thompson 2002).
+has, where all sites have the same coefficients and errors are normal and independent, a chi-square distribution with
+``(k - 1) D`` degrees of freedom (Cochran 1954). Errors of private estimates are neither: K-norm noise has heavier
+tails, and what public rows do not tell of the curvature moves all sites. So p-values are from drawn errors, the
+statistic computed for each draw; :math:`I^2 = (Q - df) / Q` is the share of it that chance does not explain (Higgins
+and Thompson 2002).
 """
 
 from collections.abc import Sequence

@@ -13,9 +13,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.mechanisms.curvature import unstack
-from hdpstats.protocols.moments import Moments, PublicSide
-from hdpstats.queries import PointRelease
+from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.records.point import PointRelease, unstack
 
 CLEAR = 3.0
 """Smallest trusted eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction."""
@@ -110,7 +109,7 @@ class NoisyHessian:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class BoughtInformation(Information):
-    """A share of a released Hessian, whatever the coefficients; drawn by adding noise of the same law again.
+    """A share of a released Hessian, whatever the coefficients; drawn by adding noise of the same distribution again.
 
     ``J <= meat H``, and ``J = meat H`` is conservative. For a likelihood's loss ``meat`` is the largest case weight,
     as Mallows weights are at most 1. The share is 1 for a site's own Hessian.

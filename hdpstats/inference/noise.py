@@ -15,11 +15,11 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 
 
 class ScoreNoise(ABC):
-    """The law of ``b`` (D,), given the Hessian ``H`` of the private losses."""
+    """The distribution of ``b`` (D,), given the Hessian ``H`` of the private losses."""
 
     @abstractmethod
     def covariance(self, H: FloatArray) -> FloatArray:
@@ -33,35 +33,35 @@ class ScoreNoise(ABC):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InObjective(ScoreNoise):
-    """Noise of a law that entered the objective."""
+    """Noise of a distribution that entered the objective."""
 
-    law: NoiseLaw | NormalLaw
+    distribution: NoiseDistribution | NormalDistribution
 
     def covariance(self, H: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return the law's covariance."""
-        return np.diag(self.law.variance)
+        """Return the distribution's covariance."""
+        return np.diag(self.distribution.variance)
 
     def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
-        """Return draws of the law."""
-        return draws.perturbation(rng, self.law, count=len(H))
+        """Return draws of the distribution."""
+        return draws.perturbation(rng, self.distribution, count=len(H))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnMinimiser(ScoreNoise):
-    """Noise of a law that was added to the minimiser under a ridge."""
+    """Noise of a distribution that was added to the minimiser under a ridge."""
 
-    law: NoiseLaw | NormalLaw
+    distribution: NoiseDistribution | NormalDistribution
     ridge: float
 
     def covariance(self, H: FloatArray) -> FloatArray:
         """Return ``(H + Lambda) V (H + Lambda)``."""
         bent = H + self.ridge * np.eye(len(H))
-        return np.asarray(bent @ np.diag(self.law.variance) @ bent)
+        return np.asarray(bent @ np.diag(self.distribution.variance) @ bent)
 
     def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
         """Return ``-(H + Lambda) v``."""
-        noise = draws.perturbation(rng, self.law, count=len(H))
+        noise = draws.perturbation(rng, self.distribution, count=len(H))
         return np.asarray(-np.einsum("bij,bj->bi", H, noise) - self.ridge * noise)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.combination import Known, scalar_weight, shares, weighted
-from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.information import BoughtInformation, Information, PublicInformation, added, bought
 from hdpstats.inference.parts import Part
 from hdpstats.inference.sandwich import Estimates, SiteEstimate, combine
-from hdpstats.protocols.moments import Moments
+from hdpstats.public.moments import Moments
+from hdpstats.records.estimate import Estimate
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
 DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED

@@ -7,8 +7,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.noise import ScoreNoise
-from hdpstats.protocols.moments import Moments, PublicSide
-from hdpstats.queries import PointQuery, PointRelease
+from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.records.point import PointQuery, PointRelease
 
 
 @final

@@ -11,16 +11,16 @@ meta-analysis (DerSimonian and Laird 1986),
 
 .. math:: u - \theta_{pub} \sim N(0,\; V_u + V_{pub} + T),
 
-with :math:`T`, what separates the sources, by maximum likelihood (`hdpstats.protocols.pooling`), so that public records
+with :math:`T`, what separates the sources, by maximum likelihood (`hdpstats.inference.pooling`), so that public records
 that differ from the private ones lose their say. Unshrinking errs where ``H`` does, in proportion to what the ridge
 pulled: that distance is drawn given all sources.
 
-The law of the errors is drawn, not assumed normal: ``b`` from the exact law of the mechanism, ``S`` normal,
-``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Several sites'
-errors are drawn jointly. Scores and noises are each site's own and average out. The weighting of the public rows that
-all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is missed
-everywhere alike, and would not average out over a thousand sites. Everything here is post-processing of released and
-public numbers. Coverage is measured in ``vignettes/validation``.
+The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``
+normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Several
+sites' errors are drawn jointly. Scores and noises are each site's own and average out. The weighting of the public rows
+that all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is
+missed everywhere alike, and would not average out over a thousand sites. Everything here is post-processing of released
+and public numbers. Coverage is measured in ``vignettes/validation``.
 """
 
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.combination import Combined, Known, combine_points, scalar_weight, weighted
-from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.heterogeneity import Heterogeneity, heterogeneity
 from hdpstats.inference.information import draw_jointly
-from hdpstats.protocols.moments import PublicFit
+from hdpstats.public.moments import PublicFit
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 DRAWS = 4000
 CHUNK = 500
@@ -222,7 +222,7 @@ def _estimate(
         values=T @ theta,
         sampling=_covariance(sampling),
         privacy=_covariance(privacy),
-        law=ErrorLaw.of_draws(sampling + privacy),
+        distribution=ErrorDistribution.of_draws(sampling + privacy),
         note=note,
     )
 

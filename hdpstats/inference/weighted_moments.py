@@ -1,8 +1,8 @@
 r"""Weighted means, shares and quantiles of public rows with standard errors that know where the weights come from.
 
 With :math:`W = \sum_i w_i` the mean is :math:`\hat\mu = \sum_i w_i f_i / W`; to first order its error is
-:math:`\sum_i w_i (f_i - \hat\mu) / W`, whose covariance a `hdpstats.inference.weights.WeightLaw` gives. A quantile
-inverts the weighted distribution function, and its limits invert that function's limits (Woodruff 1952).
+:math:`\sum_i w_i (f_i - \hat\mu) / W`, whose covariance a `hdpstats.inference.weights.WeightDistribution` gives. A
+quantile inverts the weighted distribution function, and its limits invert that function's limits (Woodruff 1952).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
 
 DRAWS = 400
 """Draws of weights from which a covariance is taken where it is not linear in the noise."""
@@ -42,37 +42,39 @@ class WeightedQuantile:
     std_error: float
 
 
-def sum_covariance(law: WeightLaw, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
+def sum_covariance(distribution: WeightDistribution, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the covariance (k, k) of ``sum_i w_i r_i`` (n, k) due to sampling, and due to privacy noise.
 
     Where the weights are not linear in the noise the whole is taken from `DRAWS` draws of the pipeline, and the part of
     the noise is what sampling leaves of it: an estimate, which may be negative where there is next to no noise.
     """
-    sampling, privacy = law.covariance(residuals)
-    if law.linear:
+    sampling, privacy = distribution.covariance(residuals)
+    if distribution.linear:
         return sampling, privacy
-    sums = law.drawn_sums(residuals, min(DRAWS, max(50, NUMBERS // len(residuals))))
+    sums = distribution.drawn_sums(residuals, min(DRAWS, max(50, NUMBERS // len(residuals))))
     whole = np.atleast_2d(np.cov(sums, rowvar=False))
     return sampling, whole - sampling
 
 
-def weighted_means(law: WeightLaw, values: FloatArray) -> WeightedMeans:
+def weighted_means(distribution: WeightDistribution, values: FloatArray) -> WeightedMeans:
     """Return the means of columns ``values`` (n, k)."""
-    total = float(np.sum(law.weights))
-    means = law.weights @ values / total
-    sampling, privacy = sum_covariance(law, (values - means) / total)
+    total = float(np.sum(distribution.weights))
+    means = distribution.weights @ values / total
+    sampling, privacy = sum_covariance(distribution, (values - means) / total)
     return WeightedMeans(estimates=means, sampling=sampling, privacy=privacy)
 
 
-def weighted_quantile(law: WeightLaw, values: FloatArray, probability: float, *, alpha: float) -> WeightedQuantile:
+def weighted_quantile(
+    distribution: WeightDistribution, values: FloatArray, probability: float, *, alpha: float
+) -> WeightedQuantile:
     """Return the quantile of ``values`` (n,) and its limits of level ``1 - alpha``.
 
     The quantile is the least value whose weighted share of rows at or below it is ``probability`` or more.
     """
     order = np.argsort(values, kind="stable")
-    share = np.maximum.accumulate(np.cumsum(law.weights[order])) / float(np.sum(law.weights))
+    share = np.maximum.accumulate(np.cumsum(distribution.weights[order])) / float(np.sum(distribution.weights))
     value = _inverse(values[order], share, probability)
-    below = weighted_means(law, (values <= value).astype(np.float64)[:, None])
+    below = weighted_means(distribution, (values <= value).astype(np.float64)[:, None])
     z = -float(ndtri(alpha / 2.0))
     half = z * float(np.sqrt(max(below.sampling[0, 0] + below.privacy[0, 0], 0.0)))
     lower, upper = (_inverse(values[order], share, probability + side * half) for side in (-1.0, 1.0))

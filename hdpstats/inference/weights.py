@@ -6,10 +6,10 @@ A weighted analysis solves :math:`\sum_i w_i\, \psi(x_i; \theta) = 0` over the p
     \qquad A = -\sum_i w_i\, \dot\psi(x_i; \theta)
 
 (Huber 1967), so whoever knows the covariance of weighted sums :math:`\sum_i w_i r_i` for public residuals ``r`` knows
-the standard error of every mean, quantile and regression. A `WeightLaw` knows it: the private people are a sample,
-noise was added for privacy, and the sum counts both. Where weights are projected on a simplex or a subset was selected,
-the sum is not linear in the noise; then the whole way from people to weights is drawn anew (`draws`), and the analysis
-is repeated on each draw: a parametric bootstrap.
+the standard error of every mean, quantile and regression. A `WeightDistribution` knows it: the private people are a
+sample, noise was added for privacy, and the sum counts both. Where weights are projected on a simplex or a subset was
+selected, the sum is not linear in the noise; then the whole way from people to weights is drawn anew (`draws`), and the
+analysis is repeated on each draw: a parametric bootstrap.
 
 References
 ----------
@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 from hdpstats._base.typing import FloatArray
 
 
-class WeightLaw(ABC):
-    """Weights of public rows, and the law of their errors: everything here is released or public.
+class WeightDistribution(ABC):
+    """Weights of public rows, and the distribution of their errors: everything here is released or public.
 
     Attributes
     ----------
@@ -66,4 +66,4 @@ class WeightLaw(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the law as JSON values, `kind` not among them."""
+        """Return the distribution as JSON values, `kind` not among them."""

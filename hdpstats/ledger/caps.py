@@ -20,12 +20,12 @@ that the whole account has set aside: it was fixed before he received any, and a
 
 *Proof.* A query belongs to a request that the analyst made himself, knowing only what he had received before. Its
 release is a draw of the mechanism with noise of its own, whether it was drawn for him or earlier for another who asked
-the same; so what he receives has the law of a conversation in which he alone is answered. Let, in that conversation, an
-account with the total (e, d) refuse what would bring `Balance.spent` of his releases above (e, d), and answer nothing
-from there on. Its Gaussian part is the one that his first Gaussian release found or made, which no later grant
-changes. By the theorem in `hdpstats.privacy.balance` it is (e, d)-DP: a rule that changes caps is part of the strategy,
-since it knows what he knows. Every cap covers what is spent under it (`capped`), so that transcripts whose largest cap
-is at most (e, d) are transcripts of that account.
+the same; so what he receives has the distribution of a conversation in which he alone is answered. Let, in that
+conversation, an account with the total (e, d) refuse what would bring `Balance.spent` of his releases above (e, d), and
+answer nothing from there on. Its Gaussian part is the one that his first Gaussian release found or made, which no later
+grant changes. By the theorem in `hdpstats.privacy.balance` it is (e, d)-DP: a rule that changes caps is part of the
+strategy, since it knows what he knows. Every cap covers what is spent under it (`capped`), so that transcripts whose
+largest cap is at most (e, d) are transcripts of that account.
 
 **What he can still infer.** Numbers, heads and dates that he is shown are of his own entries (`hdpstats.ledger.own`).
 None of what follows weakens the guarantee of people in the data. It tells an analyst about other analysts.

@@ -1,4 +1,4 @@
-"""Contrast functions: each knows its value, its derivatives and, with proof, its own constants.
+"""PersonLoss functions: each knows its value, its derivatives and, with proof, its own constants.
 
 A mechanism uses the constants and nothing else, so every loss works with every mechanism whose conditions
 it meets. `options` holds what a user names, `own` checks a loss that a user brings.

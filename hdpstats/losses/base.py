@@ -13,7 +13,7 @@ Table = tuple[tuple[float, ...], ...]
 
 
 class Loss(ABC):
-    """A convex contrast function ``l(eta; y)`` of the linear predictor ``eta = x'theta + offset``.
+    """A convex loss function ``l(eta; y)`` of the linear predictor ``eta = x'theta + offset``.
 
     The derivative ``l'`` is continuous and piecewise smooth; `curvature` is the second one where there is one.
 

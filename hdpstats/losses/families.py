@@ -5,8 +5,8 @@ function of the mean of :math:`T` alone: :math:`\hat\theta = g(\bar T)`, ``g`` b
 :math:`\tau(\theta) = E_\theta T(X)`. Everything is computed for a whole stack of means at once, and is total: where the
 estimate does not exist the formulas give a number beyond every declared range, or NaN.
 
-Values are taken between declared bounds; that is what makes :math:`T` bounded. The likelihood is that of the law
-without bounds: where it puts more than a little mass beyond them the estimate is biased.
+Values are taken between declared bounds; that is what makes :math:`T` bounded. The likelihood is that of the
+distribution without bounds: where it puts more than a little mass beyond them the estimate is biased.
 
 References
 ----------
@@ -34,7 +34,7 @@ _FLATTEST, _STEEPEST = 1e-9, 1e3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family(ABC):
-    """A family of laws of a number between declared bounds.
+    """A family of distributions of a number between declared bounds.
 
     Attributes
     ----------

@@ -181,7 +181,7 @@ class HuberLoss(Located):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SmoothedQuantile(Located):
-    r"""The check loss of the ``q``-quantile, convolved with the uniform law on [-h, h] (Fernandes et al. 2021).
+    r"""The check loss of the ``q``-quantile, convolved with a uniform density on [-h, h] (Fernandes et al. 2021).
 
     .. math:: \ell'(\eta; y) = \min\Big\{\max\Big(\tfrac12 + \frac{\eta - y}{2h}, 0\Big), 1\Big\} - q, \qquad
               \ell'' = \frac{1\{|\eta - y| \le h\}}{2 h}.
@@ -190,8 +190,8 @@ class SmoothedQuantile(Located):
 
     *Target*: the expected score is ``P(y + h U <= eta) - q`` with ``U`` uniform on [-1, 1]: the quantile of the outcome
     with a little noise of its own. With conditional density ``f`` it lies ``h^2 f'(xi) / (6 f(xi))`` below the quantile
-    ``xi``, to first order: 0 for the median of a symmetric law, ``h^2 z / (6 sigma)`` too far out for the quantile
-    ``z`` of a normal law.
+    ``xi``, to first order: 0 for the median of a symmetric distribution, ``h^2 z / (6 sigma)`` too far out for the
+    quantile ``z`` of a normal distribution.
 
     ``h`` is at least `LEAST_WIDTH`. The score's rounding is in proportion to ``1/(2h)``, so that doubles certify no
     minimiser to within a window much narrower than that, and the certificate's last resort, were it to start from afar,

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import final
 
 from hdpstats._base.errors import SiteError
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Release
+from hdpstats.records.query import Release
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Custody:
+class SiteFacts:
     """The public facts about a site's records.
 
     Attributes

@@ -4,7 +4,7 @@ The query is the upper triangle of :math:`\sum_i \nabla^2\ell_i(\theta)` with of
 square root of two, so that its Euclidean norm is the Frobenius norm of the matrix.
 
 Guarantee: epsilon-DP. One person contributes a positive semidefinite matrix of trace, hence Frobenius norm, at most
-``B`` (`Contrast.trace`). For two such matrices ``||H - H'||_F^2 = ||H||^2 + ||H'||^2 - 2 tr(H H') <= 2 B^2``: the
+``B`` (`PersonLoss.trace`). For two such matrices ``||H - H'||_F^2 = ||H||^2 + ||H'||^2 - 2 tr(H H') <= 2 B^2``: the
 sensitivity is ``sqrt(2) B`` where a person is replaced (attained by orthogonal rows) and ``B`` where one is added or
 removed. Every person's contribution is rounded to a grid *before* integers are added, so the sum is exact and rounding
 adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already released, hence public (adaptive
@@ -19,7 +19,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.contrast import Contrast, People
+from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.privacy.relation import Relation
@@ -32,7 +32,7 @@ FINENESS = Fraction(1, 2**24)
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HessianCalibration:
-    """Public constants: sensitivity, lattice law, lattice step, standard deviation of each stacked entry."""
+    """Public constants: sensitivity, lattice distribution, lattice step, standard deviation of each stacked entry."""
 
     sensitivity: Sensitivity
     noise: BallNoise
@@ -40,13 +40,13 @@ class HessianCalibration:
     noise_sd: float
 
 
-def calibrate(contrast: Contrast, *, epsilon: Fraction, relation: Relation) -> HessianCalibration:
+def calibrate(person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> HessianCalibration:
     """Return the constants of a Hessian release that costs ``epsilon``."""
-    D = contrast.dimension
+    D = person_loss.dimension
     entries = D * (D + 1) // 2
-    grid = power_of_two_below(contrast.trace) * FINENESS
+    grid = power_of_two_below(person_loss.trace) * FINENESS
     root = sqrt_up(Fraction(2)) if relation is Relation.REPLACE_ONE else 1
-    value = root * contrast.trace + grid * sqrt_up(Fraction(entries))
+    value = root * person_loss.trace + grid * sqrt_up(Fraction(entries))
     rate = round_down(epsilon * grid / value, 90)
     return HessianCalibration(
         sensitivity=Sensitivity(value=value, norm=BallNorm(), relation=relation),

@@ -24,8 +24,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.contrast import Contrast, People
-from hdpstats.queries.point import MinimiserQuery
+from hdpstats.mechanisms.person_loss.base import People, PersonLoss
+from hdpstats.records.point import MinimiserQuery
 from hdpstats.solvers import minimise
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.newton import SMALL
@@ -78,7 +78,7 @@ def certified(
     return refine(objective, start=start, radius=effort.radius, linear=perturbation).theta
 
 
-def effort_of(query: MinimiserQuery, contrast: Contrast, *, noise: float, records: int) -> Effort:
+def effort_of(query: MinimiserQuery, person_loss: PersonLoss, *, noise: float, records: int) -> Effort:
     r"""Return the public work of a minimisation where the perturbation is no longer than ``noise``.
 
     With ``n`` people whose losses at the centre are at most ``l`` above their infima, and noise of length ``W``,
@@ -87,7 +87,7 @@ def effort_of(query: MinimiserQuery, contrast: Contrast, *, noise: float, record
 
     the first by strong convexity, ``G`` bounding a person's gradient, the second as the minimum of the ridge plus the
     noise is ``-W^2 / 2 lambda``. That bounds the length of the minimiser, hence the float error ``e`` of gradients
-    near it (`Contrast.rounding`; ridge, noise and the rounding of steps on top). The accuracy is ``6 e / lambda``: a
+    near it (`PersonLoss.rounding`; ridge, noise and the rounding of steps on top). The accuracy is ``6 e / lambda``: a
     public choice, which sets the size of the smoothing noise and of nothing else.
 
     Raises
@@ -97,15 +97,15 @@ def effort_of(query: MinimiserQuery, contrast: Contrast, *, noise: float, record
     """
     ridge, start = float(query.ridge), np.array(query.centre)
     centre = float(np.linalg.norm(start))
-    by_slope = (contrast.slope(records) + noise) ** 2 / (2.0 * ridge)
-    by_loss = records * contrast.largest_loss(start) + noise**2 / (2.0 * ridge)
+    by_slope = (person_loss.slope(records) + noise) ** 2 / (2.0 * ridge)
+    by_loss = records * person_loss.largest_loss(start) + noise**2 / (2.0 * ridge)
     excess = 1.01 * (by_loss if by_loss < by_slope else by_slope)
-    size, curvature = centre + farthest(ridge=ridge, excess=excess), contrast.curvature(records)
-    error = 1.01 * (contrast.rounding(size, people=records) + 8.0 * UNIT * (ridge * (size + centre) + noise))
+    size, curvature = centre + farthest(ridge=ridge, excess=excess), person_loss.curvature(records)
+    error = 1.01 * (person_loss.rounding(size, people=records) + 8.0 * UNIT * (ridge * (size + centre) + noise))
     work = work_of(ridge=ridge, curvature=curvature, error=error, size=size, excess=excess)
     if work is None or work.steps > MOST_STEPS:
         raise too_much(smoothness_of(ridge=ridge, curvature=curvature) / ridge, None if work is None else work.steps)
-    return Effort(work=work, count=contrast.counted(records), noise=noise)
+    return Effort(work=work, count=person_loss.counted(records), noise=noise)
 
 
 def too_much(condition: float, steps: int | None) -> MechanismError:

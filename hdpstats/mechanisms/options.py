@@ -8,12 +8,12 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, integer, real
 
 __all__ = [
-    "ExponentialSampling",
-    "NoisyNewton",
+    "ClippedNewton",
+    "ExponentialMechanism",
     "ObjectivePerturbation",
     "OutputPerturbation",
     "PerturbedHistogram",
-    "PublicHessianNewton",
+    "PublicHessian",
     "SubsampleAggregate",
     "SufficientStatistics",
 ]
@@ -75,7 +75,7 @@ class OutputPerturbation(_BuyingHessian):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoisyNewton:
+class ClippedNewton:
     """Noisy sums of clipped scores at a few points, solved against public people: for an (epsilon, delta).
 
     What is clipped is a person's whole score, however long the follow-up, so that much less noise is needed than the
@@ -94,8 +94,8 @@ class NoisyNewton:
 
     Examples
     --------
-    >>> NoisyNewton(clip_quantile=0.9)
-    NoisyNewton(rounds=3, clip_quantile=0.9, censoring='as public')
+    >>> ClippedNewton(clip_quantile=0.9)
+    ClippedNewton(rounds=3, clip_quantile=0.9, censoring='as public')
     """
 
     rounds: int = 3
@@ -111,11 +111,11 @@ class NoisyNewton:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PublicHessianNewton:
+class PublicHessian:
     """Newton steps with noisy gradients and a public Hessian (Ji et al. 2014, algorithms 1 and 2), corrected.
 
     For logistic regressions with public rows, at one site or several: to reproduce the paper, to teach and to compare.
-    `NoisyNewton` needs fewer assumptions and less noise. Public and private people are taken as one population, their
+    `ClippedNewton` needs fewer assumptions and less noise. Public and private people are taken as one population, their
     gradients are added, and the estimate is that of a model in which standardised covariates are cut to the truncation.
     Where private covariates vary more than twice as much as public ones in some direction, every step leads farther
     away from the maximum, as with any curvature that is too small by half; standard errors do not know of it.
@@ -137,8 +137,8 @@ class PublicHessianNewton:
 
     Examples
     --------
-    >>> PublicHessianNewton(rounds=1)
-    PublicHessianNewton(rounds=1, ridge=None, truncation=2.0, start='public fit')
+    >>> PublicHessian(rounds=1)
+    PublicHessian(rounds=1, ridge=None, truncation=2.0, start='public fit')
     """
 
     rounds: int = 2
@@ -157,7 +157,7 @@ class PublicHessianNewton:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExponentialSampling:
+class ExponentialMechanism:
     """A draw from the tempered posterior on a box (Nguyen and Hui 2017, algorithm 3, made exact): for a delta.
 
     The draw is exact, by rejection: no Markov chain, whose distance from its limit nobody knows. The delta is the
@@ -201,7 +201,8 @@ class PerturbedHistogram:
 class SufficientStatistics:
     """Noisy sums of the sufficient statistics of an exponential family (Chen and Sung, algorithm 3, corrected), pure.
 
-    The noise falls with the number of people, whatever the parameters: the choice for all families of `hdpf.family`.
+    The noise falls with the number of people, whatever the parameters: the choice for all families of
+    `hdpf.distribution`.
     """
 
 
@@ -215,9 +216,9 @@ class SubsampleAggregate:
     (``Study(unit=..., max_rows_per_unit=1)``) a hash of the name makes the blocks, whatever the order, with twice the
     noise. Otherwise the site refuses.
 
-    For `hdpf.family`. `SufficientStatistics` needs less noise; this asks nothing of an estimate but that it can be
-    projected on a public box. Noise and bias vanish beside the sampling error only where epsilon is large against the
-    sixth root of one over the number of people.
+    For `hdpf.distribution`. `SufficientStatistics` needs less noise; this asks nothing of an estimate but that it can
+    be projected on a public box. Noise and bias vanish beside the sampling error only where epsilon is large against
+    the sixth root of one over the number of people.
 
     Parameters
     ----------
@@ -245,15 +246,15 @@ class SubsampleAggregate:
             real(self.window, name="window", lower=1.0, upper=100.0)
 
 
-FamilyMechanism = SufficientStatistics | SubsampleAggregate
-"""The mechanisms of `hdpf.family`, and of no other model."""
+DistributionMechanism = SufficientStatistics | SubsampleAggregate
+"""The mechanisms of `hdpf.distribution`, and of no other model."""
 
 Mechanism = (
     ObjectivePerturbation
     | OutputPerturbation
-    | NoisyNewton
-    | PublicHessianNewton
-    | ExponentialSampling
+    | ClippedNewton
+    | PublicHessian
+    | ExponentialMechanism
     | PerturbedHistogram
     | SufficientStatistics
     | SubsampleAggregate
@@ -263,9 +264,9 @@ Mechanism = (
 BY_NAME: dict[str, type[Mechanism]] = {
     "objective": ObjectivePerturbation,
     "output": OutputPerturbation,
-    "gradient": NoisyNewton,
-    "newton": PublicHessianNewton,
-    "sampling": ExponentialSampling,
+    "clipped_newton": ClippedNewton,
+    "public_hessian": PublicHessian,
+    "exponential": ExponentialMechanism,
     "histogram": PerturbedHistogram,
     "statistics": SufficientStatistics,
     "subsample": SubsampleAggregate,

@@ -7,7 +7,7 @@ round by round, ``counting`` finds the number of people, ``contributions`` puts 
 how a fit does on private people, ``arrays`` makes a study of arrays.
 """
 
-from hdpstats.models.exponential_family import ExponentialFamily
+from hdpstats.models.distribution import Distribution
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
@@ -19,7 +19,7 @@ from hdpstats.models.quantile import Quantile
 
 __all__ = [
     "DiscreteHazard",
-    "ExponentialFamily",
+    "Distribution",
     "Linear",
     "Logit",
     "MEstimator",

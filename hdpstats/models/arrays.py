@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.data.columns import Binary, Column, Continuous
-from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
+from hdpstats.schema.columns import Binary, Column, Continuous
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
 Covariates = npt.ArrayLike | pd.DataFrame

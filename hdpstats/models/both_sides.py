@@ -1,9 +1,9 @@
 """What buying weights of public rows needs of a study: one site with people of one row each, and public rows."""
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.data.public import PublicTable
-from hdpstats.models.specification import checked_study
+from hdpstats.models.model_spec import checked_study
 from hdpstats.privacy.relation import Relation
+from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Site
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.data.columns import NumericColumn
-from hdpstats.design import Design
-from hdpstats.design.response import Response, made, response_of
+from hdpstats.formulas import Design
+from hdpstats.formulas.response import Response, made, response_of
 from hdpstats.losses import Loss, SmoothedQuantile, Table, options
 from hdpstats.losses.located import LEAST_WIDTH, scale_of, window
-from hdpstats.protocols.public import FEWEST_ROWS, PublicRows, public_rows
+from hdpstats.public.fit import FEWEST_ROWS, PublicRows, public_rows
+from hdpstats.schema.columns import NumericColumn
 from hdpstats.sites import Study
 
 EFFICIENT = 1.345

@@ -6,12 +6,14 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar, final
 
 from hdpstats.inference.sandwich import Estimates
+from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee, over_sites
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CountRelease, Query, Release, SitesQuery, SitesRelease, answers_in, charged_events
-from hdpstats.results import Purchase, SiteFacts
+from hdpstats.records.query import Query, Release
+from hdpstats.records.sites import SitesQuery, SitesRelease, answers_in, charged_events
+from hdpstats.results import Purchase, SiteContribution
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Missing
@@ -76,12 +78,12 @@ def _site_facts(
     *,
     found: Estimates,
     alone: Mapping[str, CountRelease],
-) -> tuple[SiteFacts, ...]:
+) -> tuple[SiteContribution, ...]:
     """Return the public facts of every site of the study, also of those that gave nothing."""
     why = {each.site: each for each in missing}
     own = dict(zip(contributions, found.sites, strict=False))
     return tuple(
-        SiteFacts(
+        SiteContribution(
             site=name,
             records=_people(study, name, count := _count(given := contributions.get(name), alone.get(name))),
             epsilon=request.at(name).epsilon,

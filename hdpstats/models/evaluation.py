@@ -10,18 +10,19 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer
-from hdpstats.design import compile_design
-from hdpstats.design.survival import compile_survival
+from hdpstats.formulas import compile_design
+from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import MEANS
-from hdpstats.mechanisms.contrast import sensitivity_factor
-from hdpstats.models.hazard_specification import HazardSpecification
-from hdpstats.models.regression import Regression
-from hdpstats.models.specification import Specification
+from hdpstats.mechanisms.evaluation.query import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
+from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.regression_spec import Regression
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.queries import EvaluationQuery, EvaluationRelease, TimeGrid, charged_events
-from hdpstats.queries.base import of_kind
-from hdpstats.queries.evaluation import MOST_BINS, MOST_GROUPS
+from hdpstats.records.query import of_kind
+from hdpstats.records.sites import charged_events
+from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.checking import spread_out
 from hdpstats.results.evaluating import read_table, times_of
@@ -76,7 +77,7 @@ def evaluation_request(
     )
 
 
-def evaluate(spec: Specification, result: object, request: EvaluationRequest) -> Evaluation:
+def evaluate(spec: ModelSpec, result: object, request: EvaluationRequest) -> Evaluation:
     """Ask the site for the noisy table of a result's model, and read it."""
     site = spec.study.site
     if site is None:
@@ -97,7 +98,7 @@ def evaluate(spec: Specification, result: object, request: EvaluationRequest) ->
     )
 
 
-def _belonging(spec: Specification, result: object) -> Result:
+def _belonging(spec: ModelSpec, result: object) -> Result:
     """Refuse a result that is none of this model: on another schema, of another formula, on other intervals."""
     if not isinstance(result, Result):
         raise ArgumentError(f"result must be an hdp.Result, not {type(result).__name__}", argument="result")
@@ -109,7 +110,7 @@ def _belonging(spec: Specification, result: object) -> Result:
     if same and facts.hazard is not None and mine.hazard is not None:
         one, other = facts.hazard, mine.hazard
         same = (one.link, one.grid, one.baseline, one.causes) == (other.link, other.grid, other.baseline, other.causes)
-    compiled = compile_survival if isinstance(spec, HazardSpecification) else compile_design
+    compiled = compile_survival if isinstance(spec, HazardSpec) else compile_design
     if not same or compiled(facts.formula, schema).canonical != compiled(spec.formula, schema).canonical:
         raise ArgumentError(
             f"result must be of this model, {spec.formula} with the same link, intervals, baseline and offset; its own "
@@ -120,9 +121,9 @@ def _belonging(spec: Specification, result: object) -> Result:
     return result
 
 
-def _opened(spec: Specification, result: Result, cause: object) -> _Opened:
+def _opened(spec: ModelSpec, result: Result, cause: object) -> _Opened:
     """Return the model at public people; their outcomes are not needed."""
-    if isinstance(spec, HazardSpecification):
+    if isinstance(spec, HazardSpec):
         return _opened_hazard(spec, result, cause)
     if isinstance(spec, Regression) and spec.loss.name == "logistic":
         values = result.params.to_numpy()
@@ -139,7 +140,7 @@ def _opened(spec: Specification, result: Result, cause: object) -> _Opened:
     raise MechanismError("evaluate is for hazard models and for binary outcomes")
 
 
-def _opened_hazard(spec: HazardSpecification, result: Result, cause: object) -> _Opened:
+def _opened_hazard(spec: HazardSpec, result: Result, cause: object) -> _Opened:
     if spec.study.unit is not None or spec.design.start is not None:
         raise ArgumentError(
             "evaluate is for people with one row who enter at time 0, Surv(time, event): with entry times or changing "
@@ -164,7 +165,7 @@ def _opened_hazard(spec: HazardSpecification, result: Result, cause: object) -> 
     )
 
 
-def _public(spec: HazardSpecification | Regression, covariates: tuple[str, ...]) -> PublicRows:
+def _public(spec: HazardSpec | Regression, covariates: tuple[str, ...]) -> PublicRows:
     """Return the public rows that are complete in the covariates, clipped to the bounds as private ones are."""
     table = spec.study.public
     needs = (*covariates, *(() if spec.offset is None else (spec.offset,)))
@@ -180,11 +181,7 @@ def _public(spec: HazardSpecification | Regression, covariates: tuple[str, ...])
             f"evaluate needs {2 * FEWEST_PER_GROUP} complete public rows or more to cut risk groups, not {rows.rows}",
             argument="public",
         )
-    X = (
-        spec.design.covariates.matrix(rows)[:, 1:]
-        if isinstance(spec, HazardSpecification)
-        else spec.design.matrix(rows)
-    )
+    X = spec.design.covariates.matrix(rows)[:, 1:] if isinstance(spec, HazardSpec) else spec.design.matrix(rows)
     return PublicRows(
         X=np.ascontiguousarray(X),
         offset=np.zeros(rows.rows) if spec.offset is None else rows.numeric[spec.offset],
@@ -193,9 +190,7 @@ def _public(spec: HazardSpecification | Regression, covariates: tuple[str, ...])
     )
 
 
-def _ask(
-    spec: Specification, site: Site, result: Result, opened: _Opened, request: EvaluationRequest
-) -> EvaluationQuery:
+def _ask(spec: ModelSpec, site: Site, result: Result, opened: _Opened, request: EvaluationRequest) -> EvaluationQuery:
     people = site.records if result.facts.records is None else result.facts.records
     strength = people * float(request.epsilon) / sensitivity_factor(spec.study.relation)
     groups = min(_by(strength / PER_GROUP, MOST_GROUPS), len(opened.score) // FEWEST_PER_GROUP)

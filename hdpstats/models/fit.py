@@ -5,50 +5,46 @@ from collections.abc import Mapping, Sequence
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.inference.objective import estimates
 from hdpstats.inference.parts import Part
-from hdpstats.mechanisms.options import (
-    FamilyMechanism,
-    NoisyNewton,
-    PerturbedHistogram,
-    PublicHessianNewton,
-)
+from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.mechanisms.options import ClippedNewton, DistributionMechanism, PerturbedHistogram, PublicHessian
+from hdpstats.models.clipped_newton import fit_clipped_newton
 from hdpstats.models.contributions import NOTHING_ALONE, Contribution, purchase
-from hdpstats.models.counting import reckon
 from hdpstats.models.forecast import recommended
-from hdpstats.models.gradient import fit_gradient
 from hdpstats.models.histogram import fit_histogram
-from hdpstats.models.newton import fit_newton
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.points import PointMechanism, ask_point, method_of, noise_of
+from hdpstats.models.public_hessian import fit_public_hessian
+from hdpstats.models.record_counts import reckon
 from hdpstats.models.request import FitRequest
-from hdpstats.models.specification import Specification
-from hdpstats.queries import CountRelease, PointQuery, PointRelease
-from hdpstats.queries.base import of_kind
+from hdpstats.records.point import PointQuery, PointRelease
+from hdpstats.records.query import of_kind
 from hdpstats.results import Result
 from hdpstats.sites.asking import Missing
 from hdpstats.sites.asking import ask as ask_sites
 
 
-def fit_private(spec: Specification, request: FitRequest) -> Result:
+def fit_private(spec: ModelSpec, request: FitRequest) -> Result:
     """Ask the sites and read their answers. The only function here that spends."""
     study = spec.study
     if not study.sites:
         raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
     request.check(study.sites)
     mechanism = request.mechanism or recommended(spec, request)
-    if isinstance(mechanism, FamilyMechanism):
+    if isinstance(mechanism, DistributionMechanism):
         raise MechanismError(
-            "this mechanism is for distributions, hdpf.family('x ~ 1', ...), not for regressions",
-            available=("objective", "output", "gradient", "sampling", "histogram"),
+            "this mechanism is for distributions, hdpf.distribution('x ~ 1', ...), not for regressions",
+            available=("objective", "output", "clipped_newton", "exponential", "histogram"),
         )
-    if isinstance(mechanism, NoisyNewton):
-        return fit_gradient(spec, mechanism, request)
-    if isinstance(mechanism, PublicHessianNewton):
-        return fit_newton(spec, mechanism, request)
+    if isinstance(mechanism, ClippedNewton):
+        return fit_clipped_newton(spec, mechanism, request)
+    if isinstance(mechanism, PublicHessian):
+        return fit_public_hessian(spec, mechanism, request)
     if isinstance(mechanism, PerturbedHistogram):
         return fit_histogram(spec, mechanism, request)
     return fit_points(spec, mechanism, request)
 
 
-def fit_points(spec: Specification, mechanism: PointMechanism, request: FitRequest) -> Result:
+def fit_points(spec: ModelSpec, mechanism: PointMechanism, request: FitRequest) -> Result:
     """Buy coefficients of every site with one query each, made for its own number of people and its own epsilon."""
 
     def ask(left: FitRequest, records: int) -> PointQuery:
@@ -69,7 +65,7 @@ Point = Contribution[PointQuery, PointRelease]
 
 
 def read(
-    spec: Specification,
+    spec: ModelSpec,
     request: FitRequest,
     points: Mapping[str, Point],
     *,
@@ -105,19 +101,19 @@ def _records(point: Point) -> int:
     return point.release.records if point.count is None else point.count.count
 
 
-def _part(spec: Specification, point: Point) -> Part:
-    contrast = spec.contrast(point.query.model)
+def _part(spec: ModelSpec, point: Point) -> Part:
+    person_loss = spec.person_loss(point.query.model)
     return Part(
         query=point.query,
         release=point.release,
-        noise=noise_of(point.query, point.release, contrast),
+        noise=noise_of(point.query, point.release, person_loss),
         public=spec.side(point.query.model),
         records=_records(point),
-        curvature=float(contrast.trace) / (2.0 * contrast.dimension),
+        curvature=float(person_loss.trace) / (2.0 * person_loss.dimension),
     )
 
 
-def fit_likelihood(spec: Specification) -> Result:
+def fit_likelihood(spec: ModelSpec) -> Result:
     """Return the maximum-likelihood fit to the public rows as they are."""
     estimate, people = spec.likelihood()
     facts = spec.facts(spec.classical, records=None, public=people, model=None)

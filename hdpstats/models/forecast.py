@@ -11,23 +11,25 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.information import is_clear
 from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
-from hdpstats.inference.planning import PredictedErrors, averaged, of_point, of_sums, predicted_errors
-from hdpstats.mechanisms import gradient, objective
-from hdpstats.mechanisms.contrast import Contrast
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
-from hdpstats.mechanisms.options import NoisyNewton, ObjectivePerturbation
-from hdpstats.mechanisms.smoothing import smoothing_law
-from hdpstats.models.counting import left_for_fit
-from hdpstats.models.hazard_specification import HazardSpecification
+from hdpstats.mechanisms.clipped_newton import site as gradient
+from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.clipped_newton.rounds import PROPORTIONS, first_queries
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective.smoothing import smoothing_distribution
+from hdpstats.mechanisms.options import ClippedNewton, ObjectivePerturbation
+from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.planning import PredictedErrors, averaged, of_point, of_sums, predicted_errors
+from hdpstats.models.first_round import open_rounds, site_rounds
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.points import ask_objective
+from hdpstats.models.record_counts import left_for_fit
 from hdpstats.models.request import FitRequest
-from hdpstats.models.rounds import open_rounds, site_rounds
-from hdpstats.models.specification import Specification
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
-from hdpstats.protocols.foresight import SiteSums, foreseen
-from hdpstats.protocols.gradient import PROPORTIONS, first_queries
-from hdpstats.queries import GradientQuery, ObjectiveQuery
 
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
@@ -38,7 +40,7 @@ as private and GBSG's as public records, whose numbers of nodes spread half as w
 standard errors of the ordinary fit, the latter by 1. Hazards rest on public people alike by either mechanism.
 """
 
-Foretold = ObjectivePerturbation | NoisyNewton
+Foretold = ObjectivePerturbation | ClippedNewton
 """The mechanisms whose errors are known beforehand."""
 
 
@@ -54,10 +56,10 @@ class Forecast:
     @property
     def name(self) -> str:
         """The mechanism's name, as `fit` takes it."""
-        return "gradient" if isinstance(self.mechanism, NoisyNewton) else "objective"
+        return "gradient" if isinstance(self.mechanism, ClippedNewton) else "objective"
 
 
-def forecast(spec: Specification, request: FitRequest, people: Mapping[str, int]) -> Forecast:
+def forecast(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> Forecast:
     """Return what a fit would report; ``people`` are the numbers of private people by site.
 
     Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there is a
@@ -69,27 +71,27 @@ def forecast(spec: Specification, request: FitRequest, people: Mapping[str, int]
     MechanismError
         If the request names a mechanism whose errors are not known beforehand, or that has no proof for the model.
     """
-    if isinstance(request.mechanism, NoisyNewton):
+    if isinstance(request.mechanism, ClippedNewton):
         return _by_gradient(spec, request.mechanism, request, people)
     if isinstance(request.mechanism, ObjectivePerturbation):
         return _by_objective(spec, request.mechanism, request, people)
     if request.mechanism is not None:
         raise MechanismError(
-            "standard errors are predicted for mechanism='objective' and 'gradient' only",
-            available=("objective", "gradient"),
+            "standard errors are predicted for mechanism='objective' and 'clipped_newton' only",
+            available=("objective", "clipped_newton"),
         )
     plain = _by_objective(spec, ObjectivePerturbation(), request, people)
     if request.delta == 0:
         return plain
     try:
-        rounds = _by_gradient(spec, NoisyNewton(), request, people)
+        rounds = _by_gradient(spec, ClippedNewton(), request, people)
     except MechanismError:
         return plain
-    factor = 1.0 if isinstance(spec, HazardSpecification) else CLEARLY
+    factor = 1.0 if isinstance(spec, HazardSpec) else CLEARLY
     return rounds if rounds.errors.against_public < factor * plain.errors.against_public else plain
 
 
-def recommended(spec: Specification, request: FitRequest) -> Foretold:
+def recommended(spec: ModelSpec, request: FitRequest) -> Foretold:
     """Return the mechanism of a request that names none: the one of smaller predicted errors.
 
     Nothing is predicted where there is no choice: noisy Newton steps need public people, and are chosen with a delta.
@@ -101,16 +103,16 @@ def recommended(spec: Specification, request: FitRequest) -> Foretold:
 
 
 def _by_objective(
-    spec: Specification, mechanism: ObjectivePerturbation, request: FitRequest, people: Mapping[str, int]
+    spec: ModelSpec, mechanism: ObjectivePerturbation, request: FitRequest, people: Mapping[str, int]
 ) -> Forecast:
     """Return what objective perturbation would report, from the very queries and constants of a fit."""
     relation, points, clear = spec.study.relation, [], True
     for name, records in people.items():
         query = ask_objective(spec, mechanism, _left(spec, request, name), records=records)
-        contrast = spec.contrast(query.model)
-        constants = objective.calibrate(query, contrast, records=records, relation=relation)
+        person_loss = spec.person_loss(query.model)
+        constants = objective.calibrate(query, person_loss, records=records, relation=relation)
         side = spec.side(query.model) or spec.reference(query.model)
-        points.append(of_point(side, noise=_noise(query, constants, contrast), records=records))
+        points.append(of_point(side, noise=_noise(query, constants, person_loss), records=records))
         if constants.hessian is not None:
             H = side.moments(side.centre, records=records).H
             clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)
@@ -119,17 +121,21 @@ def _by_objective(
     return Forecast(mechanism=mechanism, errors=errors, reported=spec.public is not None or bought)
 
 
-def _noise(query: ObjectiveQuery, constants: objective.Calibration, contrast: Contrast) -> Smoothed:
-    perturbation, law = constants.perturbation, smoothing_law(constants.smoothing, constants.grid)
-    inside: NoiseLaw | NormalLaw
+def _noise(query: ObjectiveQuery, constants: objective.Calibration, person_loss: PersonLoss) -> Smoothed:
+    perturbation, distribution = constants.perturbation, smoothing_distribution(constants.smoothing, constants.grid)
+    inside: NoiseDistribution | NormalDistribution
     if perturbation.sd > 0:
-        inside = NormalLaw(dimension=contrast.dimension, sd=float(perturbation.sd))
+        inside = NormalDistribution(dimension=person_loss.dimension, sd=float(perturbation.sd))
     else:
-        inside = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=float(perturbation.rate))
-    return Smoothed(inside=InObjective(law=inside), after=OnMinimiser(law=law, ridge=float(query.ridge)))
+        inside = NoiseDistribution(
+            norm=person_loss.norm, dimension=person_loss.dimension, rate=float(perturbation.rate)
+        )
+    return Smoothed(
+        inside=InObjective(distribution=inside), after=OnMinimiser(distribution=distribution, ridge=float(query.ridge))
+    )
 
 
-def _by_gradient(spec: Specification, options: NoisyNewton, request: FitRequest, people: Mapping[str, int]) -> Forecast:
+def _by_gradient(spec: ModelSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]) -> Forecast:
     """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
     state = open_rounds(spec, options, replicate=1)
     left = {name: _left(spec, request, name) for name in people}
@@ -150,19 +156,19 @@ def _by_gradient(spec: Specification, options: NoisyNewton, request: FitRequest,
     return Forecast(mechanism=options, errors=errors, reported=True)
 
 
-def _averaged_sd(query: GradientQuery, relation: Relation) -> float:
+def _averaged_sd(query: ClippedNewtonQuery, relation: Relation) -> float:
     """Return the standard deviation of the noise in the average of all rounds, which weighs as one round for all."""
     whole = replace(query, mu_squared=query.mu_squared + query.ahead, ahead=Fraction(0))
     return gradient.calibrate(whole, relation=relation).noise_sd
 
 
-def _left(spec: Specification, request: FitRequest, name: str) -> FitRequest:
+def _left(spec: ModelSpec, request: FitRequest, name: str) -> FitRequest:
     """Return what a site's people still give once their number is bought, where it must be."""
     own = request.at(name)
     return replace(own, epsilon=left_for_fit(own.epsilon, spec.study.relation))
 
 
-def _count_sd(spec: Specification, request: FitRequest, name: str) -> float:
+def _count_sd(spec: ModelSpec, request: FitRequest, name: str) -> float:
     """Return the standard deviation of the noise in a site's number of people."""
     paid = request.at(name).epsilon - _left(spec, request, name).epsilon
     return TwoSidedGeometric(rate=paid).variance ** 0.5 if paid else 0.0

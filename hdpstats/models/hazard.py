@@ -6,17 +6,17 @@ from typing import Self, final
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
-from hdpstats.data.columns import Duration
-from hdpstats.design import baseline as features
-from hdpstats.design.survival import compile_survival
+from hdpstats.formulas import baseline as features
+from hdpstats.formulas.survival import compile_survival
 from hdpstats.models.evaluation import evaluate, evaluation_request
-from hdpstats.models.front_desk import FrontDesk
-from hdpstats.models.hazard_specification import HazardSpecification
-from hdpstats.models.regression import checked_row_norm, declared_column
-from hdpstats.models.specification import checked_study
-from hdpstats.queries import TimeGrid
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.model import Model
+from hdpstats.models.model_spec import checked_study
+from hdpstats.models.regression_spec import checked_row_norm, declared_column
+from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
+from hdpstats.schema.columns import Duration
 from hdpstats.sites import Study
 
 MOST_DUMMIES = 100
@@ -24,7 +24,7 @@ MOST_DUMMIES = 100
 
 
 @final
-class DiscreteHazard(FrontDesk):
+class DiscreteHazard(Model):
     r"""Discrete-time hazard model: the regression for survival times that a few intervals describe.
 
     Time is cut into intervals at public points. A person who reaches interval ``s`` has the event in it with
@@ -74,7 +74,7 @@ class DiscreteHazard(FrontDesk):
     -----
     A duration beyond the horizon is censored there; 0 counts as the first interval. A missing private duration takes
     the schema's `missing`, a missing event counts as none. Rows of one person that overlap are put one after the other,
-    an event ends a person's follow-up, and at most `max_rows_per_unit` rows count (`hdpstats.data.spells`).
+    an event ends a person's follow-up, and at most `max_rows_per_unit` rows count (`hdpstats.schema.spells`).
 
     References
     ----------
@@ -91,7 +91,7 @@ class DiscreteHazard(FrontDesk):
     ['baseline[1]', 'baseline[2]', 'baseline[3]', 'age']
     """
 
-    _spec: HazardSpecification
+    _spec: HazardSpec
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class DiscreteHazard(FrontDesk):
             )
         grid = features.grid_of(intervals, duration)
         A, names = _baseline(baseline, grid, df=df, knots=knots)
-        self._spec = HazardSpecification(
+        self._spec = HazardSpec(
             study=data,
             design=design,
             link=choice(link, name="link", options=("logit", "cloglog", "probit")),

@@ -30,25 +30,25 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer
-from hdpstats.data.columns import Binary, Categorical, NumericColumn
-from hdpstats.data.schema import Schema
-from hdpstats.inference.histogram_law import HistogramLaw
-from hdpstats.mechanisms.contrast import sensitivity_factor
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
 from hdpstats.mechanisms.options import PerturbedHistogram
-from hdpstats.models.hazard_specification import HazardSpecification
-from hdpstats.models.regression import Regression
+from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.regression_spec import Regression
 from hdpstats.models.request import FitRequest
-from hdpstats.models.specification import Specification
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import charged_events
-from hdpstats.queries.base import of_kind
-from hdpstats.queries.histogram import Axis, HistogramQuery, HistogramRelease
-from hdpstats.queries.limits import MOST_CELLS
+from hdpstats.records.limits import MOST_CELLS
+from hdpstats.records.query import of_kind
+from hdpstats.records.sites import charged_events
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.schema.columns import Binary, Categorical, NumericColumn
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 from hdpstats.solvers.covering import halving_order
 
@@ -59,9 +59,9 @@ MOST_BINS = 64
 CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
 
 
-def fit_histogram(spec: Specification, options: PerturbedHistogram, request: FitRequest) -> Result:
+def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
     """Buy a histogram of a model's columns and fit the model to the weighted centres of cells."""
-    if not isinstance(spec, Regression | HazardSpecification):
+    if not isinstance(spec, Regression | HazardSpec):
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     needs = (*spec.design.needs, *(name for name in (spec.weights, spec.offset) if name is not None))
     sample = perturbed_histogram(
@@ -89,7 +89,7 @@ def perturbed_histogram(
     release = of_kind(site.answer(query), HistogramRelease)
     exact = study.relation is Relation.REPLACE_ONE
     records = site.records if exact else max(sum(release.counts), 0)
-    law = HistogramLaw(
+    distribution = HistogramWeights(
         counts=np.array(release.counts, dtype=np.int64),
         rate=rate,
         cell=np.arange(query.cells, dtype=np.int64),
@@ -101,7 +101,7 @@ def perturbed_histogram(
     return WeightedSample(
         rows=centres(schema, axes),
         schema=schema,
-        law=law,
+        distribution=distribution,
         facts=SampleFacts(
             method=f"perturbed histogram (Lei 2011) of {query.cells} cells, no public records",
             columns=tuple(axis.name for axis in axes),

@@ -22,20 +22,21 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, exact, integer, text
-from hdpstats.data.columns import Binary, Categorical
-from hdpstats.data.public import PublicTable
-from hdpstats.data.table import check_names
-from hdpstats.design import compile_design
-from hdpstats.inference.histogram_law import PROJECTIONS
+from hdpstats.formulas import compile_design
+from hdpstats.mechanisms.curve.query import CurveRelease
+from hdpstats.mechanisms.distance.query import UNITS, DistanceQuery
+from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
+from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.both_sides import both_sides
-from hdpstats.models.hybrid_purchase import Bought, Desk, Prices, buy
+from hdpstats.models.hybrid_steps import Bought, Desk, Prices, buy
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.protocols.hybrid import part_of, public_points, spread_of
-from hdpstats.queries import CurveRelease, DistanceQuery, charged_events
-from hdpstats.queries.distance import UNITS
+from hdpstats.records.sites import charged_events
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.schema.columns import Binary, Categorical
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.table import check_names
 from hdpstats.sites import Study
 
 SELECT = ("none", "distance", "loss", "curve")
@@ -179,16 +180,16 @@ def _prices(epsilon: Fraction, *, choosing: object, measuring: object) -> Prices
 
 def _sample(study: Study, desk: Desk, bought: Bought) -> WeightedSample:
     complete = desk.table.complete(desk.columns)
-    total = bought.law.cell_weights.sum()
+    total = bought.distribution.cell_weights.sum()
     return WeightedSample(
         rows=desk.table.frame()[complete].reset_index(drop=True),
         schema=study.schema,
-        law=bought.law,
+        distribution=bought.distribution,
         facts=SampleFacts(
             method=f"hybrid weights (Wang et al. 2018): noisy counts at {len(bought.support)} public points",
             columns=desk.columns,
             formula=None,
-            records=desk.site.records if bought.law.records is not None else max(round(float(total)), 0),
+            records=desk.site.records if bought.distribution.records is not None else max(round(float(total)), 0),
             public_rows=int(complete.sum()),
             notes=tuple(_notes(desk, bought)),
         ),
@@ -256,11 +257,11 @@ def _distance_note(desk: Desk, bought: Bought) -> str:
     release, query = bought.distance, bought.queries[-1]
     if release is None or not isinstance(query, DistanceQuery):
         return ""
-    weights = np.maximum(bought.law.cell_weights, 0.0)
+    weights = np.maximum(bought.distribution.cell_weights, 0.0)
     people = max(float(weights.sum()), 1.0)
     step = query.reach / UNITS / people
     away, error = max(release.units * step, 0.0), release.noise_sd * step
-    spread = float(weights @ spread_of(desk.public, bought.support, bought.law.cell)) / people
+    spread = float(weights @ spread_of(desk.public, bought.support, bought.distribution.cell)) / people
     return (
         f"Private people are at a mean distance of {away:.3g} (noise {error:.1g}) from the public points, in ranges of "
         f"the columns; the public rows that stand for them at {spread:.3g}. The mean of a function that changes by at "

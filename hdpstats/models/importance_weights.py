@@ -1,32 +1,35 @@
 r"""Weights of public rows from a density ratio: bought once, analysed as often as one likes.
 
-One release of coefficients of a logistic regression of who is private (`hdpstats.mechanisms.importance`) gives every
-public row its weight. Where counts of cells would be too thin, with many columns or continuous ones, a log-linear ratio
-has few numbers to learn; it says nothing about what is not linear in the formula's columns.
+One release of coefficients of a logistic regression of who is private (`hdpstats.mechanisms.importance_weights.site`)
+gives every public row its weight. Where counts of cells would be too thin, with many columns or continuous ones, a
+log-linear ratio has few numbers to learn; it says nothing about what is not linear in the formula's columns.
 """
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.validation import choice, integer, real
-from hdpstats.data.columns import Binary, NumericColumn
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
-from hdpstats.design import Design, compile_one_sided
-from hdpstats.inference.density_ratio_law import DensityRatioLaw
-from hdpstats.mechanisms.importance import DensityRatioContrast
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.formulas import Design, compile_one_sided
+from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
+from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
+from hdpstats.mechanisms.importance_weights.query import Box
+from hdpstats.mechanisms.importance_weights.request import RIDGES, Asked, Choice, choose_importance
+from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
+from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.models.both_sides import both_sides
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.protocols.importance import RIDGES, Asked, Choice, choose_importance
-from hdpstats.protocols.ratio_coding import PublicSample, coded_rows, public_sample
-from hdpstats.queries import Box, OutputRelease, PointRelease, charged_events
-from hdpstats.queries.base import of_kind
+from hdpstats.records.point import PointRelease
+from hdpstats.records.query import of_kind
+from hdpstats.records.sites import charged_events
 from hdpstats.results import WeightedSample
 from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.schema.columns import Binary, NumericColumn
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
 MECHANISMS = ("auto", "objective", "output")
@@ -139,7 +142,7 @@ def importance_weights(
     return WeightedSample(
         rows=table.frame()[complete].reset_index(drop=True),
         schema=study.schema,
-        law=density_ratio_law(chosen, release, sample, records=site.records),
+        distribution=density_ratio_distribution(chosen, release, sample, records=site.records),
         facts=SampleFacts(
             method=_method(chosen),
             columns=design.needs,
@@ -154,19 +157,21 @@ def importance_weights(
     )
 
 
-def density_ratio_law(chosen: Choice, release: PointRelease, sample: PublicSample, *, records: int) -> DensityRatioLaw:
-    """Return the law of the weights that a release gives public rows."""
+def density_ratio_distribution(
+    chosen: Choice, release: PointRelease, sample: PublicSample, *, records: int
+) -> DensityRatioWeights:
+    """Return the distribution of the weights that a release gives public rows."""
     model = chosen.query.model
     rows = coded_rows(model.coding, sample.X)
-    noise: NoiseLaw | NormalLaw
+    noise: NoiseDistribution | NormalDistribution
     if chosen.query.delta > 0:
-        noise = NormalLaw(dimension=model.dimension, sd=release.noise_sd)
+        noise = NormalDistribution(dimension=model.dimension, sd=release.noise_sd)
     elif isinstance(release, OutputRelease):
-        noise = NoiseLaw(norm=BallNorm(), dimension=model.dimension, rate=release.noise_rate)
+        noise = NoiseDistribution(norm=BallNorm(), dimension=model.dimension, rate=release.noise_rate)
     else:
-        contrast = DensityRatioContrast(model=model, design=sample.design, public=rows, records=records)
-        noise = NoiseLaw(norm=contrast.norm, dimension=model.dimension, rate=release.noise_rate)
-    return DensityRatioLaw(
+        person_loss = DensityRatioPersonLoss(model=model, design=sample.design, public=rows, records=records)
+        noise = NoiseDistribution(norm=person_loss.norm, dimension=model.dimension, rate=release.noise_rate)
+    return DensityRatioWeights(
         coefficients=np.array(release.theta),
         rows=rows.X,
         mallows=rows.weights,

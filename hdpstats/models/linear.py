@@ -9,14 +9,14 @@ from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
-from hdpstats.models.front_desk import FrontDesk
-from hdpstats.models.regression import open_regression
+from hdpstats.models.model import Model
+from hdpstats.models.regression_spec import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
 
 
 @final
-class Linear(FrontDesk):
+class Linear(Model):
     r"""Linear regression: :math:`E(y \mid x) = x'\beta` for an outcome between declared bounds.
 
     Least squares with predictions cut to the outcome's declared range, or with ``loss=hdp.losses.Huber()`` Huber's

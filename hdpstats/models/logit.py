@@ -5,21 +5,21 @@ from typing import Self, final
 import numpy.typing as npt
 
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats.data.columns import Binary
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened
 from hdpstats.models.evaluation import evaluate, evaluation_request
-from hdpstats.models.front_desk import FrontDesk
-from hdpstats.models.regression import open_regression
+from hdpstats.models.model import Model
+from hdpstats.models.regression_spec import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
+from hdpstats.schema.columns import Binary
 from hdpstats.sites import Study
 
 
 @final
-class Logit(FrontDesk):
+class Logit(Model):
     r"""Logistic regression: :math:`\log\{p / (1 - p)\} = x'\beta` with :math:`p = P(y = 1 \mid x)`.
 
     Users with a data frame write ``hdpf.logit("y ~ x", data=study)`` or `Logit.from_formula`; this constructor

@@ -9,15 +9,15 @@ from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
-from hdpstats.models.front_desk import FrontDesk
-from hdpstats.models.multinomial import open_multinomial
-from hdpstats.models.regression import open_regression
+from hdpstats.models.model import Model
+from hdpstats.models.multinomial_spec import open_multinomial
+from hdpstats.models.regression_spec import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
 
 
 @final
-class MEstimator(FrontDesk):
+class MEstimator(Model):
     r"""M-estimation: :math:`\beta` minimises the sum of a convex loss of :math:`x'\beta`, one of yours or of ours.
 
     Parameters

@@ -9,9 +9,9 @@ import pandas as pd
 
 from hdpstats.display import element, grid, notes, number, page
 from hdpstats.models.forecast import forecast
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.plotting import plot_plan
 from hdpstats.models.request import FitRequest, people_of
-from hdpstats.models.specification import Specification
 from hdpstats.privacy.relation import Relation
 from hdpstats.sites.study import Study
 
@@ -112,7 +112,7 @@ class Plan:
         return page("Predicted standard errors", grid(headers, rows, aligns="lr"), *words, badges=badges)
 
 
-def plan(spec: Specification, *, requests: Sequence[FitRequest], n: object) -> Plan:
+def plan(spec: ModelSpec, *, requests: Sequence[FitRequest], n: object) -> Plan:
     """Return the plan of fits that would be asked for.
 
     ``n`` is the number of private records, all at one site; by default they are those of the study's sites, or the
@@ -137,7 +137,7 @@ def floor_of(study: Study) -> float:
     return max((float(ledger.floor.epsilon) for ledger in study.ledgers.values()), default=0.0)
 
 
-def _rows(spec: Specification, request: FitRequest, people: Mapping[str, int]) -> pd.DataFrame:
+def _rows(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> pd.DataFrame:
     """Return the rows of a plan for one fit."""
     found = forecast(spec, request, people)
     errors = found.errors

@@ -8,10 +8,10 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.data.public import PublicTable
-from hdpstats.design import compile_design
-from hdpstats.inference.likelihood import maximum_likelihood
+from hdpstats.formulas import compile_design
 from hdpstats.losses.logistic import Logistic
+from hdpstats.public.likelihood import maximum_likelihood
+from hdpstats.schema.public import PublicTable
 
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
 """How much more loss than under the best candidate counts at most."""

@@ -8,14 +8,14 @@ from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
-from hdpstats.models.front_desk import FrontDesk
-from hdpstats.models.regression import open_regression
+from hdpstats.models.model import Model
+from hdpstats.models.regression_spec import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
 
 
 @final
-class Quantile(FrontDesk):
+class Quantile(Model):
     r"""Quantile regression: the ``q``-quantile of the outcome is :math:`x'\beta`. The median by default.
 
     What is estimated is the quantile of the outcome plus uniform noise of a small public half-width, which smooths the

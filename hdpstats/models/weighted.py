@@ -1,7 +1,7 @@
 r"""Models fitted to a weighted public sample: post-processing, with errors that count sampling and privacy noise.
 
 The estimate solves :math:`\sum_i w_i s_i(\theta) = 0` with the scores :math:`s_i` of the public rows; its covariance is
-the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the law of the weights knows
+the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the distribution of the weights knows
 (`hdpstats.inference.weights`).
 """
 
@@ -13,16 +13,16 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.data.spells import spells_of
-from hdpstats.data.table import AdmittedTable
-from hdpstats.inference import Estimate
-from hdpstats.inference.hazard_likelihood import hazard_likelihood, spell_scores
-from hdpstats.inference.likelihood import maximum_likelihood
 from hdpstats.inference.weighted_moments import sum_covariance
-from hdpstats.models.hazard_specification import HazardSpecification
-from hdpstats.models.regression import Regression
-from hdpstats.models.specification import Specification
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.regression_spec import Regression
+from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
+from hdpstats.public.likelihood import maximum_likelihood
+from hdpstats.records.estimate import Estimate
 from hdpstats.results import Result, WeightedSample
+from hdpstats.schema.spells import spells_of
+from hdpstats.schema.table import AdmittedTable
 
 MOST_STEPS = 50
 
@@ -43,7 +43,7 @@ class _Scores:
     bread: FloatArray
 
 
-def fit_weighted(spec: Specification, sample: WeightedSample) -> Result:
+def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
     """Return the weighted maximum-likelihood fit of a model to the sample it was opened on.
 
     Raises
@@ -51,11 +51,11 @@ def fit_weighted(spec: Specification, sample: WeightedSample) -> Result:
     ArgumentError
         If this kind of model cannot be fitted to weighted rows, or columns are missing.
     """
-    table, weights = spec.study.public, sample.law.weights
+    table, weights = spec.study.public, sample.distribution.weights
     if table is None or table.rows != len(weights):
         raise ArgumentError("the model must be opened on the sample's rows; use sample.fit(...)", argument="sample")
     stretch = 1.0
-    if isinstance(spec, HazardSpecification):
+    if isinstance(spec, HazardSpec):
         estimate, found = _hazard(spec, weights)
     elif isinstance(spec, Regression):
         (estimate, found), stretch = _regression(spec, weights), spec.response.stretch
@@ -86,7 +86,7 @@ def _with_errors(
     values = stretch * values + origin
     sampling, privacy = (np.full((len(kept), len(kept)), np.nan) for _ in range(2))
     inverse = np.linalg.pinv(found.bread)
-    for whole, part in zip((sampling, privacy), sum_covariance(sample.law, found.scores), strict=True):
+    for whole, part in zip((sampling, privacy), sum_covariance(sample.distribution, found.scores), strict=True):
         whole[np.ix_(kept, kept)] = stretch**2 * inverse @ part @ inverse.T
     return Estimate(
         label="weighted rows",
@@ -118,7 +118,7 @@ def _regression(spec: Regression, weights: FloatArray) -> tuple[Estimate, _Score
     return estimate, _root(at, estimate.values[kept], weights)
 
 
-def _hazard(spec: HazardSpecification, weights: FloatArray) -> tuple[Estimate, _Scores]:
+def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
     if spec.study.unit is not None:
         raise ArgumentError("a weighted sample has one row per person; this study has unit=", argument="unit")
     rows, complete = _rows(spec, spec.needs)
@@ -160,7 +160,7 @@ def _hazard(spec: HazardSpecification, weights: FloatArray) -> tuple[Estimate, _
     return estimate, _root(at, estimate.values[kept], weights)
 
 
-def _rows(spec: Specification, needs: tuple[str, ...]) -> tuple[AdmittedTable, BoolArray]:
+def _rows(spec: ModelSpec, needs: tuple[str, ...]) -> tuple[AdmittedTable, BoolArray]:
     table = spec.study.public
     if table is None:
         raise ArgumentError("fit needs the sample's rows", argument="sample")

@@ -1,15 +1,15 @@
 """Exact noise for the Euclidean norm: P[z] ∝ exp(-rate ||z||_2) on the integer lattice Z^d.
 
-The law is the K-norm mechanism of Hardt & Talwar (2010) for the Euclidean ball, on a lattice. It is sampled
-by recursive halving. For one coordinate it is the discrete Laplace law. For m = m_a + m_b coordinates, let a
+The distribution is the K-norm mechanism of Hardt & Talwar (2010) for the Euclidean ball, on a lattice. It is sampled
+by recursive halving. For one coordinate it is the discrete Laplace distribution. For m = m_a + m_b coordinates, let a
 and b be independent draws of the halves with rates r_a, r_b such that r_a² + r_b² <= r². By Cauchy-Schwarz
 
     r_a ||a|| + r_b ||b|| <= sqrt(r_a² + r_b²) sqrt(||a||² + ||b||²) <= r ||(a, b)||,
 
 so exp(-(r ||(a, b)|| - r_a ||a|| - r_b ||b||)) is a probability; keeping (a, b) with it, and else starting
-again, leaves exactly the law ∝ exp(-r ||(a, b)||). Any such rates give the exact law; r_a ≈ r sqrt(m_a/m)
-gives the largest probability of keeping: for small r it is .785 for 1 + 1 coordinates, .75 for 2 + 2, and
-tends to 1/sqrt(2). A draw costs about d^1.5 draws of the discrete Laplace law, where rejection from d of them
+again, leaves exactly the distribution ∝ exp(-r ||(a, b)||). Any such rates give the exact distribution; r_a ≈ r
+sqrt(m_a/m) gives the largest probability of keeping: for small r it is .785 for 1 + 1 coordinates, .75 for 2 + 2, and
+tends to 1/sqrt(2). A draw costs about d^1.5 draws of the discrete Laplace distribution, where rejection from d of them
 at once would cost 1.3^d. Whether a proposal is kept does not depend on any query; what the time of a draw tells of the
 noise, and how long it may be, is in `hdpstats.noise.length`.
 

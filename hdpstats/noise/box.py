@@ -2,13 +2,13 @@ r"""Exact noise for a box: every coordinate bound on its own, for columns of zer
 
 Where each of d coordinates of a query moves by at most 1, whatever the others do, the K-norm mechanism (Hardt and
 Talwar 2010) for the box has the variance (d + 1)(d + 2) / 3 in each coordinate at epsilon 1, against d (d + 1) for the
-ball around the box and 2 d^2 for independent Laplace noise. The law on integers is
+ball around the box and 2 d^2 for independent Laplace noise. The distribution on integers is
 
 .. math:: P[k] \propto e^{-\rho \max_j |k_j|}, \qquad k \in \mathbb{Z}^d.
 
-**Sampling.** With :math:`q = e^{-\rho}`, :math:`q^m = (1 - q) \sum_{M \ge m} q^M`: the law is a mixture of uniform laws
-on cubes :math:`\{-M, \dots, M\}^d`, which have :math:`(2 M + 1)^d` points, with :math:`P[M] \propto q^M (2 M + 1)^d`.
-The sum of d + 1 independent geometric numbers, :math:`P[y] \propto q^y`, has the law
+**Sampling.** With :math:`q = e^{-\rho}`, :math:`q^m = (1 - q) \sum_{M \ge m} q^M`: the distribution is a mixture of
+uniform distributions on cubes :math:`\{-M, \dots, M\}^d`, which have :math:`(2 M + 1)^d` points, with :math:`P[M]
+\propto q^M (2 M + 1)^d`. The sum of d + 1 independent geometric numbers, :math:`P[y] \propto q^y`, has the distribution
 :math:`\propto q^M \prod_{i=1}^d (M + i)`. It is kept with probability
 :math:`\prod_{i=1}^d (2 M + 1) / (2 M + 2 i) \le 1`, a product of rational coins, which leaves exactly
 :math:`q^M (2 M + 1)^d`. Then each coordinate is uniform on :math:`\{-M, \dots, M\}`. Integers and bits only: nothing

@@ -9,10 +9,10 @@ On the lattice, t in Z stands for t grid_axis and v in Z^(D-1) for v grid_ball, 
 
     K(t, v) = max(|t| grid_axis, ||v||_2 grid_ball / radius).
 
-The law P[(t, v)] ∝ exp(-rate K(t, v)) is sampled by rejection. Propose t from the discrete Laplace law with
-rate r_t and v from `BallNoise` with rate r_v, where r_t <= rate a grid_axis and r_v <= rate (1 - a) grid_ball
-/ radius. As a maximum is at least any mixture, r_t |t| + r_v ||v|| <= rate K(t, v), so exp(-(rate K - r_t |t|
-- r_v ||v||)) is a probability; keeping the proposal with it leaves exactly the law. The exponent uses the
+The distribution P[(t, v)] ∝ exp(-rate K(t, v)) is sampled by rejection. Propose t from the discrete Laplace
+distribution with rate r_t and v from `BallNoise` with rate r_v, where r_t <= rate a grid_axis and r_v <= rate (1 - a)
+grid_ball / radius. As a maximum is at least any mixture, r_t |t| + r_v ||v|| <= rate K(t, v), so exp(-(rate K - r_t |t|
+- r_v ||v||)) is a probability; keeping the proposal with it leaves exactly the distribution. The exponent uses the
 rounded rates of the proposals themselves. For fine grids a proposal is kept with probability D a (1-a)^(D-1),
 which is largest at a = 1/D: 1 for D = 1, 1/2 for D = 2, and above 1/e = .368 always. Whether it is kept does
 not depend on any query; for the time see `hdpstats.noise.length`.
@@ -59,7 +59,7 @@ def _face(axis: Fraction, ball: Fraction) -> _Face:
 @final
 @dataclass(frozen=True, slots=True)
 class _Proposals:
-    """The laws of t and v, and the faces: `end` where t_weight t² >= v_weight ||v||², else `side`."""
+    """The distributions of t and v, and the faces: `end` where t_weight t² >= v_weight ||v||², else `side`."""
 
     axis: TwoSidedGeometric
     ball: BallNoise

@@ -1,4 +1,4 @@
-"""The discrete Laplace (two-sided geometric) law on the integers, sampled exactly.
+"""The discrete Laplace (two-sided geometric) distribution on the integers, sampled exactly.
 
 The number of coins grows with |z|, so the time of a single draw tells something about the noise (Jin et al.
 2022): let no analyst time single releases. How long a draw may take is in `hdpstats.noise.length`.

@@ -29,7 +29,7 @@ _LARGEST_EXPONENT = 256
 
 
 def positive_rational(value: object, *, name: str) -> Fraction:
-    """Return a rate, a grid step or a radius of a noise law as a fraction in [2^-256, 2^256].
+    """Return a rate, a grid step or a radius of a noise distribution as a fraction in [2^-256, 2^256].
 
     Floats are refused: whether 0.1 means 1/10 or the double next to it is the caller's to say. Within these
     limits the squared norm of a draw is a finite double, so a sampler built from them never raises.

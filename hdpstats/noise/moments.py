@@ -1,6 +1,6 @@
-"""Variances of the noise laws, for standard errors and planning: doubles, and no noise.
+"""Variances of the noise distributions, for standard errors and planning: doubles, and no noise.
 
-The lattice laws are close to the continuous ones of density ∝ exp(-rate K(x)) while a grid step is small
+The lattice distributions are close to the continuous ones of density ∝ exp(-rate K(x)) while a grid step is small
 against 1/rate (the relative difference is of the order of its square). In D dimensions such a vector is r u,
 with u uniform in the unit ball of K and r ~ Gamma(D + 1, 1/rate) independent of it (Hardt & Talwar 2010), and
 E r² = (D + 1)(D + 2) / rate².

@@ -1,10 +1,10 @@
 """Exact normal noise, rounded to a lattice: the Gaussian mechanism without floating point.
 
-A real number of the normal law is drawn digit by digit in integer arithmetic, and only as many of its digits as
-deciding needs: its rounding to the lattice is exact, and the rest of it is never drawn. For a query whose values
-lie on the lattice, adding the rounded draw is the same as adding the real one and rounding the sum, which is
-post-processing. So what holds for the Gaussian mechanism on real numbers holds here without a correction: the
-release is exactly mu-GDP, and composes exactly (Dong, Roth and Su 2022). A discrete normal law on the lattice
+A real number of the normal distribution is drawn digit by digit in integer arithmetic, and only as many of its digits
+as deciding needs: its rounding to the lattice is exact, and the rest of it is never drawn. For a query whose values lie
+on the lattice, adding the rounded draw is the same as adding the real one and rounding the sum, which is
+post-processing. So what holds for the Gaussian mechanism on real numbers holds here without a correction: the release
+is exactly mu-GDP, and composes exactly (Dong, Roth and Su 2022). A discrete normal distribution on the lattice
 (Canonne, Kamath and Steinke 2020) is close to that, but only close.
 
 The sampler is Karney's (2016, algorithm N). A positive y of density ∝ exp(-y²/2) is k + x with a whole number k and
@@ -123,8 +123,8 @@ class RoundedNormal:
     of doubles with ||q - q'||_2 <= S that is rounded onto the lattice by `snap` needs S + grid sqrt(dimension) in
     place of S.
 
-    *As a perturbation.* X is a vector of the continuous law, and ||draw grid - X||_2 <= grid sqrt(dimension) / 2,
-    surely. So whoever must use a perturbation of exactly that density, as objective perturbation does, may use draw
+    *As a perturbation.* X is a vector of the continuous distribution, and ||draw grid - X||_2 <= grid sqrt(dimension) /
+    2, surely. So whoever must use a perturbation of exactly that density, as objective perturbation does, may use draw
     grid in its place if a displacement of that length is covered otherwise.
 
     Attributes

@@ -1,11 +1,12 @@
-"""A normal law on integers of an interval, tilted towards one of its points, sampled exactly.
+"""A normal distribution on integers of an interval, tilted towards one of its points, sampled exactly.
 
 It is what a convex function allows to propose: above its smallest value on an interval such a function grows at least
 linearly, where the interval ends there, and by a square.
 
-The sampler is Devroye's for logarithmically concave laws. With ``f(j) = slope j + curvature j^2`` and the smallest
-``w`` at which ``f(w) >= 1``, convexity gives ``f(j) >= b`` for all ``j >= b w``. So a block ``b`` of ``w`` integers is
-proposed with probability ∝ exp(-b), an integer of it uniformly, and it is kept with probability exp(b - f(j)).
+The sampler is Devroye's for logarithmically concave distributions. With ``f(j) = slope j + curvature j^2`` and the
+smallest ``w`` at which ``f(w) >= 1``, convexity gives ``f(j) >= b`` for all ``j >= b w``. So a block ``b`` of ``w``
+integers is proposed with probability ∝ exp(-b), an integer of it uniformly, and it is kept with probability exp(b -
+f(j)).
 
 **Work.** As ``f < 1`` below ``w``, where the block ``b = 0`` is proposed with probability 1 - 1/e, an integer of one
 side is kept with probability at least (1 - 1/e) / e = .23, and of two sides, one of which may be cut short, .116. How
@@ -52,8 +53,8 @@ class TiltedNormal:
 
     Examples
     --------
-    >>> law = TiltedNormal(lower=0, upper=9, slope=Fraction(1, 3), curvature=Fraction(1, 50))
-    >>> 0 <= law.draw() <= 9
+    >>> distribution = TiltedNormal(lower=0, upper=9, slope=Fraction(1, 3), curvature=Fraction(1, 50))
+    >>> 0 <= distribution.draw() <= 9
     True
     """
 

@@ -81,9 +81,10 @@ def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Return what a fit at several sites promises to every person, of whom each is at one site only.
 
     A person's record is read by one site. Given all that was public when a site was asked, what the other sites then
-    say has the same law whether or not that record is another, as none of them holds it: their densities cancel from
-    the likelihood ratio of the whole transcript. What is left is the composition of that one site's releases, whatever
-    the number of sites and of rounds. So the largest epsilon and the largest delta over sites hold for everybody.
+    say has the same distribution whether or not that record is another, as none of them holds it: their densities
+    cancel from the likelihood ratio of the whole transcript. What is left is the composition of that one site's
+    releases, whatever the number of sites and of rounds. So the largest epsilon and the largest delta over sites hold
+    for everybody.
 
     Who is at two sites pays for both: their guarantees add up.
     """

@@ -19,19 +19,20 @@ and the inequality above holds whatever is charged. The division may depend on a
 not Gaussian. The custodian declares it, or else the first Gaussian release does: what that was asked to keep is set
 aside, and half of what is then left.
 
-*Proof.* Fix two neighbouring data sets and the analyst's strategy, let ``P`` and ``Q`` be the laws of what he sees,
-and :math:`H_t = \sup_E\, P(E) - e^t Q(E)`. From a state in which at most ``(e, d)`` and ``m`` remain to be charged,
+*Proof.* Fix two neighbouring data sets and the analyst's strategy, let ``P`` and ``Q`` be the distributions of what he
+sees, and :math:`H_t = \sup_E\, P(E) - e^t Q(E)`. From a state in which at most ``(e, d)`` and ``m`` remain to be
+charged,
 
 .. math:: H_t \le \delta_{GDP}(t - e; \sqrt m) + d \qquad \text{for every real } t,
 
 by induction over the releases to come, of which each leaves a state for the others. (i) The next release is
-(e', d')-DP: there is a part of its law under the first data set, of mass at least 1 - d', whose density is at most
-exp(e') times that under the second. Hence :math:`H_t \le d' + \sup H_{t - e'}` of the rest, which by induction is at
-most :math:`d' + \delta_{GDP}(t - e; \sqrt m) + d - d'`. (ii) It is mu-GDP, with densities ``p`` and ``q``: then
+(e', d')-DP: there is a part of its distribution under the first data set, of mass at least 1 - d', whose density is at
+most exp(e') times that under the second. Hence :math:`H_t \le d' + \sup H_{t - e'}` of the rest, which by induction is
+at most :math:`d' + \delta_{GDP}(t - e; \sqrt m) + d - d'`. (ii) It is mu-GDP, with densities ``p`` and ``q``: then
 :math:`H_t \le \int p\, H_{t + \log(q/p)} \le d + \int p\, f(e^t q / p)`, with
 :math:`f(s) = \delta_{GDP}(\log s - e; \sqrt{m - \mu^2})`. That ``f`` is convex, so the integral is an f-divergence,
-and it is largest for the normal laws N(mu, 1) and N(0, 1) (Dong, Roth and Su 2022), for which it is the value for the
-composition of two Gaussian mechanisms, :math:`\delta_{GDP}(t - e; \sqrt m)`. At the time of the division, when
+and it is largest for the normal distributions N(mu, 1) and N(0, 1) (Dong, Roth and Su 2022), for which it is the value
+for the composition of two Gaussian mechanisms, :math:`\delta_{GDP}(t - e; \sqrt m)`. At the time of the division, when
 ``(e_0, d_0)`` has been spent, the bound at :math:`t = \epsilon - e_0` is at most :math:`\delta - d_0`; case (i) again
 takes it back to the beginning. An analyst who may choose amounts as he goes along is thereby covered.
 

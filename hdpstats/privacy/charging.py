@@ -22,15 +22,7 @@ from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import exact
-from hdpstats.privacy.budget import (
-    DELTA_GRAIN,
-    EPSILON_GRAIN,
-    NOTHING,
-    Budget,
-    Spend,
-    decimal,
-    rounded_down,
-)
+from hdpstats.privacy.budget import DELTA_GRAIN, EPSILON_GRAIN, NOTHING, Budget, Spend, decimal, rounded_down
 from hdpstats.privacy.gaussian import mu_of
 
 MU_SQUARED_GRAIN: Final = Fraction(1, 10**18)

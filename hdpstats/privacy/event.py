@@ -12,7 +12,7 @@ from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.gaussian import delta_of_square
 
 
-class Ran(StrEnum):
+class MechanismName(StrEnum):
     """The mechanisms whose proofs the package holds, by name."""
 
     OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
@@ -51,7 +51,7 @@ class PrivacyEvent:
         If the mu of a Gaussian event does not imply its epsilon and delta.
     """
 
-    ran: Ran
+    ran: MechanismName
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     mu_squared: Fraction = Fraction(0)
@@ -97,7 +97,7 @@ class PrivacyEvent:
     def from_dict(cls, fields: dict[str, Any]) -> "PrivacyEvent":
         """Read what `to_dict` wrote."""
         return cls(
-            ran=Ran(fields["ran"]),
+            ran=MechanismName(fields["ran"]),
             epsilon=rational(fields["epsilon"], name="epsilon"),
             delta=rational(fields["delta"], name="delta"),
             mu_squared=rational(fields["mu_squared"], name="mu_squared"),

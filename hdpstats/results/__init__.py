@@ -3,15 +3,15 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
-from hdpstats.inference.public_check import PublicCheck
+from hdpstats.public.check import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
 from hdpstats.results.checking import check_public
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts
-from hdpstats.results.purchase import Purchase
+from hdpstats.results.fit_record import Purchase
 from hdpstats.results.result import Result
-from hdpstats.results.sites import SiteFacts
+from hdpstats.results.sites import SiteContribution
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.results.weighted_tables import Estimated
@@ -26,7 +26,7 @@ __all__ = [
     "Purchase",
     "Result",
     "SampleFacts",
-    "SiteFacts",
+    "SiteContribution",
     "WeightedSample",
     "aggregate",
     "check_public",

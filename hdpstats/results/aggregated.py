@@ -16,9 +16,9 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
-from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.records.estimate import Estimate
 from hdpstats.results import forest, tables
 from hdpstats.results.data_sets import DataSet
 from hdpstats.results.facts import ModelFacts
@@ -41,7 +41,7 @@ _WORDS: Final = {
 }
 _INTERVALS: Final = {
     "model": "from the variances of the results: sampling and privacy noise",
-    "across_sites": "from the spread of members alone, by Student's law (Hartung and Knapp)",
+    "across_sites": "from the spread of members alone, by Student's distribution (Hartung and Knapp)",
 }
 
 

@@ -29,7 +29,7 @@ from hdpstats.inference.across_sites import (
     shares,
     spread_variance,
 )
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.groups import Group, Member, tree_of
 from hdpstats.results.nodes import Node
@@ -81,9 +81,9 @@ def aggregate(
         per term.
     interval
         ``"model"``: from the variances of the results. ``"across_sites"``: from how far the members of a group are
-        apart, by Student's law with one degree of freedom less than members (Hartung and Knapp 2001; Sidik and Jonkman
-        2002): it takes no variance of a result for granted, only their ratios, and needs many members. A group whose
-        members are taken to have the same parameters is no member above: its own members are.
+        apart, by Student's distribution with one degree of freedom less than members (Hartung and Knapp 2001; Sidik and
+        Jonkman 2002): it takes no variance of a result for granted, only their ratios, and needs many members. A group
+        whose members are taken to have the same parameters is no member above: its own members are.
     name
         What the top is called.
 
@@ -107,7 +107,7 @@ def aggregate(
     >>> def school(deaths, n=1000):
     ...     people = pd.DataFrame({"died": np.arange(n) < deaths})
     ...     study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=2))
-    ...     return hdpf.family("died ~ 1", data=study, family="bernoulli").fit(epsilon=2)
+    ...     return hdpf.distribution("died ~ 1", data=study, family="bernoulli").fit(epsilon=2)
     >>> found = aggregate({"North": [school(300), school(320)], "South": [school(310), school(280)]})
     >>> found.frame["level"].tolist(), found.frame["name"].tolist()
     ([0, 1, 2, 2, 1, 2, 2], ['all', 'North', '1', '2', 'South', '1', '2'])

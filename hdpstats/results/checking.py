@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.data.public import PublicTable
-from hdpstats.design.survival import compile_survival
-from hdpstats.inference.follow_up import FollowUp
-from hdpstats.inference.public_check import PublicCheck, check
-from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.formulas.survival import compile_survival
+from hdpstats.public.check import PublicCheck, check
+from hdpstats.public.follow_up import FollowUp
+from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.rows import PublicRows
 from hdpstats.results.survival import HazardCurves, curves_at, hazard_facts
+from hdpstats.schema.public import PublicTable
 
 TIMES: Final = 12
 """The most times at which Brier scores are computed."""

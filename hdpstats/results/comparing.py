@@ -9,7 +9,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.comparison import Comparison
 from hdpstats.results.facts import HazardFacts
 from hdpstats.results.survival import Fitted

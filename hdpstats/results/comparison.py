@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, summary, table
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 from hdpstats.results import plotting
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.page import plain
@@ -39,7 +39,7 @@ class Comparison:
     ----------
     frame : DataFrame
         A row per term that both have: term, estimate, std_error, conf_low, conf_high (95 %), the same four of the
-        reference (reference_estimate, ..., limits by the normal law), difference (the result minus the reference),
+        reference (reference_estimate, ..., normal limits), difference (the result minus the reference),
         relative_error (its size over the reference's), difference_in_se (over the reference's standard error) and
         difference_in_both (over :math:`\sqrt{\mathrm{se}^2 + \mathrm{se}_{ref}^2}`: a z value where the two come from
         different people).
@@ -125,7 +125,7 @@ class Comparison:
         return [*more, *alone, *([] if self.note is None else [self.note])]
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw both estimates with 95 % intervals: the result's own, and the reference's by the normal law.
+        """Draw both estimates with 95 % intervals: the result's own, and the reference's by the normal distribution.
 
         The intercept and the baseline of a hazard are left out, unless there is nothing else.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from hdpstats.queries import LedgerEntry, Release
-from hdpstats.results.sites import SiteFacts, entries_of
+from hdpstats.records.query import LedgerEntry, Release
+from hdpstats.results.sites import SiteContribution, entries_of
 
 
 @final
@@ -42,7 +42,7 @@ class DataSet:
         return cls(dataset=str(fields["dataset"]), version=int(fields["version"]), account=str(fields["account"]))
 
 
-def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteFacts]) -> tuple[DataSet, ...]:
+def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> tuple[DataSet, ...]:
     """Return the data sets of releases, and of all that sites were charged, each once.
 
     Parameters

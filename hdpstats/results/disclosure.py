@@ -9,14 +9,15 @@ from typing import Any
 
 from hdpstats import __version__
 from hdpstats._base import canonical
-from hdpstats.data.schema import Schema
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Query, Release, SitesRelease, answers_in, charged_events
+from hdpstats.records.query import Query, Release
+from hdpstats.records.sites import SitesRelease, answers_in, charged_events
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.purchase import Purchase
-from hdpstats.results.sites import Counts, SiteFacts, people
+from hdpstats.results.fit_record import Purchase
+from hdpstats.results.sites import Counts, SiteContribution, people
 from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.schema.schema import Schema
 
 _ALWAYS_PUBLIC = (
     "the formula, the mechanism and its options, the budget, and the schema with its bounds and levels",
@@ -117,7 +118,7 @@ def _entry(release: Release | None) -> dict[str, Any] | None:
     return None if release is None or release.entry is None else release.entry.to_dict()
 
 
-def _site(site: SiteFacts) -> dict[str, Any]:
+def _site(site: SiteContribution) -> dict[str, Any]:
     facts = {"site": site.site, "status": site.status, "epsilon": str(site.epsilon), "delta": str(site.delta)}
     return facts | {"ledger": [entry.to_dict() for entry in site.entries]}
 

@@ -5,23 +5,23 @@ from typing import Any
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 
 def estimate_to_dict(estimate: Estimate | None) -> dict[str, Any] | None:
     """Return an estimate as JSON values, None for none."""
     if estimate is None:
         return None
-    law = estimate.law
+    distribution = estimate.distribution
     return {
         "label": estimate.label,
         "terms": list(estimate.terms),
         "values": numbers_to_list(estimate.values),
         "sampling": numbers_to_list(estimate.sampling),
         "privacy": numbers_to_list(estimate.privacy),
-        "law": None
-        if law is None
-        else {"levels": numbers_to_list(law.levels), "quantiles": numbers_to_list(law.quantiles)},
+        "distribution": None
+        if distribution is None
+        else {"levels": numbers_to_list(distribution.levels), "quantiles": numbers_to_list(distribution.quantiles)},
         "note": estimate.note,
     }
 
@@ -31,17 +31,18 @@ def estimate_from_dict(fields: dict[str, Any] | None) -> Estimate | None:
     if fields is None:
         return None
     terms = tuple(str(term) for term in fields["terms"])
-    p, law, note = len(terms), fields["law"], fields["note"]
+    p, distribution, note = len(terms), fields["distribution"], fields["note"]
     return Estimate(
         label=str(fields["label"]),
         terms=terms,
         values=numbers_from_list(fields["values"], (p,)),
         sampling=numbers_from_list(fields["sampling"], (p, p)),
         privacy=numbers_from_list(fields["privacy"], (p, p)),
-        law=None
-        if law is None
-        else ErrorLaw(
-            levels=numbers_from_list(law["levels"], (-1,)), quantiles=numbers_from_list(law["quantiles"], (-1, p))
+        distribution=None
+        if distribution is None
+        else ErrorDistribution(
+            levels=numbers_from_list(distribution["levels"], (-1,)),
+            quantiles=numbers_from_list(distribution["quantiles"], (-1, p)),
         ),
         note=None if note is None else str(note),
     )

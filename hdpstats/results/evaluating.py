@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.noisy_table import (
+from hdpstats.mechanisms.evaluation.estimate import (
     NoisyTable,
     brier,
     concordance,
@@ -15,8 +15,8 @@ from hdpstats.inference.noisy_table import (
     monotone,
     observed_over_expected,
 )
+from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import EvaluationQuery, EvaluationRelease
 from hdpstats.results.checking import SHOWN, spread_out
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import ModelFacts

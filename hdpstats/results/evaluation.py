@@ -8,10 +8,11 @@ import pandas as pd
 
 from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, section, summary, table
-from hdpstats.inference.discrimination import integrated_brier
-from hdpstats.inference.noisy_table import limits
+from hdpstats.mechanisms.evaluation.estimate import limits
+from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import EvaluationQuery, EvaluationRelease, LedgerEntry
+from hdpstats.public.discrimination import integrated_brier
+from hdpstats.records.query import LedgerEntry
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.page import plain, promise, signs
 from hdpstats.results.summary import promise_rows

@@ -9,7 +9,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, integer, real, text
 from hdpstats.losses import MEANS
-from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.records.timegrid import TimeGrid
 from hdpstats.solvers.hazard.links import LINKS
 
 _OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss", "family")

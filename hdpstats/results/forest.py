@@ -9,7 +9,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.display import number
 from hdpstats.display.plots import COLOURS, GREY, axes_of
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.plotting import ratio_axis
 
 if TYPE_CHECKING:

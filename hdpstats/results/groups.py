@@ -7,9 +7,10 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import Release, SitesRelease, answers_in
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import Release
+from hdpstats.records.sites import SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.data_sets import DataSet, data_sets_of
 from hdpstats.results.facts import ModelFacts

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict, numbers_from_list, numbers_to_list
 
 

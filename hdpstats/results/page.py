@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from hdpstats.display import details, element, grid, key_values, notes, page, section
-from hdpstats.inference.estimate import Estimate
-from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.public.check import PublicCheck
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.purchase import Purchase
+from hdpstats.results.fit_record import Purchase
 from hdpstats.results.sites import SITE_HEADERS, Counts, site_cells
 from hdpstats.results.summary import (
     NO_PRIVATE_RECORD,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from hdpstats.display.plots import COLOURS, GREY, axes_of
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,15 +6,15 @@ from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
-from hdpstats.data.columns import Categorical
-from hdpstats.data.schema import Schema
-from hdpstats.design import compile_design
-from hdpstats.design.response import categorical_design
-from hdpstats.design.survival import compile_survival
-from hdpstats.inference.estimate import Estimate
+from hdpstats.formulas import compile_design
+from hdpstats.formulas.response import categorical_design
+from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import MEANS, ExponentialTimes, multinomial
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.rows import check_identified, read_rows
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import Schema
 
 
 def predict(

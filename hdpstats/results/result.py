@@ -10,14 +10,15 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
-from hdpstats.data.schema import Schema
 from hdpstats.display import EscapedSummary
-from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.heterogeneity import Heterogeneity
-from hdpstats.inference.public_check import PublicCheck
 from hdpstats.inference.sandwich import Estimates
+from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import CountRelease, LedgerEntry, Query, Release, SitesRelease
+from hdpstats.public.check import PublicCheck
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import LedgerEntry, Query, Release
+from hdpstats.records.sites import SitesRelease
 from hdpstats.results import (
     comparing,
     disclosure,
@@ -32,10 +33,11 @@ from hdpstats.results import (
 )
 from hdpstats.results.comparison import Comparison
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.fit_record import Purchase
 from hdpstats.results.page import result_page
-from hdpstats.results.purchase import Purchase
-from hdpstats.results.sites import SiteFacts, forest_rows, sites_table
+from hdpstats.results.sites import SiteContribution, forest_rows, sites_table
 from hdpstats.results.summary import summarise
+from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +71,7 @@ class Result:
         How a hazard model does on the public rows: concordance, Brier scores, calibration.
     count : CountRelease, SitesRelease or None
         The noisy number of private records (of each site), bought where it is protected; the guarantee includes it.
-    site_facts : tuple of SiteFacts
+    site_facts : tuple of SiteContribution
         What each site contributed; `sites` is their table.
     heterogeneity : Heterogeneity or None
         Whether several sites agree: Cochran's Q, in all coefficients and in each.
@@ -84,7 +86,7 @@ class Result:
     A fit hands out a result; one made by hand from known numbers:
 
     >>> import numpy as np
-    >>> from hdpstats.data.columns import Binary, Continuous
+    >>> from hdpstats.schema.columns import Binary, Continuous
     >>> facts = ModelFacts(
     ...     model="Logit", formula="dead ~ age", response="dead", method="maximum likelihood on public rows",
     ...     records=None, public_rows=686, weights=None, offset=None, loss="logistic",
@@ -117,7 +119,7 @@ class Result:
     guarantee: Guarantee | None
     public_check: PublicCheck | None = None
     count: CountRelease | SitesRelease | None = None
-    site_facts: tuple[SiteFacts, ...] = ()
+    site_facts: tuple[SiteContribution, ...] = ()
     heterogeneity: Heterogeneity | None = None
 
     def __post_init__(self) -> None:
@@ -164,9 +166,9 @@ class Result:
         return self.estimate.bse
 
     @property
-    def zvalues(self) -> "pd.Series[float]":
+    def tvalues(self) -> "pd.Series[float]":
         """Coefficients over standard errors."""
-        return self.estimate.zvalues
+        return self.estimate.tvalues
 
     @property
     def pvalues(self) -> "pd.Series[float]":
@@ -306,7 +308,7 @@ class Result:
             needed. Values are taken as they are, also beyond the schema's bounds.
         ci : bool
             Whether to return confidence limits of the mean, by the delta method on the linear predictor and the normal
-            law (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
+            distribution (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
 
@@ -358,8 +360,9 @@ class Result:
         times : number or iterable of numbers, optional
             Times from 0 up to the horizon; 0 and the end of every interval by default.
         ci : bool
-            Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal law. They
-            allow for sampling and privacy noise (`cov_params`), and are NaN where the standard errors are.
+            Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
+            distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
+            errors are.
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
 

@@ -8,11 +8,11 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import check_frame
-from hdpstats.design import Design
-from hdpstats.inference.estimate import Estimate
+from hdpstats.formulas import Design
+from hdpstats.records.estimate import Estimate
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import check_frame
 
 
 @final

@@ -11,23 +11,18 @@ from typing import Any, Final, TypedDict
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.data.schema import Schema
-from hdpstats.inference.estimate import Estimate
 from hdpstats.inference.heterogeneity import Heterogeneity
-from hdpstats.inference.public_check import PublicCheck
+from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import (
-    CountRelease,
-    LedgerEntry,
-    Query,
-    Release,
-    SitesRelease,
-    query_from_json,
-    release_from_json,
-)
+from hdpstats.public.check import PublicCheck
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import LedgerEntry, Query, Release
+from hdpstats.records.sites import SitesRelease
 from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import Counts, SiteFacts
+from hdpstats.results.sites import Counts, SiteContribution
+from hdpstats.schema.schema import Schema
 
 FORMAT: Final = 3
 _ESTIMATES: Final = ("estimate", "public_only", "private_only", "pooled")
@@ -47,7 +42,7 @@ class Fields(TypedDict):
     guarantee: Guarantee | None
     public_check: PublicCheck | None
     count: Counts | None
-    site_facts: tuple[SiteFacts, ...]
+    site_facts: tuple[SiteContribution, ...]
     heterogeneity: Heterogeneity | None
 
 
@@ -123,7 +118,7 @@ def _fields(document: dict[str, Any]) -> Fields:
         guarantee=None if guarantee is None else Guarantee.from_dict(guarantee),
         public_check=None if check is None else PublicCheck.from_dict(check),
         count=count,
-        site_facts=tuple(SiteFacts.from_dict(site) for site in document["sites"]),
+        site_facts=tuple(SiteContribution.from_dict(site) for site in document["sites"]),
         heterogeneity=None if heterogeneity is None else Heterogeneity.from_dict(heterogeneity),
     )
 

@@ -10,8 +10,10 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import rational
-from hdpstats.inference.estimate import Estimate
-from hdpstats.queries import CountRelease, LedgerEntry, Release, SitesRelease, answers_in
+from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import LedgerEntry, Release
+from hdpstats.records.sites import SitesRelease, answers_in
 from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 from hdpstats.results.forest import Row
 
@@ -21,7 +23,7 @@ Counts = CountRelease | SitesRelease
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class SiteFacts:
+class SiteContribution:
     """What is publicly known about one site's part in a fit.
 
     Attributes
@@ -74,7 +76,7 @@ class SiteFacts:
         }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "SiteFacts":
+    def from_dict(cls, fields: dict[str, Any]) -> "SiteContribution":
         """Read what `to_dict` wrote."""
         return cls(
             site=str(fields["site"]),
@@ -95,7 +97,7 @@ def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:
     return tuple(each.entry for each in charged if each.entry is not None)
 
 
-def sites_table(sites: Sequence[SiteFacts]) -> pd.DataFrame:
+def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:
     """Return a row per site: site, status, records, epsilon, delta, rounds, weight, dataset, entry (the last one)."""
     last = [site.entries[-1] if site.entries else None for site in sites]
     return pd.DataFrame(
@@ -113,7 +115,7 @@ def sites_table(sites: Sequence[SiteFacts]) -> pd.DataFrame:
     )
 
 
-def site_rows(sites: Sequence[SiteFacts]) -> list[tuple[str, str]]:
+def site_rows(sites: Sequence[SiteContribution]) -> list[tuple[str, str]]:
     """Return what each site contributed as names and values, for a summary."""
     rows = []
     for place, site in enumerate(sites):
@@ -127,7 +129,7 @@ def site_rows(sites: Sequence[SiteFacts]) -> list[tuple[str, str]]:
 SITE_HEADERS: Final = ("", "status", "people", "epsilon", "delta", "weight")
 
 
-def site_cells(sites: Sequence[SiteFacts]) -> list[list[str]]:
+def site_cells(sites: Sequence[SiteContribution]) -> list[list[str]]:
     """Return what each site contributed as cells under `SITE_HEADERS`."""
     return [
         [
@@ -142,7 +144,7 @@ def site_cells(sites: Sequence[SiteFacts]) -> list[list[str]]:
     ]
 
 
-def forest_rows(sites: Sequence[SiteFacts], together: Sequence[Estimate]) -> list[Row]:
+def forest_rows(sites: Sequence[SiteContribution], together: Sequence[Estimate]) -> list[Row]:
     """Return the lines of a forest plot: combined estimates, then the sites' own."""
     own = [Row(label=site.site, depth=1, estimate=site.estimate, is_group=False) for site in sites if site.estimate]
     if not own:

@@ -7,13 +7,14 @@ import numpy as np
 from statsmodels.iolib.table import SimpleTable
 
 from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, summary, table
-from hdpstats.inference.estimate import Estimate
-from hdpstats.inference.public_check import PublicCheck
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import Release, answers_in
+from hdpstats.public.check import PublicCheck
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import Release
+from hdpstats.records.sites import answers_in
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.purchase import Purchase
+from hdpstats.results.fit_record import Purchase
 from hdpstats.results.sites import Counts, people, site_rows
 from hdpstats.results.tables import covariates, readable_order
 
@@ -190,7 +191,7 @@ def coefficient_headers(alpha: float) -> list[str]:
 def coefficient_cells(estimate: Estimate, places: Sequence[int], alpha: float) -> list[list[str]]:
     """Return a row of cells per coefficient."""
     limits = estimate.conf_int(alpha).to_numpy()
-    columns = list(zip(estimate.values, estimate.bse, estimate.zvalues, estimate.pvalues, limits, strict=True))
+    columns = list(zip(estimate.values, estimate.bse, estimate.tvalues, estimate.pvalues, limits, strict=True))
     return [
         [number(b), number(se, 3), number(z, 3), p_value(p), number(low, 3), number(high, 3)]
         for b, se, z, p, (low, high) in (columns[place] for place in places)
@@ -221,8 +222,10 @@ def notes_of(estimate: Estimate, parts: Sequence[Estimate], purchase: Purchase, 
         notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
     if len(parts) > 1:
         notes.append("Estimates side by side: coefficient (standard error).")
-    if estimate.law is not None:
-        notes.append("Intervals and p-values allow for privacy noise, whose tails are heavier than the normal law's.")
+    if estimate.distribution is not None:
+        notes.append(
+            "Intervals and p-values allow for privacy noise, whose tails are heavier than the normal distribution's."
+        )
     if estimate.note is not None:
         notes.append(" ".join(estimate.note.split()))
     return notes

@@ -12,14 +12,14 @@ from scipy.special import ndtri
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import real
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import check_frame
-from hdpstats.design.survival import compile_survival
-from hdpstats.inference.estimate import Estimate
+from hdpstats.formulas.survival import compile_survival
+from hdpstats.records.estimate import Estimate
 from hdpstats.results import curves
 from hdpstats.results.curves import Coefficients, Curve
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.rows import PublicRows, check_identified, read_rows
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import check_frame
 
 _BLOCK = 2**22
 """The most numbers that a gradient may hold at a time."""

@@ -10,7 +10,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display.plots import COLOURS, GREY, axes_of
-from hdpstats.inference.public_check import PublicCheck
+from hdpstats.public.check import PublicCheck
 from hdpstats.results.curves import Curve
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.survival import Fitted, HazardCurves, check_one_row, open_curves, read_times

@@ -5,8 +5,8 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
-from hdpstats.inference.estimate import Estimate
 from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
 
 
@@ -24,7 +24,7 @@ def tidy(estimate: Estimate, *, exponentiate: bool, conf_level: float) -> pd.Dat
             "term": list(estimate.terms),
             "estimate": shown(estimate.values),
             "std_error": estimate.bse.to_numpy(),
-            "statistic": estimate.zvalues.to_numpy(),
+            "statistic": estimate.tvalues.to_numpy(),
             "p_value": estimate.pvalues.to_numpy(),
             "conf_low": shown(limits[0].to_numpy()),
             "conf_high": shown(limits[1].to_numpy()),
@@ -128,7 +128,7 @@ def maketables(estimate: Estimate) -> pd.DataFrame:
         {
             "b": estimate.params.to_numpy(),
             "se": estimate.bse.to_numpy(),
-            "t": estimate.zvalues.to_numpy(),
+            "t": estimate.tvalues.to_numpy(),
             "p": estimate.pvalues.to_numpy(),
             "ci95l": limits[0].to_numpy(),
             "ci95u": limits[1].to_numpy(),

@@ -8,16 +8,16 @@ from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.data.columns import Categorical
-from hdpstats.data.schema import Schema
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import Schema
 
 COLUMNS = ("feature", "public", "private", "difference", "std_error", "conf_low", "conf_high")
 
 
 def balance(
-    law: WeightLaw, rows: pd.DataFrame, schema: Schema, columns: Sequence[str], *, alpha: float
+    distribution: WeightDistribution, rows: pd.DataFrame, schema: Schema, columns: Sequence[str], *, alpha: float
 ) -> pd.DataFrame:
     """Return the shifts that weights correct; see `hdpstats.results.WeightedSample.balance`.
 
@@ -30,7 +30,7 @@ def balance(
         return pd.DataFrame({name: pd.Series(dtype=object if name == "feature" else float) for name in COLUMNS})
     values = np.column_stack([feature for _, feature in listed])
     public, spread = values.mean(axis=0), np.std(values, axis=0)
-    means = weighted_moments.weighted_means(law, values)
+    means = weighted_moments.weighted_means(distribution, values)
     difference = (means.estimates - public) / spread
     error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0)) / spread
     half = -float(ndtri(level / 2.0)) * error

@@ -7,9 +7,9 @@ import pandas as pd
 
 from hdpstats.display import details, grid, meter, notes, number, page, section
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import Release
+from hdpstats.records.query import Release
 from hdpstats.results.page import plain, promise, signs
 from hdpstats.results.summary import promise_rows
 from hdpstats.results.weighted_facts import SampleFacts
@@ -23,13 +23,13 @@ _ALL_SHOWN: Final = 12
 def sample_page(
     *,
     facts: SampleFacts,
-    law: WeightLaw,
+    distribution: WeightDistribution,
     balance: pd.DataFrame,
     releases: Sequence[Release],
     guarantee: Guarantee,
 ) -> str:
     """Return the page of a weighted sample; ``balance`` is the table of its shifts with 95 % limits."""
-    shown = [plain(made_rows(facts)), section("How much the weighted rows tell", _weights(law))]
+    shown = [plain(made_rows(facts)), section("How much the weighted rows tell", _weights(distribution))]
     if not balance.empty:
         table = _shifts(balance)
         title = "What the weights change"
@@ -39,14 +39,14 @@ def sample_page(
     return page("Weighted public sample", *shown, promise(guarantee), badges=signs(guarantee))
 
 
-def _weights(law: WeightLaw) -> str:
-    size, rows = weighted_moments.effective_size(law.weights), len(law.weights)
-    alike = weighted_moments.overlap(law.weights)
+def _weights(distribution: WeightDistribution) -> str:
+    size, rows = weighted_moments.effective_size(distribution.weights), len(distribution.weights)
+    alike = weighted_moments.overlap(distribution.weights)
     bars = (
         meter("Effective size", f"{size:.1f} of {rows} rows", [("filled", size / rows if rows else 0.0)]),
         meter("Overlap", f"{alike:.3f} of 1", [("filled", alike)]),
     )
-    return "".join(bars) + plain(weight_rows(law))
+    return "".join(bars) + plain(weight_rows(distribution))
 
 
 def _shifts(balance: pd.DataFrame) -> str:

@@ -11,12 +11,11 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.data.schema import Schema
 from hdpstats.display import EscapedSummary
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import LedgerEntry, Query, Release
+from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import (
     disclosure,
     weighted_balance,
@@ -28,6 +27,7 @@ from hdpstats.results import (
 from hdpstats.results.serialization import text_of
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_tables import Estimated
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class WeightedSample:
         The public rows without their weights.
     schema : Schema
         The declared columns.
-    law : WeightLaw
-        The weights and the law of their errors.
+    distribution : WeightDistribution
+        The weights and the distribution of their errors.
     facts : SampleFacts
         How the weights were made, of which columns.
     queries, releases : tuples
@@ -90,7 +90,7 @@ class WeightedSample:
 
     rows: pd.DataFrame
     schema: Schema
-    law: WeightLaw
+    distribution: WeightDistribution
     facts: SampleFacts
     queries: tuple[Query, ...]
     releases: tuple[Release, ...]
@@ -98,8 +98,8 @@ class WeightedSample:
 
     def __post_init__(self) -> None:
         """Refuse weights that are not one per row."""
-        if self.law.weights.shape != (len(self.rows),):
-            raise ArgumentError("law must have one weight per row", argument="law")
+        if self.distribution.weights.shape != (len(self.rows),):
+            raise ArgumentError("distribution must have one weight per row", argument="distribution")
 
     @property
     def weight_name(self) -> str:
@@ -109,27 +109,27 @@ class WeightedSample:
     @property
     def weights(self) -> "pd.Series[float]":
         """The weights by row; their sum is the number of private records, or what is known of it."""
-        return pd.Series(self.law.weights, index=self.rows.index, name=self.weight_name, dtype=float)
+        return pd.Series(self.distribution.weights, index=self.rows.index, name=self.weight_name, dtype=float)
 
     @property
     def frame(self) -> pd.DataFrame:
         """The public rows and their weights, a new frame: for any software."""
-        return self.rows.assign(**{self.weight_name: self.law.weights})
+        return self.rows.assign(**{self.weight_name: self.distribution.weights})
 
     @property
     def effective_size(self) -> float:
         """Kish's effective size: so many equally weighted rows would tell as much."""
-        return weighted_moments.effective_size(self.law.weights)
+        return weighted_moments.effective_size(self.distribution.weights)
 
     @property
     def max_weight(self) -> float:
         """The largest share of one row in the total weight."""
-        return float(np.max(self.law.weights, initial=0.0) / np.sum(self.law.weights))
+        return float(np.max(self.distribution.weights, initial=0.0) / np.sum(self.distribution.weights))
 
     @property
     def overlap(self) -> float:
         """One minus the total variation distance between weighted and unweighted public rows: 1 is the same."""
-        return weighted_moments.overlap(self.law.weights)
+        return weighted_moments.overlap(self.distribution.weights)
 
     @property
     def ledger_entries(self) -> tuple[LedgerEntry, ...]:
@@ -149,7 +149,7 @@ class WeightedSample:
         ArgumentError
             If that is not one finite number per row.
         """
-        means = weighted_moments.weighted_means(self.law, self._numbers(of)[:, None])
+        means = weighted_moments.weighted_means(self.distribution, self._numbers(of)[:, None])
         whole = max(float(means.sampling[0, 0] + means.privacy[0, 0]), 0.0)
         return Estimated(
             estimate=float(means.estimates[0]),
@@ -165,7 +165,7 @@ class WeightedSample:
         One row per probability ``q``: columns q, estimate, std_error, conf_low, conf_high. The limits invert those of
         the distribution function (Woodruff 1952) and are values of public rows, as the estimate is.
         """
-        return weighted_tables.quantiles(self.law, self._numbers(of), q, alpha=alpha)
+        return weighted_tables.quantiles(self.distribution, self._numbers(of), q, alpha=alpha)
 
     def table(self, *columns: str, alpha: float = 0.05) -> pd.DataFrame:
         """Return how often levels of columns occur, alone or crossed, among the private records, estimated.
@@ -173,7 +173,7 @@ class WeightedSample:
         Columns: those named, count, share, std_error (of the share), conf_low, conf_high. For columns with few
         values: categorical or binary ones, or numbers that repeat.
         """
-        return weighted_tables.frequencies(self.law, self.rows, columns, alpha=alpha)
+        return weighted_tables.frequencies(self.distribution, self.rows, columns, alpha=alpha)
 
     def balance(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the shifts that the weights correct, a row per column, for categorical ones a row per level.
@@ -182,7 +182,7 @@ class WeightedSample:
         difference (of the two, in standard deviations of the public rows), std_error (of that), conf_low, conf_high.
         The weighted columns are listed whose values differ in public rows.
         """
-        return weighted_balance.balance(self.law, self.rows, self.schema, self.facts.columns, alpha=alpha)
+        return weighted_balance.balance(self.distribution, self.rows, self.schema, self.facts.columns, alpha=alpha)
 
     def fit(self, model: Callable[..., Any], formula: str, **options: Any) -> "Result":
         """Fit a model to the weighted rows, with standard errors that count sampling and privacy noise.
@@ -209,7 +209,7 @@ class WeightedSample:
 
     def plot_weights(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how much the rows count: the distribution of weights in multiples of the mean weight."""
-        return weighted_plots.plot_weights(self.law.weights, ax=ax)
+        return weighted_plots.plot_weights(self.distribution.weights, ax=ax)
 
     def plot_balance(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the shifts that the weights correct: weighted minus unweighted mean of columns in standard deviations.
@@ -227,7 +227,7 @@ class WeightedSample:
         text = weighted_serialization.write(
             rows=self.rows,
             schema=self.schema,
-            law=self.law,
+            distribution=self.distribution,
             facts=self.facts,
             queries=self.queries,
             releases=self.releases,
@@ -255,7 +255,7 @@ class WeightedSample:
     def summary(self) -> EscapedSummary:
         """Return what the weights are, their diagnostics, and the privacy block, as statsmodels' `Summary`."""
         return weighted_tables.summarise(
-            facts=self.facts, law=self.law, releases=self.releases, guarantee=self.guarantee
+            facts=self.facts, distribution=self.distribution, releases=self.releases, guarantee=self.guarantee
         )
 
     def _numbers(self, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:
@@ -274,7 +274,7 @@ class WeightedSample:
     def _repr_html_(self) -> str:
         return weighted_page.sample_page(
             facts=self.facts,
-            law=self.law,
+            distribution=self.distribution,
             balance=self.balance(),
             releases=self.releases,
             guarantee=self.guarantee,

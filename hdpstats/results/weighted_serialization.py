@@ -9,19 +9,20 @@ import pandas as pd
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.data.columns import Categorical
-from hdpstats.data.schema import Schema
-from hdpstats.inference.density_ratio_law import DensityRatioLaw
-from hdpstats.inference.histogram_law import HistogramLaw
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
+from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import Query, Release, query_from_json
+from hdpstats.records.query import Query, Release
 from hdpstats.results.serialization import entry_to_dict, release_from_dict
 from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import Schema
 
 FORMAT: Final = 1
-LAWS: Final[dict[str, type[HistogramLaw] | type[DensityRatioLaw]]] = {
-    law.kind: law for law in (HistogramLaw, DensityRatioLaw)
+LAWS: Final[dict[str, type[HistogramWeights] | type[DensityRatioWeights]]] = {
+    distribution.kind: distribution for distribution in (HistogramWeights, DensityRatioWeights)
 }
 
 
@@ -30,7 +31,7 @@ class Fields(TypedDict):
 
     rows: pd.DataFrame
     schema: Schema
-    law: WeightLaw
+    distribution: WeightDistribution
     facts: SampleFacts
     queries: tuple[Query, ...]
     releases: tuple[Release, ...]
@@ -41,7 +42,7 @@ def write(
     *,
     rows: pd.DataFrame,
     schema: Schema,
-    law: WeightLaw,
+    distribution: WeightDistribution,
     facts: SampleFacts,
     queries: Sequence[Query],
     releases: Sequence[Release],
@@ -52,7 +53,7 @@ def write(
         "format": FORMAT,
         "sample": {"rows": len(rows), "columns": {name: _cells(rows[name]) for name in rows}},
         "schema": schema.to_dict(),
-        "law": {"kind": law.kind, **law.to_dict()},
+        "distribution": {"kind": distribution.kind, **distribution.to_dict()},
         "facts": facts.to_dict(),
         "queries": [json.loads(query.to_json()) for query in queries],
         "releases": [json.loads(release.to_json()) for release in releases],
@@ -79,13 +80,13 @@ def read(text: str) -> Fields:
 
 
 def _fields(document: dict[str, Any]) -> Fields:
-    schema, law = Schema.from_dict(document["schema"]), dict(document["law"])
+    schema, distribution = Schema.from_dict(document["schema"]), dict(document["distribution"])
     releases = zip(document["releases"], document["entries"], strict=True)
     found = [release_from_dict(release, entry) for release, entry in releases]
     return Fields(
         rows=_rows(document["sample"], schema),
         schema=schema,
-        law=LAWS[law.pop("kind")].from_dict(law),
+        distribution=LAWS[distribution.pop("kind")].from_dict(distribution),
         facts=SampleFacts.from_dict(document["facts"]),
         queries=tuple(query_from_json(canonical.dumps(query)) for query in document["queries"]),
         releases=tuple(release for release in found if release is not None),

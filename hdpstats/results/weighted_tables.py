@@ -13,9 +13,9 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary, pairs, percent, summary
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.queries import Release
+from hdpstats.records.query import Release
 from hdpstats.results.summary import promise_rows
 from hdpstats.results.weighted_facts import SampleFacts
 
@@ -84,19 +84,23 @@ def numbers_of(frame: pd.DataFrame, of: str | Callable[[pd.DataFrame], Any]) -> 
     return numbers
 
 
-def quantiles(law: WeightLaw, values: FloatArray, q: float | Iterable[float], *, alpha: float) -> pd.DataFrame:
+def quantiles(
+    distribution: WeightDistribution, values: FloatArray, q: float | Iterable[float], *, alpha: float
+) -> pd.DataFrame:
     """Return quantiles with limits; see `hdpstats.results.WeightedSample.quantile`."""
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
     asked = list(q) if isinstance(q, Iterable) else [q]
     found = []
     for each in asked:
         p = real(each, name="q", lower=0.0, upper=1.0, open_lower=True, open_upper=True)
-        one = weighted_moments.weighted_quantile(law, values, p, alpha=level)
+        one = weighted_moments.weighted_quantile(distribution, values, p, alpha=level)
         found.append((p, one.value, one.std_error, one.lower, one.upper))
     return pd.DataFrame(found, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
 
 
-def frequencies(law: WeightLaw, rows: pd.DataFrame, columns: Sequence[str], *, alpha: float) -> pd.DataFrame:
+def frequencies(
+    distribution: WeightDistribution, rows: pd.DataFrame, columns: Sequence[str], *, alpha: float
+) -> pd.DataFrame:
     """Return counts and shares of levels; see `hdpstats.results.WeightedSample.table`."""
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
     unknown = [name for name in columns if name not in rows]
@@ -115,12 +119,12 @@ def frequencies(law: WeightLaw, rows: pd.DataFrame, columns: Sequence[str], *, a
         )
     groups = grouped.ngroup().to_numpy()
     indicator = (groups[:, None] == np.arange(grouped.ngroups)).astype(np.float64)
-    means = weighted_moments.weighted_means(law, indicator)
+    means = weighted_moments.weighted_means(distribution, indicator)
     error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0))
     half = -float(ndtri(level / 2.0)) * error
     levels = grouped.size().index.to_frame(index=False)
     return levels.assign(
-        count=means.estimates * float(np.sum(law.weights)),
+        count=means.estimates * float(np.sum(distribution.weights)),
         share=means.estimates,
         std_error=error,
         conf_low=np.maximum(means.estimates - half, 0.0),
@@ -129,10 +133,10 @@ def frequencies(law: WeightLaw, rows: pd.DataFrame, columns: Sequence[str], *, a
 
 
 def summarise(
-    *, facts: SampleFacts, law: WeightLaw, releases: Sequence[Release], guarantee: Guarantee
+    *, facts: SampleFacts, distribution: WeightDistribution, releases: Sequence[Release], guarantee: Guarantee
 ) -> EscapedSummary:
     """Return the summary of a weighted sample: how it was made, its diagnostics, the privacy block, notes."""
-    tables = [pairs(made_rows(facts)), pairs(_diagnostics(law)), pairs(promise_rows(guarantee, releases))]
+    tables = [pairs(made_rows(facts)), pairs(_diagnostics(distribution)), pairs(promise_rows(guarantee, releases))]
     return summary(TITLE, tables, notes_of(facts))
 
 
@@ -151,9 +155,9 @@ def notes_of(facts: SampleFacts) -> list[str]:
     return [OTHER_COLUMNS, *facts.notes]
 
 
-def weight_rows(law: WeightLaw) -> list[tuple[str, str]]:
+def weight_rows(distribution: WeightDistribution) -> list[tuple[str, str]]:
     """Return the largest weight and how many rows have none."""
-    weights = law.weights
+    weights = distribution.weights
     total = float(np.sum(weights))
     largest = percent(float(np.max(weights, initial=0.0)) / total) if total > 0 else "none"
     return [
@@ -162,13 +166,13 @@ def weight_rows(law: WeightLaw) -> list[tuple[str, str]]:
     ]
 
 
-def _diagnostics(law: WeightLaw) -> list[tuple[str, str]]:
-    size, rows = weighted_moments.effective_size(law.weights), len(law.weights)
+def _diagnostics(distribution: WeightDistribution) -> list[tuple[str, str]]:
+    size, rows = weighted_moments.effective_size(distribution.weights), len(distribution.weights)
     return [
         ("Effective size:", f"{size:.1f} of {rows} public rows"),
-        *weight_rows(law),
+        *weight_rows(distribution),
         (
             "Overlap:",
-            f"{weighted_moments.overlap(law.weights):.3f} (1: weighted and unweighted public rows agree)",
+            f"{weighted_moments.overlap(distribution.weights):.3f} (1: weighted and unweighted public rows agree)",
         ),
     ]

@@ -14,7 +14,7 @@ from typing import final
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.progress import progress
-from hdpstats.queries import Query, Release
+from hdpstats.records.query import Query, Release
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.study import Study
 

@@ -40,8 +40,8 @@ from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.noise.entropy import Draw, drawing
 from hdpstats.privacy.accountant import total
-from hdpstats.queries import LedgerEntry, Release
-from hdpstats.sites.firewall import behind_the_wall
+from hdpstats.records.query import LedgerEntry, Release
+from hdpstats.sites.error_scrubbing import errors_scrubbed
 
 
 @final
@@ -213,7 +213,7 @@ def _next(
         return stored
     draw = attempt.begin(found)
     with beating(partial(ledger.beat, found), attempt.lock.locked), drawing(draw):
-        release = behind_the_wall(partial(compute, prepared))
+        release = errors_scrubbed(partial(compute, prepared))
     if not draw.is_here():
         raise SiteError("the process was forked while it computed; its parent goes on")
     try:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import SiteError
-from hdpstats.data.columns import NumericColumn
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
+from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.sites.terms import Terms
 
 FORMAT = 2

@@ -9,15 +9,16 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable
 from hdpstats.ledger import Ledger, Request, StoredRelease
-from hdpstats.mechanisms.answering import check_kind, columns_of, prepare
-from hdpstats.mechanisms.base import Custody, Prepared
+from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.costly import costly_table
+from hdpstats.mechanisms.json_codec import release_from_json
+from hdpstats.mechanisms.registry import check_kind, columns_of, prepare
 from hdpstats.privacy.accountant import as_pair, total
-from hdpstats.queries import LedgerEntry, Query, Release, release_from_json
+from hdpstats.records.query import LedgerEntry, Query, Release
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.quote import Quote
 from hdpstats.sites.rehearsal import rehearse
@@ -151,7 +152,7 @@ class LocalSite(Site):
     def read(self) -> None:
         """Map all declared columns and names of people now: no answer takes longer because of what cells hold.
 
-        Who serves analysts calls it before the first question (`hdpstats.data.table.PrivateTable`).
+        Who serves analysts calls it before the first question (`hdpstats.schema.table.PrivateTable`).
         """
         self._table.read()
 
@@ -179,7 +180,7 @@ class LocalSite(Site):
             As `answer` would raise before it charges; the computation itself a SiteError where it fails.
         """
         prepared = self._prepare(query, analyst)
-        return partial(rehearse, prepared, costly_table(query, self._custody(analyst), rows=rows))
+        return partial(rehearse, prepared, costly_table(query, self._site_facts(analyst), rows=rows))
 
     def quote(self, query: Query, *, analyst: str | None = None) -> Quote:
         """Say what a query would read and cost, or refuse it as `answer` would; a function of public facts only."""
@@ -190,7 +191,7 @@ class LocalSite(Site):
     def columns(self, query: Query, *, analyst: str | None = None) -> tuple[str, ...]:
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
         self._check(query)
-        return columns_of(query, self._custody(analyst))
+        return columns_of(query, self._site_facts(analyst))
 
     def _request(self, query: Query) -> Request:
         """Return what is asked, as the ledger knows it, or refuse what this site does not answer."""
@@ -210,8 +211,8 @@ class LocalSite(Site):
         if query.schema_sha256 != self.schema.sha256:
             raise SiteError("the query was written for another schema than this site's; ask the custodian for it")
 
-    def _custody(self, analyst: str | None) -> Custody:
-        return Custody(
+    def _site_facts(self, analyst: str | None) -> SiteFacts:
+        return SiteFacts(
             schema=self.schema,
             relation=self._terms.relation,
             records=self.records,
@@ -224,7 +225,7 @@ class LocalSite(Site):
     def _prepare(self, query: Query, analyst: str | None) -> Prepared:
         """Check everything that can be checked without a row, and fix every constant."""
         self._check(query)
-        prepared = prepare(query, self._custody(analyst))
+        prepared = prepare(query, self._site_facts(analyst))
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")

@@ -11,10 +11,10 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice
-from hdpstats.data.schema import Schema
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
+from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.remote import RemoteSite
 from hdpstats.sites.site import Site

@@ -6,8 +6,8 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.data.table import PrivateTable
 from hdpstats.mechanisms.base import Prepared
+from hdpstats.schema.table import PrivateTable
 
 
 def rehearse(prepared: Prepared, invented: PrivateTable) -> None:

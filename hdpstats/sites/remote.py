@@ -10,17 +10,18 @@ import pandas as pd
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import integer
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
-from hdpstats.queries import LedgerEntry, Query, Release, query_from_json, release_from_json
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.records.query import LedgerEntry, Query, Release
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import Facts, public_to_dict
+from hdpstats.sites.http_client import Certificate, HttpClient, Token, open_client
 from hdpstats.sites.quote import Quote
 from hdpstats.sites.share import Share
 from hdpstats.sites.site import Site
 from hdpstats.sites.tables import MOST_PUBLIC
 from hdpstats.sites.terms import Terms
-from hdpstats.sites.wire import Certificate, Token, Wire, open_wire
 
 
 def connect(
@@ -54,7 +55,7 @@ def connect(
     SiteError
         The site cannot be reached, or refuses; where it is not the site that ``ca`` vouches for, nothing was sent.
     """
-    wire = open_wire(url, token=token, ca=ca, cert=cert, timeout=timeout)
+    wire = open_client(url, token=token, ca=ca, cert=cert, timeout=timeout)
     try:
         return RemoteSite(wire)
     except BaseException:
@@ -70,7 +71,7 @@ class RemoteSite(Site):
     that was cut off may be repeated.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: HttpClient) -> None:
         self._wire = wire
         self._public: dict[str, PublicTable] = {}
         answer = self._wire.ask("GET", "/v1/facts")

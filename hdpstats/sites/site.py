@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import final
 
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Query, Release
+from hdpstats.records.query import Query, Release
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.sites.terms import Terms
 
 

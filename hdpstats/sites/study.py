@@ -10,12 +10,12 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.forgetting import forgets_rows
 from hdpstats._base.validation import integer, real
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
 from hdpstats.display import details, key_values, page, section
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Declared, Private, named, open_sites, schema_of
 from hdpstats.sites.page import accounts_html, sites_html
@@ -74,7 +74,7 @@ class Study:
     Examples
     --------
     >>> import pandas as pd
-    >>> from hdpstats.data.columns import Binary, Continuous
+    >>> from hdpstats.schema.columns import Binary, Continuous
     >>> schema = Schema(age=Continuous(20, 90), event=Binary())
     >>> private = pd.DataFrame({"age": [35, 61], "event": [0, 1]})
     >>> Study(private=private, schema=schema, budget=Budget(epsilon=1))

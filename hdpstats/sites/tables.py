@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from typing import final
 
-from hdpstats.data.public import PublicTable
+from hdpstats.schema.public import PublicTable
 
 MOST_PUBLIC = 8
 """Public tables that a site keeps of one owner: the latest ones."""

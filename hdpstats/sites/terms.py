@@ -32,7 +32,7 @@ class Terms:
     row_order : {"undeclared", "arbitrary"}
         ``"arbitrary"`` where whoever holds the rows declares that their order was not made from values: no column of
         the rows, and nothing that follows from one, decided which row stands where. It says nothing about who is
-        protected; `hdpstats.mechanisms.subsample` alone rests on it.
+        protected; `hdpstats.mechanisms.subsample.site` alone rests on it.
 
     Notes
     -----

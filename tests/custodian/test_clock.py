@@ -18,9 +18,9 @@ from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots
 from hdpstats.custodian.turns import Turns
-from hdpstats.mechanisms.histogram import PreparedHistogram
-from hdpstats.queries import query_from_json
-from hdpstats.sites.wire import _refusal
+from hdpstats.mechanisms.histogram.site import PreparedHistogram
+from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.sites.http_client import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram

@@ -38,8 +38,8 @@ FITS = [
     pytest.param(hazard, {}, id="hazard"),
     pytest.param(linear, {}, id="linear"),
     pytest.param(logit, {"mechanism": "output"}, id="output"),
-    pytest.param(logit, {"mechanism": hdp.mechanisms.NoisyNewton(rounds=1)}, id="one round"),
-    pytest.param(logit, {"mechanism": "gradient", "delta": 1e-6}, id="rounds"),
+    pytest.param(logit, {"mechanism": hdp.mechanisms.ClippedNewton(rounds=1)}, id="one round"),
+    pytest.param(logit, {"mechanism": "clipped_newton", "delta": 1e-6}, id="rounds"),
 ]
 
 

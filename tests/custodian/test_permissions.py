@@ -6,18 +6,15 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.queries import (
-    CountQuery,
-    CurveQuery,
-    EvaluationQuery,
-    HistogramQuery,
-    LossSelectionQuery,
-    StatisticsQuery,
-    TimeGrid,
-)
-from hdpstats.queries.families import FAMILIES, family_of
-from hdpstats.queries.histogram import Axis
-from hdpstats.queries.wire import KINDS
+from hdpstats.mechanisms.count.query import CountQuery
+from hdpstats.mechanisms.curve.query import CurveQuery
+from hdpstats.mechanisms.evaluation.query import EvaluationQuery
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.json_codec import KINDS
+from hdpstats.mechanisms.model_families import FAMILIES, family_of
+from hdpstats.mechanisms.selection.query import LossSelectionQuery
+from hdpstats.mechanisms.statistics.query import StatisticsQuery
+from hdpstats.records.timegrid import TimeGrid
 
 COLUMNS = ("x", "y")
 COMMON = {"epsilon": Fraction(1), "schema_sha256": "0" * 64}

@@ -13,9 +13,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.custodian import write_keys
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
-from hdpstats.queries import HistogramQuery
-from hdpstats.queries.histogram import Axis
 from hdpstats.sites.codes import CODES
 from hdpstats.sites.forms import public_to_dict
 from tests.custodian.institution import Authority
@@ -133,7 +132,7 @@ def bodies():
         "infinity": text.replace('"replicate":1', '"replicate":1e999'),
         "not a number": text.replace('"replicate":1', '"replicate":NaN'),
         "another kind": text.replace("histogram/1", "sum/1"),
-        "rounds together": text.replace("histogram/1", "clipped-gradient-rounds/1"),
+        "rounds together": text.replace("histogram/1", "clipped_newton_rounds/1"),
         "nothing": "",
         "no object": "[]",
         "deep": "[" * 100_000,

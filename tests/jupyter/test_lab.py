@@ -161,7 +161,7 @@ def coefficient_rows(page: Page, term: str) -> Locator:
     return page.locator(".jp-OutputArea-output table tr").filter(has=page.locator("th, td", has_text=name))
 
 
-def least_contrast(page: Page) -> float:
+def least_person_loss(page: Page) -> float:
     """Return the least contrast of a cell of the tables in outputs with what is behind it."""
     found: list[float] = page.locator(".jp-OutputArea-output table").locator("th, td").evaluate_all(CONTRASTS)
     assert len(found) > 50
@@ -200,6 +200,6 @@ def test_a_notebook_runs_in_a_browser_and_is_legible_in_both_themes(
                 dark_theme(page)
             coefficient_rows(page, term).last.scroll_into_view_if_needed()
             page.screenshot(path=tmp_path / f"{theme}.png")
-            assert least_contrast(page) >= 4.5
+            assert least_person_loss(page) >= 4.5
     left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"]]
     assert [line for line in left if any(str(tmp_path) in word for word in line)] == []

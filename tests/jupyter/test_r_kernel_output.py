@@ -166,7 +166,7 @@ def test_a_ledger_says_what_is_left_and_a_plan_what_each_epsilon_buys(study):
         ["spent", "1", "0"],
         ["remaining", "4", "0"],
     ]
-    assert "objective-perturbation/1</td>" in ledger["text/html"]
+    assert "objective/1</td>" in ledger["text/html"]
     (plan,) = study.run("dp_plan(event3 ~ age, study, epsilon = c(0.5, 2))").shown
     head, *rows = cells(plan["text/html"])
     assert (head, [row[0] for row in rows]) == (["", "public only", "epsilon=0.5", "epsilon=2"], ["Intercept", "age"])

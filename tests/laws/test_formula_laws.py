@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hdpstats._base.errors import FormulaError
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable
-from hdpstats.design import ParsedFormula, SurvivalDesign, compile_design, compile_survival, parse
-from hdpstats.design.parser import parse_survival
+from hdpstats.formulas import ParsedFormula, SurvivalDesign, compile_design, compile_survival, parse
+from hdpstats.formulas.parser import parse_survival
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 
 FUZZ = settings(max_examples=600, deadline=None)
 LAW = settings(max_examples=150, deadline=None)
@@ -270,7 +270,7 @@ def test_values_lie_in_the_intervals_before_and_after_clipping(design, seed):
     assert np.max(abs(matrix - as_they_are) / size) < 1e-9
 
 
-def test_the_law_of_bounds_rejects_bounds_that_are_too_narrow():
+def test_the_distribution_of_bounds_rejects_bounds_that_are_too_narrow():
     design = compile_design("y ~ I(b^2)", SCHEMA)
     column = design.columns[1]
     narrow = replace(design, columns=(design.columns[0], replace(column, upper=column.upper * 0.99)))

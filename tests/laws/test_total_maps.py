@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdpstats.data import coerce
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, NumericColumn, Offset, Weight
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable
+from hdpstats.schema import coerce
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, NumericColumn, Offset, Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateTable
 
 SCHEMA = Schema(
     age=Continuous(20, 90),
@@ -128,7 +128,7 @@ def test_an_odd_cell_that_changes_the_type_changes_no_other_cell(name, cells, od
     assert after[:-1].tolist() == before.tolist()
 
 
-def test_the_law_rejects_a_reading_that_depends_on_the_type_of_the_column():
+def test_the_distribution_rejects_a_reading_that_depends_on_the_type_of_the_column():
     def naive(cells):
         return cells.astype("str").eq("1").to_numpy()
 

@@ -7,9 +7,8 @@ from fractions import Fraction
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
-from hdpstats.queries import HistogramQuery
-from hdpstats.queries.histogram import Axis
 from tests.custodian.institution import EVERYTHING, Institution
 from tests.custodian.people import PRIVATE, SCHEMA
 

@@ -1,6 +1,6 @@
 """The density of the perturbed minimiser of a hazard model, and a search for the neighbours that it tells apart best.
 
-People are made by the package: rows of a table go through `HazardContrast.people`, which maps, whitens, caps and
+People are made by the package: rows of a table go through `HazardPersonLoss.people`, which maps, whitens, caps and
 weights them. What is plain here is the density alone: ``nu(b_D(theta)) det(ridge I + H)`` with
 ``b_D(theta) = -ridge (theta - c) - sum of gradients``, over person-periods, for many points at a time.
 """
@@ -13,18 +13,20 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Weight
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable
-from hdpstats.design.geometry import leverage_at
-from hdpstats.design.survival import compile_survival
+from hdpstats.formulas.geometry import leverage_at
+from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import HazardLoss
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.hazard import HazardContrast
-from hdpstats.privacy.event import Ran
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, HazardCap, HazardModel, ObjectiveQuery, TimeGrid
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import HazardCap, HazardModel
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 from tests.unit.solvers.capped_problems import cells_of, log_cap, row_of
 
 FAR = 1e3
@@ -89,7 +91,7 @@ class Regime:
         )
 
     @property
-    def contrast(self) -> HazardContrast:
+    def person_loss(self) -> HazardPersonLoss:
         """One person's loss at a site that declares weights of at most ``weight``."""
         columns = {f"z{j}": Continuous(-FAR, FAR) for j in range(self.slopes)}
         event = Categorical(["none", *(f"cause {k}" for k in range(self.causes))], other="none")
@@ -103,7 +105,7 @@ class Regime:
         formula = self.model.formula
         if self.time_varying:
             formula = formula.replace("Surv(", "Surv(start, ")
-        return HazardContrast(
+        return HazardPersonLoss(
             model=self.model,
             design=compile_survival(formula, schema),
             largest_weight=self.weight,
@@ -115,8 +117,8 @@ class Regime:
     @property
     def query(self) -> ObjectiveQuery:
         """The query."""
-        contrast, persons = self.contrast, 2 if self.relation is Relation.REPLACE_ONE else 1
-        ridge = self.ridge * persons * float(contrast.half) * self.model.geometry.leverage / float(self.epsilon)
+        person_loss, persons = self.person_loss, 2 if self.relation is Relation.REPLACE_ONE else 1
+        ridge = self.ridge * persons * float(person_loss.half) * self.model.geometry.leverage / float(self.epsilon)
         return ObjectiveQuery(
             model=self.model,
             centre=(self.centre,) * self.model.dimension,
@@ -128,12 +130,12 @@ class Regime:
 
     def calibrate(self) -> objective.Calibration:
         """Return the constants that a site fixes."""
-        return objective.calibrate(self.query, self.contrast, records=5, relation=self.relation)
+        return objective.calibrate(self.query, self.person_loss, records=5, relation=self.relation)
 
     @property
     def promised(self) -> float:
         """The epsilon of the event that the search attacks."""
-        [event] = [each for each in self.calibrate().events if each.ran is Ran.OBJECTIVE]
+        [event] = [each for each in self.calibrate().events if each.ran is MechanismName.OBJECTIVE]
         return float(event.epsilon)
 
 
@@ -176,7 +178,7 @@ def density_of(regime: Regime) -> Density:
     """Return the density of the mechanism that a site runs."""
     query, constants = regime.query, regime.calibrate()
     return Density(
-        loss=regime.contrast.loss,
+        loss=regime.person_loss.loss,
         ridge=float(query.ridge),
         centre=np.array(query.centre),
         rate=float(constants.noise_rate),
@@ -204,8 +206,8 @@ def table_of(regime: Regime, people: list[list[dict[str, object]]]) -> AdmittedT
 
 
 def periods_of(regime: Regime, people: list[list[dict[str, object]]]) -> list[Periods]:
-    """Return the person-periods of each person as the package's contrast makes them."""
-    made = regime.contrast.people(table_of(regime, people))
+    """Return the person-periods of each person as the package's person_loss makes them."""
+    made = regime.person_loss.people(table_of(regime, people))
     spells, D = made.spells, regime.model.dimension
     found = []
     for name in range(len(people)):

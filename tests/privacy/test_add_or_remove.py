@@ -17,12 +17,15 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, perturbed_objective, worst_neighbours
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import contrast, count, curvature, objective
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.regression import RegressionContrast
-from hdpstats.models import counting
+from hdpstats.mechanisms import curvature
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count import site as count
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.person_loss import base as person_loss
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.models import record_counts as counting
 from hdpstats.privacy.relation import Relation
+from hdpstats.schema.table import PrivateTable
 from tests import seeded
 from tests.privacy.hazard_pairs import Regime
 from tests.privacy.test_objective_bounds import CHEAP, SLACK, make_query
@@ -124,7 +127,7 @@ def one_more(frame, kind, cell):
 
 @dataclass
 class Fixed:
-    """The law of the count, whose next draw is known."""
+    """The distribution of the count, whose next draw is known."""
 
     rate: Fraction
     noise: int
@@ -192,7 +195,7 @@ def test_one_person_more_changes_nothing_beside_a_noisy_hessian():
 
 def test_one_person_more_changes_nothing_beside_scores_of_cut_rows():
     """A release that tells how many rows were summed would differ here, and so would a ridge for their number."""
-    number, asked_for = jump("logit"), {"mechanism": hdp.mechanisms.PublicHessianNewton(rounds=1)}
+    number, asked_for = jump("logit"), {"mechanism": hdp.mechanisms.PublicHessian(rounds=1)}
     here, _ = seen("logit", people(number), noise=NOISY - number, **asked_for)
     assert here.exception is None
     for cell in ("nan", "1e308", "one"):
@@ -203,7 +206,7 @@ def test_one_person_more_changes_nothing_beside_scores_of_cut_rows():
 @pytest.mark.parametrize("kind", ["logit", "hazard"])
 def test_one_person_more_changes_nothing_beside_clipped_scores(kind):
     """One round, as the coefficients that a second one asks at depend on the noisy numbers of the first."""
-    asked_for = {"delta": 1e-6, "mechanism": hdp.mechanisms.NoisyNewton(rounds=1)}
+    asked_for = {"delta": 1e-6, "mechanism": hdp.mechanisms.ClippedNewton(rounds=1)}
     number = jump(kind)
     here, _ = seen(kind, FRAMES[kind](number), noise=NOISY - number, **asked_for)
     assert here.exception is None
@@ -314,7 +317,7 @@ def test_both_charges_add_up_to_what_was_offered(epsilon, share):
     assert counted.epsilon + result.query.epsilon == offered
     assert study.ledger.spent.epsilon == max(counted.epsilon, floor) + max(result.query.epsilon, floor)
     assert sum(event.epsilon for event in result.release.events) == result.query.epsilon
-    assert list(study.ledger.history()["mechanism"]) == ["count/1", "objective-perturbation/1"]
+    assert list(study.ledger.history()["mechanism"]) == ["count/1", "objective/1"]
     assert result.count.entry.number < result.release.entry.number
 
 
@@ -341,11 +344,11 @@ def test_nobody_pays_for_a_number_alone():
     with pytest.raises(hdp.InsufficientBudget, match="would cost"):
         model.fit(epsilon=1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RegressionContrast, "noise_rate", functools.partialmethod(no_proof))
+        patch.setattr(RegressionPersonLoss, "noise_rate", functools.partialmethod(no_proof))
         with pytest.raises(hdp.MechanismError, match="no proof"):
             model.fit(epsilon=0.5)
     with pytest.raises(hdp.InsufficientBudget, match="needs an account with a delta"):
-        model.fit(epsilon=0.5, delta=1e-6, mechanism=hdp.mechanisms.NoisyNewton())
+        model.fit(epsilon=0.5, delta=1e-6, mechanism=hdp.mechanisms.ClippedNewton())
     assert study.ledger.history().empty
 
 
@@ -389,11 +392,16 @@ def loss_of(regime, *, mechanism=None):
     """Return the largest loss found, and the epsilon that was promised."""
     query = make_query(**regime)
     weight = regime.get("weight", 1.0)
-    law = perturbed_objective(query, largest_weight=weight, relation=ADD.value) if mechanism is None else mechanism
+    distribution = (
+        perturbed_objective(query, largest_weight=weight, relation=ADD.value) if mechanism is None else mechanism
+    )
     near, far = 2.0 * regime["radius"], 30.0 * regime["radius"]
     intercept = regime.get("intercept", True)
-    found = [worst_neighbours(law, others=k, reach=r, intercept=intercept) for k, r in [(0, near), (1, near), (1, far)]]
-    if law.relation is ADD:
+    found = [
+        worst_neighbours(distribution, others=k, reach=r, intercept=intercept)
+        for k, r in [(0, near), (1, near), (1, far)]
+    ]
+    if distribution.relation is ADD:
         assert all((pair.counts[-1] == 0) != (pair.other_counts[-1] == 0) for pair in found)
     return max(pair.loss for pair in found), 0.999 * float(query.epsilon)
 
@@ -417,14 +425,14 @@ def test_the_bound_is_reached(regime):
 def test_a_person_who_is_exchanged_loses_twice_as_much():
     """The control: the noise is really half, so the same mechanism breaks the promise of the other relation."""
     regime = REGIMES[1]
-    law = perturbed_objective(make_query(**regime), relation=ADD.value)
-    loss, promised = loss_of(regime, mechanism=replace(law, relation=REPLACE))
+    distribution = perturbed_objective(make_query(**regime), relation=ADD.value)
+    loss, promised = loss_of(regime, mechanism=replace(distribution, relation=REPLACE))
     assert loss >= 1.9 * promised
 
 
 def test_the_search_finds_half_a_person(monkeypatch):
     """A sensitivity of half a person where one comes or goes, as if the relation's factor were applied twice."""
-    monkeypatch.setattr(RegressionContrast, "noise_rate", doubled(RegressionContrast.noise_rate))
+    monkeypatch.setattr(RegressionPersonLoss, "noise_rate", doubled(RegressionPersonLoss.noise_rate))
     loss, promised = loss_of(REGIMES[1])
     assert loss >= 1.9 * promised
 
@@ -436,7 +444,7 @@ def doubled(right):
 @pytest.mark.parametrize("regime", REGIMES[:2], ids=named)
 def test_the_noise_is_half_that_of_an_exchange(regime):
     query = make_query(**(regime | {"ridge": 2 * FREE}))
-    loss = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
     half, whole = (objective.calibrate(query, loss, records=9, relation=relation) for relation in (ADD, REPLACE))
     assert 2 * half.sensitivity.value == whole.sensitivity.value
     assert half.sensitivity.relation is ADD
@@ -446,13 +454,13 @@ def test_the_noise_is_half_that_of_an_exchange(regime):
 
 
 def test_the_factor_of_each_relation():
-    assert (contrast.sensitivity_factor(ADD), contrast.sensitivity_factor(REPLACE)) == (1, 2)
+    assert (person_loss.sensitivity_factor(ADD), person_loss.sensitivity_factor(REPLACE)) == (1, 2)
 
 
 def test_the_cheap_ridge_of_an_exchange_is_free_where_one_comes_or_goes():
     """8 beta / epsilon makes the determinant free under replace-one, 4 beta / epsilon under the other relation."""
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=CHEAP * 1.005)
-    loss = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
     spent = float(objective.calibrate(query, loss, records=9, relation=ADD).noise_rate)
     assert spent == pytest.approx(0.999, rel=1e-3)
     dear = 2.0 * float(objective.calibrate(query, loss, records=9, relation=REPLACE).noise_rate)
@@ -460,12 +468,12 @@ def test_the_cheap_ridge_of_an_exchange_is_free_where_one_comes_or_goes():
 
 
 def test_the_count_goes_by_people():
-    custody = Custody(schema=TIMES, relation=ADD, records=N_MAX, unit="who", most_rows=3)
+    site_facts = SiteFacts(schema=TIMES, relation=ADD, records=N_MAX, unit="who", most_rows=3)
     site = long_form_of(trial(50, several=True))[0].site
     table = site._table.admit(())
     assert (table.rows, count.number_of_people(table)) == (100, 50)
     query = counting.CountQuery(epsilon=Fraction(1), schema_sha256=TIMES.sha256)
-    assert count.prepare(query, custody).noise.rate == 1
+    assert count.prepare(query, site_facts).noise.rate == 1
 
 
 @pytest.mark.parametrize("link", ["logit", "cloglog"])

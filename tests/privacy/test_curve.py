@@ -9,11 +9,12 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import curve
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.curve import site as curve
+from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CurveQuery, CurveRelease, query_from_json, release_from_json
+from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), u=hdp.Continuous(-1, 1), v=hdp.Continuous(-3, 3))
@@ -28,12 +29,12 @@ QUERY = CurveQuery(
 )
 
 
-def custody(records, relation=Relation.REPLACE_ONE, **fields):
-    return Custody(schema=SCHEMA, relation=relation, records=records, **fields)
+def site_facts(records, relation=Relation.REPLACE_ONE, **fields):
+    return SiteFacts(schema=SCHEMA, relation=relation, records=records, **fields)
 
 
 def units(frame, query=QUERY):
-    prepared = curve.prepare(query, custody(len(frame)))
+    prepared = curve.prepare(query, site_facts(len(frame)))
     return np.array(
         curve.curve_units(
             query, prepared.design, PrivateTable.from_frame(frame, SCHEMA).admit(["y", "u"]), work=prepared.work
@@ -94,9 +95,9 @@ def test_the_sensitivity_is_the_formula():
 
 
 def test_the_noise_pays_for_every_candidate():
-    prepared = curve.prepare(QUERY, custody(400))
+    prepared = curve.prepare(QUERY, site_facts(400))
     assert prepared.noise.rate * curve.sensitivity(QUERY, 400) * len(QUERY.candidates) == QUERY.epsilon
-    single = curve.prepare(replace(QUERY, candidates=QUERY.candidates[:1]), custody(400))
+    single = curve.prepare(replace(QUERY, candidates=QUERY.candidates[:1]), site_facts(400))
     assert single.noise.rate == 3 * prepared.noise.rate
 
 
@@ -133,7 +134,7 @@ def test_any_row_is_compared_silently(corner):
 
 def test_where_the_number_of_people_is_protected_there_is_no_curve():
     with pytest.raises(MechanismError, match="number of people"):
-        curve.prepare(QUERY, custody(400, Relation.ADD_OR_REMOVE_ONE))
+        curve.prepare(QUERY, site_facts(400, Relation.ADD_OR_REMOVE_ONE))
 
 
 @pytest.mark.parametrize(
@@ -142,9 +143,9 @@ def test_where_the_number_of_people_is_protected_there_is_no_curve():
 )
 def test_what_does_not_fit_the_site_is_refused(changes, error):
     with pytest.raises(error):
-        curve.prepare(replace(QUERY, **changes), custody(400))
+        curve.prepare(replace(QUERY, **changes), site_facts(400))
     with pytest.raises(SiteError):
-        curve.prepare(QUERY, custody(400, unit="id", most_rows=2))
+        curve.prepare(QUERY, site_facts(400, unit="id", most_rows=2))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import PerturbedObjective, perturbed_objective
-from hdpstats.design import geometry
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.regression import RegressionContrast
-from hdpstats.queries import ObjectiveQuery
+from hdpstats.formulas import geometry
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from tests import chance
 from tests.support import PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
@@ -31,8 +31,8 @@ def query_of(formula: str, public_rows: int, *, share: float = 0.0) -> Objective
 def test_the_constants_are_those_of_a_site(formula: str, public_rows: int, weight: float, share: float) -> None:
     query = query_of(formula, public_rows, share=share)
     mechanism = perturbed_objective(query, largest_weight=weight)
-    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=3.0)
-    constants = objective.calibrate(query, contrast, records=RECORDS)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=3.0)
+    constants = objective.calibrate(query, person_loss, records=RECORDS)
     assert (mechanism.rate, mechanism.norm) == (float(constants.noise_rate), constants.sensitivity.norm)
     assert mechanism.ridge.tolist() == [float(query.ridge)] * query.model.geometry.dimension
     assert tuple(mechanism.centre.tolist()) == query.centre
@@ -74,12 +74,20 @@ def fits(below: np.ndarray, released: np.ndarray) -> bool:
 def miss(below: np.ndarray, truth: np.ndarray) -> float:
     """Bound the probability that `fits` accepts a distribution function when another is true, both at `POINTS`."""
     u = np.linspace(0.0, 1.0, 1001)
-    moved = np.interp(np.interp(u, below, POINTS), POINTS, truth)  # the law of the uniform numbers under the truth
+    moved = np.interp(
+        np.interp(u, below, POINTS), POINTS, truth
+    )  # the distribution of the uniform numbers under the truth
     ends = [np.interp(np.interp((1 + sign * u) / 2, below, POINTS), POINTS, truth) for sign in (1.0, -1.0)]
-    laws = (moved, ends[0] - ends[1])
+    distributions = (moved, ends[0] - ends[1])
     return min(
-        chance.miss_of_cdf(lambda x: x, lambda x, law=law: np.interp(x, u, law), DRAWS, near=u, alarm=chance.ALARM / 2)
-        for law in laws
+        chance.miss_of_cdf(
+            lambda x: x,
+            lambda x, distribution=distribution: np.interp(x, u, distribution),
+            DRAWS,
+            near=u,
+            alarm=chance.ALARM / 2,
+        )
+        for distribution in distributions
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats.data.table import PrivateTable
-from hdpstats.models import ExponentialFamily, Logit
+from hdpstats.models import Distribution, Logit
+from hdpstats.schema.table import PrivateTable
 
 SECRET = "PLANTED-CELL-7391"
 NUMBER = 739174.25
@@ -93,7 +93,7 @@ OTHERS = {
         np.array([NUMBER]), rows()[["age"]], exog_bounds=[(20, 90)], budget=BUDGET
     ),
     "arrays: no account": lambda: Logit(rows()["event"], rows()[["age"]], exog_bounds=[(20, 90)]),
-    "arrays: a family that is none": lambda: ExponentialFamily(
+    "arrays: a family that is none": lambda: Distribution(
         rows()["age"].to_numpy(), family="beta", endog_bounds=(20, 90), budget=BUDGET
     ),
 }
@@ -193,7 +193,7 @@ def test_an_error_that_nobody_foresaw_tells_its_type_and_place_only(monkeypatch)
         except KeyError as error:
             raise ValueError(f"cannot copy {cells.iloc[0]}: {SECRET}") from error
 
-    monkeypatch.setattr("hdpstats.data.table._copy", fails)
+    monkeypatch.setattr("hdpstats.schema.table._copy", fails)
     error = failure(lambda: hdp.Study(private=rows(), schema=SCHEMA, budget=BUDGET))
     assert type(error) is hdp.HdpError
     assert "ValueError" in str(error)
@@ -204,7 +204,7 @@ def test_an_interrupt_while_rows_are_copied_leaves_none(monkeypatch):
     def interrupted(frame, *arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hdpstats.data.table._select", interrupted)
+    monkeypatch.setattr("hdpstats.schema.table._select", interrupted)
     error = failure(lambda: hdp.Study(private=rows(), schema=SCHEMA, budget=BUDGET))
     assert isinstance(error, KeyboardInterrupt)
     check(error)

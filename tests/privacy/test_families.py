@@ -38,7 +38,7 @@ def people():
 def fitted(private, family, mechanism):
     study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
     column = "b" if family == "bernoulli" else "x"
-    model = hdpf.family(f"{column} ~ 1", data=study, family=family, ranges=RANGES[family])
+    model = hdpf.distribution(f"{column} ~ 1", data=study, family=family, ranges=RANGES[family])
     return study, model, model.fit(1.0, mechanism=MECHANISMS[mechanism])
 
 
@@ -79,14 +79,14 @@ def test_no_private_value_is_in_any_text(mechanism):
         assert str(CANARY) not in text
 
 
-def test_the_law_of_the_noise_keeps_epsilon_at_every_output():
+def test_the_distribution_of_the_noise_keeps_epsilon_at_every_output():
     """Exact probabilities of a small lattice: the ratio under the worst neighbours is exp(epsilon), never more."""
     epsilon, far, d = 0.7, 6, 2
     rate = epsilon / far
-    law = {z: math.exp(-rate * max(map(abs, z))) for z in itertools.product(range(-40, 41), repeat=d)}
+    distribution = {z: math.exp(-rate * max(map(abs, z))) for z in itertools.product(range(-40, 41), repeat=d)}
     corners = (0, 0), (far, far)
     losses = [
-        math.log(law[tuple(np.subtract(out, corners[0]))] / law[tuple(np.subtract(out, corners[1]))])
+        math.log(distribution[tuple(np.subtract(out, corners[0]))] / distribution[tuple(np.subtract(out, corners[1]))])
         for out in itertools.product(range(-30, 31), repeat=d)
     ]
     assert max(losses) == pytest.approx(epsilon)

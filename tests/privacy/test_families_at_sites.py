@@ -1,7 +1,7 @@
 """Families at several sites: a replaced person moves one site's sums, by what that site's noise pays for, and no more.
 
-Noise is turned off and its law is recorded, so that the exact loss of a whole fit is known: the sum over sites of the
-rate of a site's noise times how far its released integers move.
+Noise is turned off and its distribution is recorded, so that the exact loss of a whole fit is known: the sum over sites
+of the rate of a site's noise times how far its released integers move.
 """
 
 import functools
@@ -15,12 +15,12 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import subsample
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.statistics.query import UNITS
+from hdpstats.mechanisms.subsample import site as subsample
+from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import SubsampleQuery
-from hdpstats.queries.statistics import UNITS
+from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS, replaced, seen_of_ledger, without_numbers
 
 SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40), b=hdp.Binary())
@@ -48,7 +48,7 @@ def fitted(private, family, mechanism, **options):
     declared = {"row_order": "arbitrary"} | options
     study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), **declared)
     column, ranges = RANGES[family]
-    return study, hdpf.family(f"{column} ~ 1", data=study, family=family, ranges=ranges).fit(
+    return study, hdpf.distribution(f"{column} ~ 1", data=study, family=family, ranges=ranges).fit(
         EPSILONS, mechanism=mechanism
     )
 
@@ -99,7 +99,7 @@ def test_blocks_of_rows_are_made_by_place_and_not_by_value():
     for at_b in (frame, changed):
         private = {"A": frame.copy(), "B": at_b, "C": frame.copy()}
         study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
-        model = hdpf.family("x ~ 1", data=study, family="normal", ranges={"sd": (1, 1 + 1e-6)})
+        model = hdpf.distribution("x ~ 1", data=study, family="normal", ranges={"sd": (1, 1 + 1e-6)})
         found.append(answers(model.fit(EPSILONS, mechanism=hdp.mechanisms.SubsampleAggregate(blocks=4))))
     assert losses(*found) == pytest.approx({"A": 0.0, "B": EPSILONS["B"], "C": 0.0})
 
@@ -110,12 +110,12 @@ EDGE = {"probability": (0.5, 0.5 + 1e-9)}
 
 def in_two_blocks(frame):
     """Return the estimates of two blocks of named people, without noise."""
-    custody = Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=40, unit="id")
+    site_facts = SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=40, unit="id")
     query = SubsampleQuery(
         column="b", family="bernoulli", box=(EDGE["probability"],), blocks=2, by="persons", epsilon=Fraction(1),
         schema_sha256=SCHEMA.sha256,
     )  # fmt: skip
-    prepared = subsample.prepare(query, custody)
+    prepared = subsample.prepare(query, site_facts)
     table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(prepared.needs, key=prepared.key)
     return subsample.units_of_persons(query, prepared.family, table)[:, 0]
 
@@ -141,7 +141,7 @@ def test_named_people_at_sites_are_paid_for_twice_as_two_blocks_change():
             private={"A": frame.copy(), "B": at_b, "C": frame.copy()}, schema=SCHEMA, budget=hdp.Budget(epsilon=10),
             unit="id", max_rows_per_unit=1, n_max=dict.fromkeys("ABC", 40),
         )  # fmt: skip
-        model = hdpf.family("b ~ 1", data=study, family="bernoulli", ranges=EDGE)
+        model = hdpf.distribution("b ~ 1", data=study, family="bernoulli", ranges=EDGE)
         found.append(answers(model.fit(EPSILONS, mechanism=hdp.mechanisms.SubsampleAggregate(blocks=2))))
     assert losses(*found) == pytest.approx({"A": 0.0, "B": EPSILONS["B"], "C": 0.0})
 
@@ -176,7 +176,7 @@ def test_every_site_draws_noise_of_its_own():
     equal = people(50)
     private = {name: equal.copy() for name in "ABC"}
     study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
-    result = hdpf.family("x ~ 1", data=study, family="exponential", ranges=RANGES["exponential"][1]).fit(0.1)
+    result = hdpf.distribution("x ~ 1", data=study, family="exponential", ranges=RANGES["exponential"][1]).fit(0.1)
     released = {each.units[0] for _, each in result.release.sites}
     assert len(released) == 3
     assert all(math.isfinite(number) for number in result.params)

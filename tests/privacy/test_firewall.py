@@ -10,9 +10,9 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import objective
-from hdpstats.sites.firewall import REFUSAL, behind_the_wall
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.schema.table import PrivateTable
+from hdpstats.sites.error_scrubbing import REFUSAL, errors_scrubbed
 from tests.support import RECORDS, people, seen_of_ledger, study_of
 
 SECRET = 1.2345678987
@@ -105,7 +105,7 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     inside = [
         frame for frame in frames(error) if frame.f_code.co_filename.endswith(("sites/local.py", "sites/firewall.py"))
     ]
-    assert [frame.f_code.co_name for frame in inside] == ["answer", "behind_the_wall"]
+    assert [frame.f_code.co_name for frame in inside] == ["answer", "errors_scrubbed"]
     for frame in frames(error):
         assert CANARY not in repr(frame.f_locals)
     local = [value for frame in inside for value in frame.f_locals.values()]
@@ -118,8 +118,8 @@ def test_the_wall_keeps_nothing_of_a_computation_that_failed():
     def compute():
         return 1 // int(rows[0] - SECRET)
 
-    error = caught_from(lambda: behind_the_wall(compute), hdp.SiteError)
-    (wall,) = [frame for frame in frames(error) if frame.f_code.co_name == "behind_the_wall"]
+    error = caught_from(lambda: errors_scrubbed(compute), hdp.SiteError)
+    (wall,) = [frame for frame in frames(error) if frame.f_code.co_name == "errors_scrubbed"]
     assert "compute" not in wall.f_locals
     assert not any(value is rows or value is compute for value in reached(wall.f_locals.values(), stop=[]))
 
@@ -127,7 +127,7 @@ def test_the_wall_keeps_nothing_of_a_computation_that_failed():
 def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, monkeypatch):
     """The search of the test above must be able to fail."""
     monkeypatch.setattr(objective, "run", betray)
-    monkeypatch.setattr("hdpstats.sites.attempts.behind_the_wall", lambda compute: compute())
+    monkeypatch.setattr("hdpstats.sites.attempts.errors_scrubbed", lambda compute: compute())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         error = caught_from(lambda: model.fit(epsilon=1.0), ValueError)
@@ -193,8 +193,8 @@ def test_a_failure_is_seen_alike_for_neighbours(monkeypatch):
 def test_the_state_of_warnings_and_floating_point_is_restored():
     before, filters = np.geterr(), list(warnings.filters)
     with pytest.raises(hdp.SiteError):
-        behind_the_wall(lambda: 1 // 0)
-    assert behind_the_wall(lambda: float(np.float64(1.0) / np.float64(0.0))) == np.inf
+        errors_scrubbed(lambda: 1 // 0)
+    assert errors_scrubbed(lambda: float(np.float64(1.0) / np.float64(0.0))) == np.inf
     assert np.geterr() == before
     assert warnings.filters == filters
 

@@ -14,19 +14,21 @@ import pytest
 
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.lower_bound import score_between
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable
-from hdpstats.design.geometry import leverage_at
+from hdpstats.formulas.geometry import leverage_at
 from hdpstats.losses import HAZARDS
-from hdpstats.mechanisms import gradient
-from hdpstats.mechanisms.answering import contrast_of
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.hazard_people import HazardPeople
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.clipped_newton import site as gradient
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
+from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, GradientQuery, HazardCap, HazardModel, RegressionModel, TimeGrid
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import CappedSpells
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
@@ -71,9 +73,9 @@ def regression_model(**columns: str) -> RegressionModel:
     return RegressionModel(formula="y ~ x1 + x2", loss="logistic", geometry=GEOMETRY, **columns)
 
 
-def make_query(model: HazardModel | RegressionModel, **changes: object) -> GradientQuery:
+def make_query(model: HazardModel | RegressionModel, **changes: object) -> ClippedNewtonQuery:
     theta = np.random.default_rng(1).normal(scale=0.4, size=model.dimension) - 0.6
-    query = GradientQuery(
+    query = ClippedNewtonQuery(
         model=model,
         theta=tuple(theta.tolist()),
         clip=Fraction(2.5),
@@ -86,18 +88,18 @@ def make_query(model: HazardModel | RegressionModel, **changes: object) -> Gradi
     return replace(query, **changes)
 
 
-def custody_of(query: GradientQuery, relation: Relation = Relation.REPLACE_ONE) -> Custody:
+def site_facts_of(query: ClippedNewtonQuery, relation: Relation = Relation.REPLACE_ONE) -> SiteFacts:
     unit = "id" if "start" in query.model.formula else None
-    return Custody(schema=SCHEMA, relation=relation, records=100, unit=unit, most_rows=1 if unit is None else Q)
+    return SiteFacts(schema=SCHEMA, relation=relation, records=100, unit=unit, most_rows=1 if unit is None else Q)
 
 
-def lattice_sum(query: GradientQuery, frame: pd.DataFrame) -> np.ndarray:
+def lattice_sum(query: ClippedNewtonQuery, frame: pd.DataFrame) -> np.ndarray:
     """Return the exact sum of a table, in the unit of the query, before noise."""
-    custody = custody_of(query)
-    contrast = contrast_of(query.model, custody)
-    table = PrivateTable.from_frame(frame, SCHEMA, unit=custody.unit).admit(contrast.needs)
-    grid = float(gradient.calibrate(query, relation=custody.relation).grid)
-    scores = contrast.people(table).scores(np.array(query.theta))
+    site_facts = site_facts_of(query)
+    person_loss = person_loss_of(query.model, site_facts)
+    table = PrivateTable.from_frame(frame, SCHEMA, unit=site_facts.unit).admit(person_loss.needs)
+    grid = float(gradient.calibrate(query, relation=site_facts.relation).grid)
+    scores = person_loss.people(table).scores(np.array(query.theta))
     return gradient.grid_sum(gradient.clipped(scores, float(query.clip)), grid=grid) * grid
 
 
@@ -123,7 +125,10 @@ def person(rng: np.random.Generator, name: int, *, far: float) -> pd.DataFrame:
 
 
 def farthest(
-    query: GradientQuery, *, trials: int = 150, total: Callable[[GradientQuery, pd.DataFrame], np.ndarray] = lattice_sum
+    query: ClippedNewtonQuery,
+    *,
+    trials: int = 150,
+    total: Callable[[ClippedNewtonQuery, pd.DataFrame], np.ndarray] = lattice_sum,
 ) -> tuple[float, float]:
     """Return how far replacing one person, and adding one, moved the sum at most."""
     rng = np.random.default_rng(2)
@@ -229,9 +234,9 @@ def test_the_search_finds_weights_multiplied_after_the_clip(monkeypatch: pytest.
     query = make_query(MODELS["weighted logistic"])
     claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
 
-    def late(query: GradientQuery, frame: pd.DataFrame) -> np.ndarray:
-        contrast = contrast_of(query.model, custody_of(query))
-        people = contrast.people(PrivateTable.from_frame(frame, SCHEMA).admit(contrast.needs))
+    def late(query: ClippedNewtonQuery, frame: pd.DataFrame) -> np.ndarray:
+        person_loss = person_loss_of(query.model, site_facts_of(query))
+        people = person_loss.people(PrivateTable.from_frame(frame, SCHEMA).admit(person_loss.needs))
         plain = replace(people, weights=np.ones(people.count)).scores(np.array(query.theta))
         clipped = people.weights[:, None] * gradient.clipped(plain, float(query.clip))
         return np.asarray(clipped.sum(axis=0))
@@ -257,15 +262,15 @@ def test_nobody_s_vector_depends_on_who_else_is_there(name: str) -> None:
     # One last bit may change a rounding, and n people a step each are more than the margin covers.
     query = make_query(MODELS[name])
     rng = np.random.default_rng(4)
-    contrast = contrast_of(query.model, custody_of(query))
+    person_loss = person_loss_of(query.model, site_facts_of(query))
     frame = pd.concat([person(rng, k, far=2.0) for k in range(300)], ignore_index=True)
     if "start" not in query.model.formula:
         frame = frame.groupby("id").tail(1)
 
     def scores(rows: pd.DataFrame) -> np.ndarray:
-        unit = custody_of(query).unit
-        table = PrivateTable.from_frame(rows.reset_index(drop=True), SCHEMA, unit=unit).admit(contrast.needs)
-        return contrast.people(table).scores(np.array(query.theta))
+        unit = site_facts_of(query).unit
+        table = PrivateTable.from_frame(rows.reset_index(drop=True), SCHEMA, unit=unit).admit(person_loss.needs)
+        return person_loss.people(table).scores(np.array(query.theta))
 
     whole = scores(frame)
     for kept in (range(7, 300), range(0, 300, 3), [5], range(100, 131)):
@@ -300,7 +305,7 @@ def test_nobody_s_vector_depends_on_who_else_is_there_in_wide_tables(link: str) 
         assert np.array_equal(alone, scores[kept])
 
 
-def bound(query: GradientQuery, *, factor: int = 1) -> float:
+def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
     """Return a statistical lower bound on the epsilon of a round, from its outputs on the worst neighbours."""
     calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
     if factor != 1:

@@ -1,7 +1,7 @@
 """Rounds at several sites: a person moves the sums of one site, by what that site's noise pays for.
 
-Noise is turned off and its law is recorded, so that the exact loss of a transcript is known: normal noise of standard
-deviation s on a sum that moves by d is (|d| / s)-Gaussian, and rounds add in squares.
+Noise is turned off and its distribution is recorded, so that the exact loss of a transcript is known: normal noise of
+standard deviation s on a sum that moves by d is (|d| / s)-Gaussian, and rounds add in squares.
 """
 
 from fractions import Fraction
@@ -41,7 +41,7 @@ def study_of(frames, **options):
 
 
 def fitted(study):
-    return hdpf.logit("y ~ a + b", data=study).fit(EPSILONS, delta=DELTA, mechanism="gradient")
+    return hdpf.logit("y ~ a + b", data=study).fit(EPSILONS, delta=DELTA, mechanism="clipped_newton")
 
 
 def transcript(result):

@@ -12,7 +12,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from hdpstats.simulate.trials import eight_interval_trial
+from hdpstats.papers.trials import eight_interval_trial
 from tests import seeded
 from tests.support import CORNERS, replaced, without_numbers
 
@@ -26,8 +26,8 @@ PUBLIC = TRIAL.frame.iloc[:90][COLUMNS]
 PRIVATE = TRIAL.frame.iloc[90:][COLUMNS].reset_index(drop=True)
 SCHEMA = hdp.Schema({name: TRIAL.schema[name] for name in COLUMNS})
 SETTINGS = {
-    "normal": {"delta": 1e-6, "mechanism": "gradient"},
-    "pure": {"mechanism": hdp.mechanisms.NoisyNewton(rounds=1)},
+    "normal": {"delta": 1e-6, "mechanism": "clipped_newton"},
+    "pure": {"mechanism": hdp.mechanisms.ClippedNewton(rounds=1)},
 }
 
 

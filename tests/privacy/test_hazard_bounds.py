@@ -1,6 +1,6 @@
 """The claimed privacy of objective perturbation for hazard models against a search, and broken versions of it.
 
-Constants are those of `calibrate`, people those of `HazardContrast.people`. Each mutation changes one function of the
+Constants are those of `calibrate`, people those of `HazardPersonLoss.people`. Each mutation changes one function of the
 package and must be found.
 """
 
@@ -12,11 +12,11 @@ import pytest
 from scipy.special import log_ndtr
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.design import geometry as rows_of_geometry
-from hdpstats.design.baseline import dummies, spline
+from hdpstats.formulas import geometry as rows_of_geometry
+from hdpstats.formulas.baseline import dummies, spline
 from hdpstats.losses import HAZARDS
 from hdpstats.losses import hazard as losses
-from hdpstats.mechanisms import hazard as mechanism
+from hdpstats.mechanisms.person_loss import hazard as mechanism
 from hdpstats.privacy.hazard import (
     HazardBounds,
     flat_determinant,
@@ -26,8 +26,8 @@ from hdpstats.privacy.hazard import (
     hazard_noise,
 )
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import TimeGrid
-from hdpstats.queries.model import hazard as models
+from hdpstats.records.model import hazard as models
+from hdpstats.records.timegrid import TimeGrid
 from hdpstats.solvers import CappedSpells
 from tests.privacy.hazard_pairs import Regime, density_of, periods_of, pool, table_of, told, worst
 
@@ -97,7 +97,7 @@ def test_the_density_is_that_of_the_objective_that_is_minimised(regime: dict[str
     density = density_of(at)
     D = at.model.dimension
     theta = np.random.default_rng(3).standard_normal(D)
-    made = at.contrast.people(table_of(at, people))
+    made = at.person_loss.people(table_of(at, people))
     problem = made.objective(ridge=np.full(D, density.ridge), centre=density.centre, linear=np.zeros(D))
     noise, hessian = zip(*(density.parts(theta[None, :], each) for each in periods_of(at, people)), strict=True)
     penalty = -density.ridge * (theta - density.centre)
@@ -208,9 +208,9 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime: dict[str, object]) -> None:
     at = Regime(**regime)
-    contrast, rng = at.contrast, np.random.default_rng(6)
+    person_loss, rng = at.person_loss, np.random.default_rng(6)
     density = replace(density_of(at), ridge=0.0, centre=np.zeros(at.model.dimension))
-    D, reach, trace = at.model.dimension, float(contrast.euclidean_reach), float(contrast.trace)
+    D, reach, trace = at.model.dimension, float(person_loss.euclidean_reach), float(person_loss.trace)
     theta = rng.standard_normal((400, D)) * 10.0 ** rng.uniform(-2.0, 3.0, (400, 1))
     longest, bent = 0.0, 0.0
     for person in periods_of(at, pool(at, rng, size=80)):
@@ -221,16 +221,16 @@ def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime:
         assert np.max(np.linalg.norm(hessian, axis=(1, 2))) <= trace
         for ridge in (0.3, 5.0, 200.0):
             largest = float(np.max(np.linalg.slogdet(np.eye(D) + hessian / ridge)[1]))
-            assert largest <= float(contrast.jacobian(Fraction(ridge)))
-        assert not len(person.rows) or np.linalg.matrix_rank(person.rows) <= contrast.rank
+            assert largest <= float(person_loss.jacobian(Fraction(ridge)))
+        assert not len(person.rows) or np.linalg.matrix_rank(person.rows) <= person_loss.rank
     assert 0.4 * reach < longest <= reach
     assert 0.05 * trace < bent <= trace
 
 
 def test_contrasts_measure_in_the_euclidean_norm() -> None:
-    contrast = Regime().contrast
-    assert contrast.reach == contrast.euclidean_reach
-    assert contrast.norm.radius == 1
+    person_loss = Regime().person_loss
+    assert person_loss.reach == person_loss.euclidean_reach
+    assert person_loss.norm.radius == 1
 
 
 # ------------------------------------------------------------------------------------------- what hazard_loss is

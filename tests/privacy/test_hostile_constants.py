@@ -1,4 +1,4 @@
-"""Constants that a search over neighbours does not tell from slightly wrong ones: laws that fix them."""
+"""Constants that a search over neighbours does not tell from slightly wrong ones: distributions that fix them."""
 
 import math
 from dataclasses import replace
@@ -11,33 +11,24 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Weight
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import objective, output
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.contrast import sensitivity_factor
-from hdpstats.mechanisms.hazard import HazardContrast, hazard_contrast
-from hdpstats.mechanisms.objective import normal_sd
-from hdpstats.mechanisms.regression import RegressionContrast, regression_contrast
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective.site import normal_sd
+from hdpstats.mechanisms.output import site as output
+from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.noise.lattice import sqrt_up
-from hdpstats.privacy.gaussian import (
-    fixed_sign_delta,
-    fixed_sign_multiplier,
-    objective_delta,
-    objective_multiplier,
-)
+from hdpstats.privacy.gaussian import fixed_sign_delta, fixed_sign_multiplier, objective_delta, objective_multiplier
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import (
-    Geometry,
-    HazardCap,
-    HazardModel,
-    ObjectiveQuery,
-    OutputQuery,
-    RegressionModel,
-    TimeGrid,
-)
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateTable
 
 SCHEMA = Schema(
     start=Duration(4.0, missing=0),
@@ -53,8 +44,8 @@ GEOMETRY = Geometry(
 )
 
 
-def custody(relation: Relation = Relation.REPLACE_ONE, *, unit: str | None = None) -> Custody:
-    return Custody(schema=SCHEMA, relation=relation, records=10, unit=unit, most_rows=1 if unit is None else 5)
+def site_facts(relation: Relation = Relation.REPLACE_ONE, *, unit: str | None = None) -> SiteFacts:
+    return SiteFacts(schema=SCHEMA, relation=relation, records=10, unit=unit, most_rows=1 if unit is None else 5)
 
 
 def hazard(
@@ -71,21 +62,21 @@ def hazard(
     )
 
 
-def contrasts(weights: str | None) -> dict[str, HazardContrast | RegressionContrast]:
+def person_losses(weights: str | None) -> dict[str, HazardPersonLoss | RegressionPersonLoss]:
     regression = RegressionModel(formula="y ~ x", loss="logistic", geometry=GEOMETRY, weights=weights)
     return {
-        "logit": hazard_contrast(hazard(weights=weights), custody()),
-        "cloglog": hazard_contrast(hazard(weights=weights, link="cloglog"), custody()),
-        "regression": regression_contrast(regression, SCHEMA),
+        "logit": hazard_person_loss(hazard(weights=weights), site_facts()),
+        "cloglog": hazard_person_loss(hazard(weights=weights, link="cloglog"), site_facts()),
+        "regression": regression_person_loss(regression, SCHEMA),
     }
 
 
-@pytest.mark.parametrize("name", contrasts(None))
+@pytest.mark.parametrize("name", person_losses(None))
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("ridge", [Fraction(30), Fraction(120), Fraction(1000)])
 def test_an_objective_of_thrice_the_size_has_thrice_the_noise(name: str, relation: Relation, ridge: Fraction) -> None:
     # Weights of up to 3 and three times the ridge: the same minimisers, so the same privacy at three times the noise.
-    plain, weighted = contrasts(None)[name], contrasts("w")[name]
+    plain, weighted = person_losses(None)[name], person_losses("w")[name]
     fields = {"cell": Fraction(0), "relation": relation}
     one = plain.noise_rate(Fraction(2), ridge=ridge, **fields)
     three = weighted.noise_rate(Fraction(2), ridge=3 * ridge, **fields)
@@ -94,22 +85,22 @@ def test_an_objective_of_thrice_the_size_has_thrice_the_noise(name: str, relatio
     assert float(jacobians[1]) == pytest.approx(float(jacobians[0]), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", contrasts(None))
+@pytest.mark.parametrize("name", person_losses(None))
 @pytest.mark.parametrize("relation", Relation)
 def test_the_cell_of_the_noise_is_paid_for(name: str, relation: Relation) -> None:
-    contrast, epsilon = contrasts(None)[name], Fraction(1)
+    person_loss, epsilon = person_losses(None)[name], Fraction(1)
     persons = 2 if relation is Relation.REPLACE_ONE else 1
-    width = persons * contrast.reach
+    width = persons * person_loss.reach
     cell = width / 4
-    rate = contrast.noise_rate(epsilon, ridge=Fraction(10**7), cell=cell, relation=relation)
+    rate = person_loss.noise_rate(epsilon, ridge=Fraction(10**7), cell=cell, relation=relation)
     assert rate * (width + cell) <= epsilon
     assert rate * (width + cell) > epsilon * Fraction(9, 10)
 
 
-@pytest.mark.parametrize("name", contrasts(None))
+@pytest.mark.parametrize("name", person_losses(None))
 def test_normal_noise_counts_the_persons_and_the_space_of_their_gradients(name: str) -> None:
-    contrast, epsilon, delta, ridge = contrasts(None)[name], Fraction(1), Fraction(1, 10**6), Fraction(1000)
-    jacobian, reach, D = contrast.jacobian(ridge), contrast.euclidean_reach, contrast.dimension
+    person_loss, epsilon, delta, ridge = person_losses(None)[name], Fraction(1), Fraction(1, 10**6), Fraction(1000)
+    jacobian, reach, D = person_loss.jacobian(ridge), person_loss.euclidean_reach, person_loss.dimension
     rank = min(1 if name == "regression" else 2, D)
     fields = {"ridge": ridge, "epsilon": epsilon, "delta": delta}
     replaced = 2 * reach / objective_multiplier(epsilon, delta, jacobian, min(2 * rank, D))
@@ -119,10 +110,14 @@ def test_normal_noise_counts_the_persons_and_the_space_of_their_gradients(name: 
         else objective_multiplier(epsilon, delta, jacobian, rank)
     )
     assert (
-        replaced <= normal_sd(contrast, relation=Relation.REPLACE_ONE, **fields) <= replaced * (1 + Fraction(1, 10**9))
+        replaced
+        <= normal_sd(person_loss, relation=Relation.REPLACE_ONE, **fields)
+        <= replaced * (1 + Fraction(1, 10**9))
     )
     assert (
-        added <= normal_sd(contrast, relation=Relation.ADD_OR_REMOVE_ONE, **fields) <= added * (1 + Fraction(1, 10**9))
+        added
+        <= normal_sd(person_loss, relation=Relation.ADD_OR_REMOVE_ONE, **fields)
+        <= added * (1 + Fraction(1, 10**9))
     )
 
 
@@ -130,12 +125,12 @@ def test_the_space_of_two_persons_is_larger_than_that_of_one() -> None:
     # Four coefficients, so that the dimension does not cut the rank.
     geometry = replace(GEOMETRY, location=(0.0,) * 3, whitening=tuple(tuple(row) for row in np.eye(3).tolist()))
     model = RegressionModel(formula="y ~ x + start + stop", loss="logistic", geometry=geometry)
-    contrast = regression_contrast(model, SCHEMA)
+    person_loss = regression_person_loss(model, SCHEMA)
     fields = {"ridge": Fraction(1000), "epsilon": Fraction(1), "delta": Fraction(1, 10**6)}
-    jacobian = contrast.jacobian(Fraction(1000))
-    two = 2 * contrast.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 2)
-    one = 2 * contrast.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 1)
-    assert one < Fraction(99, 100) * two <= normal_sd(contrast, relation=Relation.REPLACE_ONE, **fields)
+    jacobian = person_loss.jacobian(Fraction(1000))
+    two = 2 * person_loss.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 2)
+    one = 2 * person_loss.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 1)
+    assert one < Fraction(99, 100) * two <= normal_sd(person_loss, relation=Relation.REPLACE_ONE, **fields)
 
 
 def test_rows_of_one_person_with_opposite_covariates_add_up() -> None:
@@ -143,29 +138,29 @@ def test_rows_of_one_person_with_opposite_covariates_add_up() -> None:
     frame = pd.DataFrame(
         {"id": ["a"] * 2, "start": [0.0, 3.0], "stop": [3.0, 4.0], "event": [0, 1], "x": [2.0, -2.0], "w": [1.0, 1.0]}
     ).assign(cause="none", y=0)
-    contrast = hazard_contrast(hazard(), custody(unit="id"))
-    fixed = hazard_contrast(hazard(), custody())
-    table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(contrast.needs)
-    people = contrast.people(table)
+    person_loss = hazard_person_loss(hazard(), site_facts(unit="id"))
+    fixed = hazard_person_loss(hazard(), site_facts())
+    table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(person_loss.needs)
+    people = person_loss.people(table)
     longest = max(
         float(np.linalg.norm(people.scores(np.array([alpha, slope])), axis=1).max())
         for alpha in np.linspace(-30.0, 30.0, 61)
         for slope in np.linspace(0.0, 30.0, 31)
     )
-    assert float(fixed.reach) < longest <= float(contrast.reach)
+    assert float(fixed.reach) < longest <= float(person_loss.reach)
 
 
 def test_a_query_for_another_number_of_causes_is_refused() -> None:
     with pytest.raises(SiteError, match="causes"):
-        hazard_contrast(hazard(outcome="Surv(start, stop, cause)", causes=1), custody())
+        hazard_person_loss(hazard(outcome="Surv(start, stop, cause)", causes=1), site_facts())
     with pytest.raises(SiteError, match="causes"):
-        hazard_contrast(hazard(causes=2), custody())
-    assert hazard_contrast(hazard(outcome="Surv(start, stop, cause)", causes=2), custody()).rank == 4
+        hazard_person_loss(hazard(causes=2), site_facts())
+    assert hazard_person_loss(hazard(outcome="Surv(start, stop, cause)", causes=2), site_facts()).rank == 4
 
 
 def test_people_with_several_rows_need_entry_times() -> None:
     with pytest.raises(SiteError, match="start"):
-        hazard_contrast(hazard(outcome="Surv(stop, event)"), custody(unit="id"))
+        hazard_person_loss(hazard(outcome="Surv(stop, event)"), site_facts(unit="id"))
 
 
 def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> None:
@@ -185,9 +180,9 @@ def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> Non
             slopes=((0.0,),),
         ),
     )
-    contrast = hazard_contrast(model, Custody(schema=schema, relation=Relation.REPLACE_ONE, records=1))
+    person_loss = hazard_person_loss(model, SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=1))
     frame = pd.DataFrame({"stop": [float(q)], "event": [1], "x": [1e-6]})
-    people = contrast.people(PrivateTable.from_frame(frame, schema).admit(contrast.needs))
+    people = person_loss.people(PrivateTable.from_frame(frame, schema).admit(person_loss.needs))
     assert people.spells.last.tolist() == [q]
     log_caps = people.spells.log_caps(slice(0, 1), slice(0, q), 0)[0]
     with mpmath.workprec(200):
@@ -195,7 +190,7 @@ def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> Non
         # The supremum of the person's gradient, where every loss is saturated: the event pulls the same way.
         longest = mpmath.hypot((caps + 1) * row, mpmath.mpf(1e-6) * (caps - 1))
         assert longest > (total + 1) * (1 + mpmath.mpf(2) ** -39)
-        assert longest <= mpmath.mpf(contrast.reach.numerator) / contrast.reach.denominator
+        assert longest <= mpmath.mpf(person_loss.reach.numerator) / person_loss.reach.denominator
 
 
 def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, delta: Fraction) -> Any:
@@ -214,13 +209,13 @@ def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**6)])
 def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
     query = point(OutputQuery, epsilon=Fraction(1), delta=delta)
-    contrast = regression_contrast(query.model, SCHEMA)
-    constants = output.calibrate(query, contrast, records=10**8, relation=Relation.REPLACE_ONE)
-    solved, lattice = 2 * constants.solver_radius, constants.grid * sqrt_up(Fraction(contrast.dimension))
+    person_loss = regression_person_loss(query.model, SCHEMA)
+    constants = output.calibrate(query, person_loss, records=10**8, relation=Relation.REPLACE_ONE)
+    solved, lattice = 2 * constants.solver_radius, constants.grid * sqrt_up(Fraction(person_loss.dimension))
     assert solved > 0
-    assert constants.sensitivity.value == 2 * contrast.euclidean_reach / query.ridge + solved + lattice
+    assert constants.sensitivity.value == 2 * person_loss.euclidean_reach / query.ridge + solved + lattice
     with pytest.raises(MechanismError, match="use a larger ridge"):
-        output.calibrate(query, contrast, records=10**18, relation=Relation.REPLACE_ONE)
+        output.calibrate(query, person_loss, records=10**18, relation=Relation.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(40), Fraction(900)])
@@ -228,11 +223,11 @@ def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
 def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Relation) -> None:
     # Around an exact minimiser that keeps delta, smoothing by e on both sides keeps exp(e / 2) delta.
     query = point(ObjectiveQuery, epsilon=epsilon, delta=Fraction(1, 10**6))
-    contrast = regression_contrast(query.model, SCHEMA)
-    constants = objective.calibrate(query, contrast, records=100, relation=relation)
+    person_loss = regression_person_loss(query.model, SCHEMA)
+    constants = objective.calibrate(query, person_loss, records=100, relation=relation)
     event, smoothing = constants.events
-    persons, jacobian = sensitivity_factor(relation), contrast.jacobian(query.ridge)
-    multiplier = persons * contrast.euclidean_reach / constants.perturbation.sd
+    persons, jacobian = sensitivity_factor(relation), person_loss.jacobian(query.ridge)
+    multiplier = persons * person_loss.euclidean_reach / constants.perturbation.sd
     kept = (
         fixed_sign_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier)
         if persons == 1
@@ -244,4 +239,4 @@ def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Re
 def test_an_epsilon_of_which_no_delta_is_left_is_refused() -> None:
     query = point(ObjectiveQuery, epsilon=Fraction(1000), delta=Fraction(1, 10**6))
     with pytest.raises(MechanismError, match="delta"):
-        objective.calibrate(query, regression_contrast(query.model, SCHEMA), records=100)
+        objective.calibrate(query, regression_person_loss(query.model, SCHEMA), records=100)

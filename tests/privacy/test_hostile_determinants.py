@@ -7,16 +7,17 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.data.columns import Binary, Continuous, Duration, Offset
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable
-from hdpstats.design.geometry import from_box
+from hdpstats.formulas.geometry import from_box
 from hdpstats.losses import HAZARDS
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.hazard import HazardContrast, hazard_contrast
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.privacy.hazard import flat_determinant
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import HazardCap, HazardModel, TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.columns import Binary, Continuous, Duration, Offset
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 
 SHAPES = {
     "one interval": np.array([[1.0]]),
@@ -56,9 +57,9 @@ def test_a_determinant_beyond_doubles_is_bounded_by_nothing_finite() -> None:
 SCHEMA = Schema(stop=Duration(4.0), event=Binary(), x=Continuous(-1, 1), o=Offset(-5, 5))
 
 
-def contrast_of(
+def person_loss_of(
     *, link: str = "logit", level: float = -2.0, margin: float = 0.0, offset: bool = False
-) -> HazardContrast:
+) -> HazardPersonLoss:
     model = HazardModel(
         formula="Surv(stop, event) ~ x",
         link=link,
@@ -68,10 +69,10 @@ def contrast_of(
         cap=HazardCap(total=100.0, margin=margin, baseline=((level,) * 4,), slopes=((0.0,),)),
         offset="o" if offset else None,
     )
-    return hazard_contrast(model, Custody(schema=SCHEMA, relation=Relation.ADD_OR_REMOVE_ONE, records=1))
+    return hazard_person_loss(model, SiteFacts(schema=SCHEMA, relation=Relation.ADD_OR_REMOVE_ONE, records=1))
 
 
-def worst_determinant(contrast: HazardContrast, *, offset: float, ridge: float) -> float:
+def worst_determinant(person_loss: HazardPersonLoss, *, offset: float, ridge: float) -> float:
     """Return the largest ``log det(I + H / ridge)`` found over coefficients of one person who survives."""
     table = AdmittedTable(
         numeric={name: np.array([value]) for name, value in {"stop": 4.0, "event": 0.0, "x": 1.0, "o": offset}.items()},
@@ -79,7 +80,7 @@ def worst_determinant(contrast: HazardContrast, *, offset: float, ridge: float) 
         rows=1,
         beyond={"stop": np.zeros(1, dtype=np.bool_)},
     )
-    people, D = contrast.people(table), contrast.dimension
+    people, D = person_loss.people(table), person_loss.dimension
     problem = people.objective(ridge=np.full(D, ridge), centre=np.zeros(D), linear=np.zeros(D))
     places = [np.array([alpha, 0.0]) for alpha in np.linspace(-40.0, 40.0, 4001)]
     return max(float(np.linalg.slogdet(problem.hessian(theta) / ridge)[1]) for theta in places)
@@ -87,21 +88,23 @@ def worst_determinant(contrast: HazardContrast, *, offset: float, ridge: float) 
 
 @pytest.mark.parametrize("offset", [0.0, 3.0, -3.0])
 def test_offsets_are_counted_where_caps_are_flat(offset: float) -> None:
-    contrast = contrast_of(offset=True)
-    assert worst_determinant(contrast, offset=offset, ridge=1.0) <= float(contrast.jacobian(Fraction(1)))
+    person_loss = person_loss_of(offset=True)
+    assert worst_determinant(person_loss, offset=offset, ridge=1.0) <= float(person_loss.jacobian(Fraction(1)))
 
 
 def test_without_offsets_a_flat_cap_has_a_smaller_determinant() -> None:
-    contrast = contrast_of()
-    found = worst_determinant(contrast, offset=0.0, ridge=1.0)
-    assert found <= float(contrast.jacobian(Fraction(1))) < float(contrast_of(offset=True).jacobian(Fraction(1)))
+    person_loss = person_loss_of()
+    found = worst_determinant(person_loss, offset=0.0, ridge=1.0)
+    assert found <= float(person_loss.jacobian(Fraction(1))) < float(person_loss_of(offset=True).jacobian(Fraction(1)))
 
 
 def test_a_cap_that_is_raised_to_the_smallest_one_is_counted_as_raised() -> None:
     # The probit constants need caps of 1e-9 or more: a lower level is raised after the margin, not before.
-    contrast, ridge, seen = contrast_of(link="probit", level=-30.0, margin=-20.0), 1e-12, []
+    person_loss, ridge, seen = person_loss_of(link="probit", level=-30.0, margin=-20.0), 1e-12, []
     flat = HAZARDS["probit"].smallest_cap * float(HAZARDS["probit"].survived_smoothness)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hdpstats.mechanisms.hazard.flat_determinant", lambda A, **fields: seen.append(fields) or 1.0)
-        contrast.jacobian(Fraction(ridge))
+        patch.setattr(
+            "hdpstats.mechanisms.person_loss.hazard.flat_determinant", lambda A, **fields: seen.append(fields) or 1.0
+        )
+        person_loss.jacobian(Fraction(ridge))
     assert seen[0]["survived"] >= flat

@@ -9,8 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.typing import FloatArray
-from hdpstats.data.table import PrivateTable
-from hdpstats.design.response import design_of, response_of
+from hdpstats.formulas.response import design_of, response_of
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -21,7 +20,8 @@ from hdpstats.losses import (
     SmoothedQuantile,
     Tabulated,
 )
-from hdpstats.mechanisms.regression import RegressionPeople
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import LinearObjective, minimise
 from hdpstats.solvers.refine import refine
 

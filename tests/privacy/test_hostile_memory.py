@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import hazard_people, regression
-from hdpstats.mechanisms.hazard_people import HazardPeople
-from hdpstats.mechanisms.regression import RegressionPeople
+from hdpstats.mechanisms.person_loss import hazard_people, regression
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from tests.unit.solvers.capped_problems import capped
 
 MEGABYTE = 2**20

@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.data.table import PrivateTable
-from hdpstats.design.geometry import from_box
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.hazard import hazard_contrast
-from hdpstats.mechanisms.hazard_people import HazardPeople
+from hdpstats.formulas.geometry import from_box
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.person_loss.hazard import hazard_person_loss
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import HazardCap, HazardModel, TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
@@ -95,12 +96,12 @@ def numbers(values: Iterable[Any]) -> Counter[bytes]:
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_changes_what_others_contribute(link: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    custody = Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=30, unit="id", most_rows=3)
-    contrast = hazard_contrast(model(rng, link), custody)
-    theta = rng.standard_normal(contrast.dimension)
+    site_facts = SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=30, unit="id", most_rows=3)
+    person_loss = hazard_person_loss(model(rng, link), site_facts)
+    theta = rng.standard_normal(person_loss.dimension)
 
     def people_of(frame: pd.DataFrame) -> HazardPeople:
-        return contrast.people(PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(contrast.needs))
+        return person_loss.people(PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(person_loss.needs))
 
     fixed = [row for name in range(100, 130) for row in ordinary(rng, name, int(rng.integers(1, 5)))]
     alone = people_of(pd.DataFrame(fixed, columns=list(COLUMNS)))

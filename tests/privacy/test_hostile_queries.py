@@ -12,21 +12,17 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SiteError
-from hdpstats.data.table import AdmittedTable
 from hdpstats.mechanisms.base import Prepared
-from hdpstats.privacy.event import PrivacyEvent, Ran
-from hdpstats.queries import (
-    Geometry,
-    GradientQuery,
-    HazardCap,
-    HazardModel,
-    ObjectiveQuery,
-    OutputQuery,
-    Query,
-    TimeGrid,
-    query_from_json,
-)
-from hdpstats.queries.geometry import Source
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import HazardCap, HazardModel
+from hdpstats.records.query import Query
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import attempts, local
 
 SCHEMA = hdp.Schema(
@@ -84,13 +80,13 @@ def site_of(relation: str = "replace_one") -> hdp.LocalSite:
 def answered(query: Query, monkeypatch: pytest.MonkeyPatch, relation: str = "replace_one") -> bool:
     """Return whether a site answers; fail where something is raised behind the wall."""
     site, entered = site_of(relation), []
-    right = attempts.behind_the_wall
+    right = attempts.errors_scrubbed
 
     def watched(compute: Callable[[], Any]) -> Any:
         entered.append(compute)
         return right(compute)
 
-    monkeypatch.setattr(attempts, "behind_the_wall", watched)
+    monkeypatch.setattr(attempts, "errors_scrubbed", watched)
     try:
         released = site.answer(query)
     except HdpError:
@@ -154,7 +150,7 @@ def test_hostile_models_are_answered_whatever_the_rows(
     output = OutputQuery.from_dict(fields | {"model": model.to_dict(), "delta": "1/1000000"})
     answers = answered(replace(output, centre=(-9e11, 9e11, 1e-300), ridge=Fraction(1)), monkeypatch, relation)
     assert answers == (name not in TOO_SMALL_RIDGES)
-    gradient = GradientQuery(
+    gradient = ClippedNewtonQuery(
         model=model,
         theta=(9e11, -9e11, 1e-300),
         clip=Fraction(1e9),
@@ -209,9 +205,16 @@ def test_an_epsilon_beyond_all_sense_is_refused_by_name(epsilon: int) -> None:
 @pytest.mark.parametrize(
     "events",
     [
-        (PrivacyEvent(ran=Ran.OUTPUT, epsilon=Fraction(1)), PrivacyEvent(ran=Ran.HESSIAN, epsilon=Fraction(1, 10**9))),
-        (PrivacyEvent(ran=Ran.GAUSSIAN_OBJECTIVE, epsilon=Fraction(1), delta=Fraction(1, 10**9)),),
-        (PrivacyEvent(ran=Ran.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=Fraction(1, 20)),),
+        (
+            PrivacyEvent(ran=MechanismName.OUTPUT, epsilon=Fraction(1)),
+            PrivacyEvent(ran=MechanismName.HESSIAN, epsilon=Fraction(1, 10**9)),
+        ),
+        (PrivacyEvent(ran=MechanismName.GAUSSIAN_OBJECTIVE, epsilon=Fraction(1), delta=Fraction(1, 10**9)),),
+        (
+            PrivacyEvent(
+                ran=MechanismName.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=Fraction(1, 20)
+            ),
+        ),
     ],
     ids=["epsilon", "delta", "mu"],
 )
@@ -222,7 +225,7 @@ def test_a_mechanism_that_costs_more_than_the_query_offers_does_not_run(
         def compute(self, table: AdmittedTable) -> NoReturn:
             raise RuntimeError("it ran")
 
-    monkeypatch.setattr(local, "prepare", lambda query, custody: Dear(needs=("x",), events=events))
+    monkeypatch.setattr(local, "prepare", lambda query, site_facts: Dear(needs=("x",), events=events))
     site = site_of()
     with pytest.raises(MechanismError, match="more than the query offers"):
         site.answer(QUERY)

@@ -12,24 +12,19 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.typing import FloatArray
-from hdpstats.data.public import PublicTable
-from hdpstats.design.compiler import compile_one_sided
-from hdpstats.mechanisms.knorm import lattice, lattice_noise
+from hdpstats.formulas.compiler import compile_one_sided
+from hdpstats.mechanisms.curve.query import CurveQuery
+from hdpstats.mechanisms.distance.query import DistanceQuery
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.neighbours.query import NeighboursQuery
+from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
+from hdpstats.noise.distributions import lattice, lattice_noise
 from hdpstats.privacy.sensitivity import BoxNorm
-from hdpstats.queries import (
-    CurveQuery,
-    DistanceQuery,
-    HistogramQuery,
-    ImportanceQuery,
-    LossSelectionQuery,
-    NeighboursQuery,
-    Query,
-    SelectionQuery,
-    query_from_json,
-)
-from hdpstats.queries.histogram import Axis
-from hdpstats.queries.importance import Box, DensityRatioModel
-from hdpstats.queries.points import PointColumn, PointSpace
+from hdpstats.records.points import PointColumn, PointSpace
+from hdpstats.records.query import Query
+from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import nearest as search
 
 SCHEMA = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary(), g=hdp.Categorical(["a", "b", "c"]))
@@ -86,10 +81,10 @@ def changed(fields: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
-def importance() -> ImportanceQuery:
+def importance() -> ImportanceWeightsQuery:
     names = tuple(name for name in compile_one_sided("~ x + g", SCHEMA).names if name != "Intercept")
     model = DensityRatioModel(formula="~ x + g", columns=names, coding=BOX)
-    return ImportanceQuery(model=model, perturbs="objective", centre=(0.0,) * 4, ridge=Fraction(8), **COMMON)
+    return ImportanceWeightsQuery(model=model, perturbs="objective", centre=(0.0,) * 4, ridge=Fraction(8), **COMMON)
 
 
 @pytest.mark.parametrize("name", [*QUERIES, "importance"])

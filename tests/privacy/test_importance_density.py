@@ -16,20 +16,22 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from hdpstats.audit.density import PerturbedObjective, k_norm
-from hdpstats.data.columns import Categorical, Continuous
-from hdpstats.data.public import PublicTable
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable
-from hdpstats.design.box import extent
-from hdpstats.design.geometry import mallows_weights
+from hdpstats.formulas.geometry import mallows_weights
 from hdpstats.losses.logistic import Logistic
-from hdpstats.mechanisms import importance, objective, output
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.importance_weights import site as importance
+from hdpstats.mechanisms.importance_weights.box import extent
+from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.output import site as output
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.uncoupled import rank_one_jacobian
-from hdpstats.queries import Box, DensityRatioModel, Geometry, ImportanceQuery
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.schema.columns import Categorical, Continuous
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 
 SCHEMA = Schema(u=Continuous(-1, 1), v=Continuous(0, 1), g=Categorical(["a", "b", "c"]))
 PUBLIC = PublicTable.from_frame(
@@ -52,7 +54,7 @@ CODINGS = {"box": UNIT, "tight box": HALF, "geometry": WHITE}
 
 def asked(coding=UNIT, *, ridge=1.0, epsilon=1.0, perturbs="objective", columns=("u", "v"), formula=None):
     formula = formula or f"~ {int(coding.intercept)} + u + v"
-    return ImportanceQuery(
+    return ImportanceWeightsQuery(
         model=DensityRatioModel(formula=formula, columns=columns, coding=coding),
         perturbs=perturbs,
         centre=(0.0,) * coding.dimension,
@@ -63,9 +65,11 @@ def asked(coding=UNIT, *, ridge=1.0, epsilon=1.0, perturbs="objective", columns=
     )
 
 
-def contrast_of(query, records=RECORDS):
-    custody = Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=records, public={PUBLIC.sha256: PUBLIC})
-    return importance.density_ratio_contrast(query.model, custody, public=PUBLIC)
+def person_loss_of(query, records=RECORDS):
+    site_facts = SiteFacts(
+        schema=SCHEMA, relation=Relation.REPLACE_ONE, records=records, public={PUBLIC.sha256: PUBLIC}
+    )
+    return importance.density_ratio_person_loss(query.model, site_facts, public=PUBLIC)
 
 
 def weigher(coding):
@@ -83,15 +87,15 @@ def weigher(coding):
     return weigh
 
 
-def mechanism_of(query, contrast, records=RECORDS):
+def mechanism_of(query, person_loss, records=RECORDS):
     """What the density of the perturbed minimiser is made of."""
-    constants = objective.calibrate(query, contrast, records=records)
+    constants = objective.calibrate(query, person_loss, records=records)
     mechanism = PerturbedObjective(
         loss=Logistic(),
         ridge=np.full(query.dimension, float(query.ridge)),
         centre=np.zeros(query.dimension),
         rate=float(constants.perturbation.rate),
-        norm=contrast.norm,
+        norm=person_loss.norm,
         weigh=weigher(query.model.coding),
     )
     return mechanism, float(constants.events[0].epsilon)
@@ -105,9 +109,9 @@ def rows_of(coding, cells):
     return np.column_stack([np.ones(len(cells)), (cells - np.array(coding.location)) / np.array(coding.scale)])
 
 
-def worst_loss(query, contrast, *, seed=0):
+def worst_loss(query, person_loss, *, seed=0):
     """The largest log-ratio of densities found: two private rows, another one that both have, and the point."""
-    mechanism, claimed = mechanism_of(query, contrast)
+    mechanism, claimed = mechanism_of(query, person_loss)
     coding = query.model.coding
     public = rows_of(coding, np.column_stack([PUBLIC.raw(["u", "v"]).numeric[name] for name in ("u", "v")]))
     counts = np.array([1.0, 2.0] + [RECORDS / len(public)] * len(public))
@@ -145,18 +149,18 @@ def worst_loss(query, contrast, *, seed=0):
 @pytest.mark.parametrize("ridge", [0.8, 8.0])
 def test_no_pair_of_neighbours_exceeds_epsilon_and_some_come_near(name, ridge):
     query = asked(CODINGS[name], ridge=ridge)
-    found, claimed = worst_loss(query, contrast_of(query))
+    found, claimed = worst_loss(query, person_loss_of(query))
     assert 0.75 * claimed < found <= claimed * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", CODINGS)
 def test_a_rate_that_is_a_half_too_large_is_noticed(name, monkeypatch):
-    rate = importance.DensityRatioContrast.noise_rate
+    rate = importance.DensityRatioPersonLoss.noise_rate
     monkeypatch.setattr(
-        importance.DensityRatioContrast, "noise_rate", lambda *args, **options: rate(*args, **options) * 3 / 2
+        importance.DensityRatioPersonLoss, "noise_rate", lambda *args, **options: rate(*args, **options) * 3 / 2
     )
     query = asked(CODINGS[name], ridge=8.0)
-    found, claimed = worst_loss(query, contrast_of(query))
+    found, claimed = worst_loss(query, person_loss_of(query))
     assert found > 1.05 * claimed
 
 
@@ -170,18 +174,18 @@ def test_the_determinant_counts_the_intercept(monkeypatch):
         return float(densities[0] - densities[1])
 
     query = asked(ridge=0.4625)
-    contrast = contrast_of(query)
+    person_loss = person_loss_of(query)
     jacobian = math.log(1 + 3 / (4 * 0.4625))  # 0.964: nearly all of epsilon
-    mechanism, claimed = mechanism_of(query, contrast)
-    assert float(contrast.jacobian(query.ridge)) == pytest.approx(jacobian, rel=1e-9)
+    mechanism, claimed = mechanism_of(query, person_loss)
+    assert float(person_loss.jacobian(query.ridge)) == pytest.approx(jacobian, rel=1e-9)
     assert mechanism.rate == pytest.approx(claimed - jacobian, rel=1e-6)
     assert jacobian < loss(mechanism) <= claimed
 
-    def without(contrast, ridge):
-        return rank_one_jacobian((contrast.trace - Fraction(1, 4)) / ridge)
+    def without(person_loss, ridge):
+        return rank_one_jacobian((person_loss.trace - Fraction(1, 4)) / ridge)
 
-    monkeypatch.setattr(importance.DensityRatioContrast, "jacobian", without)
-    mutated, _ = mechanism_of(query, contrast)
+    monkeypatch.setattr(importance.DensityRatioPersonLoss, "jacobian", without)
+    mutated, _ = mechanism_of(query, person_loss)
     assert loss(mutated) > 1.05 * claimed
 
 
@@ -206,23 +210,23 @@ def test_minimisers_of_neighbours_lie_within_the_sensitivity_and_beyond_the_long
     public = PublicTable.from_frame(pd.DataFrame({"u": [-1.0] * 5, "v": [0.0] * 5}), schema)
     coding = Box(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(-1.0,) * 2, upper=(1.0,) * 2, intercept=False)
     query = replace(asked(coding, ridge=3, perturbs="output"), schema_sha256=schema.sha256, public_sha256=public.sha256)
-    custody = Custody(schema=schema, relation=Relation.REPLACE_ONE, records=1000, public={public.sha256: public})
-    contrast = importance.density_ratio_contrast(query.model, custody, public=public)
-    claimed = float(output.calibrate(query, contrast, records=1000, relation=Relation.REPLACE_ONE).sensitivity.value)
+    site_facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=1000, public={public.sha256: public})
+    person_loss = importance.density_ratio_person_loss(query.model, site_facts, public=public)
+    claimed = float(output.calibrate(query, person_loss, records=1000, relation=Relation.REPLACE_ONE).sensitivity.value)
     assert claimed == pytest.approx(math.sqrt(8) / 3, rel=1e-6)
-    found = [computed(query, contrast, u=[1.0] * 999 + [-1.0], v=[0.0] * 999 + [last]) for last in (-1.0, 1.0)]
+    found = [computed(query, person_loss, u=[1.0] * 999 + [-1.0], v=[0.0] * 999 + [last]) for last in (-1.0, 1.0)]
     realised = float(np.linalg.norm(found[0] - found[1]))
     assert 1.3 * math.sqrt(2) / 3 < realised <= claimed
 
 
-def computed(query, contrast, **numbers):
+def computed(query, person_loss, **numbers):
     """The minimiser as the site computes it for private rows."""
     columns = {name: np.array(values) for name, values in numbers.items()}
     table = AdmittedTable(numeric=columns, codes={}, rows=len(next(iter(columns.values()))))
     still = (Fraction(0),) * query.dimension
-    effort = effort_of(query, contrast, noise=0.0, records=contrast.records)
+    effort = effort_of(query, person_loss, noise=0.0, records=person_loss.records)
     assert effort.radius < Fraction(1, 10**7)
-    point = certified(query, contrast.people(table), effort=effort, perturbation=still)
+    point = certified(query, person_loss.people(table), effort=effort, perturbation=still)
     return np.array([float(value) for value in point])
 
 
@@ -231,34 +235,34 @@ def test_the_site_minimises_the_objective_that_is_written_down(name):
     # lambda instead of lambda / 2, weights left out or other shares of the samples would move the minimiser.
     query = asked(CODINGS[name], ridge=0.7)
     cells = np.array([[-1.0, 1.0], [0.4, 0.2], [1.0, 1.0]])
-    found = computed(query, contrast_of(query), u=cells[:, 0], v=cells[:, 1])
+    found = computed(query, person_loss_of(query), u=cells[:, 0], v=cells[:, 1])
     assert found == pytest.approx(minimiser(query, rows_of(query.model.coding, cells)), abs=2e-6)
 
 
 def test_constants_come_from_the_schema_whatever_levels_occur():
     coding = Box(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(0.0,) * 2, upper=(1.0,) * 2, intercept=True)
     query = asked(coding, columns=("g[T.b]", "g[T.c]"), formula="~ g")
-    contrast = contrast_of(query)
-    columns = [column for column in contrast.design.columns if column.name in query.model.columns]
-    assert contrast.extent == extent(coding, columns)
-    assert float(contrast.trace) == pytest.approx(2 / 4)  # one level and the intercept, though nobody may have it
-    assert float(contrast.euclidean_reach) == pytest.approx(math.sqrt(2) / 2)
-    assert contrast.reach * 2 == pytest.approx(1.0, rel=1e-9)
+    person_loss = person_loss_of(query)
+    columns = [column for column in person_loss.design.columns if column.name in query.model.columns]
+    assert person_loss.extent == extent(coding, columns)
+    assert float(person_loss.trace) == pytest.approx(2 / 4)  # one level and the intercept, though nobody may have it
+    assert float(person_loss.euclidean_reach) == pytest.approx(math.sqrt(2) / 2)
+    assert person_loss.reach * 2 == pytest.approx(1.0, rel=1e-9)
 
 
 def test_a_replaced_person_moves_the_gradient_by_at_most_one_in_the_norm_and_by_the_diameter():
     rng = np.random.default_rng(7)
     for coding in CODINGS.values():
-        contrast = contrast_of(asked(coding))
+        person_loss = person_loss_of(asked(coding))
         cells = np.column_stack([rng.uniform(-1, 1, 300).round(), rng.uniform(0, 1, 300).round()])
         cells[::2] = np.column_stack([rng.uniform(-1, 1, 150), rng.uniform(0, 1, 150)])
-        people = contrast.people(AdmittedTable(numeric={"u": cells[:, 0], "v": cells[:, 1]}, codes={}, rows=300))
+        people = person_loss.people(AdmittedTable(numeric={"u": cells[:, 0], "v": cells[:, 1]}, codes={}, rows=300))
         largest = longest = 0.0
         for size in (0.0, 1.0, 30.0, 300.0):
             for _ in range(6):
                 scores = people.scores(rng.normal(size=3) * size)[:300]
                 apart = scores[:, None] - scores[None, :]
-                largest = max(largest, float(np.max(k_norm(apart, contrast.norm))))
+                largest = max(largest, float(np.max(k_norm(apart, person_loss.norm))))
                 longest = max(longest, float(np.max(np.linalg.norm(apart, axis=-1))))
-        assert 0.9 < largest <= 2 * contrast.reach
-        assert 0.6 * 2 * float(contrast.euclidean_reach) < longest <= 2 * float(contrast.euclidean_reach)
+        assert 0.9 < largest <= 2 * person_loss.reach
+        assert 0.6 * 2 * float(person_loss.euclidean_reach) < longest <= 2 * float(person_loss.euclidean_reach)

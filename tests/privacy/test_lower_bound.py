@@ -67,7 +67,7 @@ def test_a_delta_lowers_the_bound() -> None:
     assert epsilon_lower_bound(one, two, delta=0.06) <= 0.0
 
 
-def test_outputs_of_one_law_rarely_contradict_it() -> None:
+def test_outputs_of_one_distribution_rarely_contradict_it() -> None:
     rng = np.random.default_rng(3)
     found = [epsilon_lower_bound(*rng.standard_normal((2, 2000)), alpha=0.01) for _ in range(60)]
     assert max(found) <= 0.0

@@ -10,15 +10,16 @@ from scipy.optimize import minimize
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.design.geometry import whiten
+from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms import multinomial as mechanism
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.multinomial import MultinomialContrast, MultinomialPeople
+from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss import multinomial as mechanism
+from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, MultinomialModel, ObjectiveQuery
-from hdpstats.queries.geometry import Source
-from hdpstats.queries.wire import query_from_json
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
 from hdpstats.solvers.multinomial import MultinomialObjective
 from hdpstats.solvers.newton import certify
@@ -51,8 +52,8 @@ def query_of(*, ridge: float) -> ObjectiveQuery:
     )
 
 
-def contrast_of(model: MultinomialModel, weight: float = 1.0) -> MultinomialContrast:
-    return MultinomialContrast(model=model, largest_weight=weight)
+def person_loss_of(model: MultinomialModel, weight: float = 1.0) -> MultinomialPersonLoss:
+    return MultinomialPersonLoss(model=model, largest_weight=weight)
 
 
 @pytest.mark.parametrize("others", [1, 2, 3, 6])
@@ -98,7 +99,7 @@ def test_values_are_those_whose_gradient_is_the_score() -> None:
 @pytest.mark.parametrize("radius", [0.3, 2.0])
 def test_one_person_keeps_the_bounds_of_the_contrast(radius: float, weight: float) -> None:
     model = model_of(others=3, radius=radius, slopes=2)
-    contrast = contrast_of(model, weight)
+    person_loss = person_loss_of(model, weight)
     rng = np.random.default_rng(2)
     raw = np.concatenate([rng.normal(size=(3000, 2)) * radius * scale for scale in (0.5, 1.0, 1.5, 40.0)])
     rows = whiten(model.geometry, np.column_stack([np.ones(len(raw)), raw]))
@@ -113,10 +114,10 @@ def test_one_person_keeps_the_bounds_of_the_contrast(radius: float, weight: floa
             heaviest = max(heaviest, float(np.trace(H)))
             ridge = float(Fraction(3))
             determinant = float(np.linalg.slogdet(np.eye(9) + H / ridge)[1])
-            assert determinant <= float(contrast.jacobian(Fraction(3)))
-            assert np.linalg.matrix_rank(H, tol=1e-9) <= contrast.rank
-    assert 0.75 * float(contrast.reach) < longest <= float(contrast.reach)
-    assert heaviest <= float(contrast.trace)
+            assert determinant <= float(person_loss.jacobian(Fraction(3)))
+            assert np.linalg.matrix_rank(H, tol=1e-9) <= person_loss.rank
+    assert 0.75 * float(person_loss.reach) < longest <= float(person_loss.reach)
+    assert heaviest <= float(person_loss.trace)
 
 
 def loss_of(
@@ -166,7 +167,7 @@ def worst(query: ObjectiveQuery, rate: float, *, alone: bool = False) -> float:
 @pytest.mark.parametrize("ridge", [3.0, 30.0])
 def test_no_neighbours_lose_more_than_was_promised(ridge: float) -> None:
     query = query_of(ridge=ridge)
-    rate = float(objective.calibrate(query, contrast_of(query.model), records=1).noise_rate)
+    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1).noise_rate)
     loss = worst(query, rate)
     assert 0.5 < loss <= 0.999
 
@@ -174,22 +175,22 @@ def test_no_neighbours_lose_more_than_was_promised(ridge: float) -> None:
 def test_nor_where_one_is_added_or_removed() -> None:
     query = query_of(ridge=10.0)
     relation = Relation.ADD_OR_REMOVE_ONE
-    rate = float(objective.calibrate(query, contrast_of(query.model), records=1, relation=relation).noise_rate)
+    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1, relation=relation).noise_rate)
     assert 0.6 < worst(query, rate, alone=True) <= 0.999
 
 
 def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanism, "steepest", lambda others: multinomial.steepest(others) / 2)
     query = query_of(ridge=30.0)
-    rate = float(objective.calibrate(query, contrast_of(query.model), records=1).noise_rate)
+    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1).noise_rate)
     assert worst(query, rate) > 1.0
 
 
 def test_a_determinant_that_is_not_paid_for_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MultinomialContrast, "jacobian", lambda contrast, ridge: Fraction(0))
+    monkeypatch.setattr(MultinomialPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of(ridge=0.4)
     relation = Relation.ADD_OR_REMOVE_ONE
-    rate = float(objective.calibrate(query, contrast_of(query.model), records=1, relation=relation).noise_rate)
+    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1, relation=relation).noise_rate)
     assert worst(query, rate, alone=True) > 1.0
 
 

@@ -11,14 +11,17 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.data.public import PublicTable
-from hdpstats.data.table import PrivateTable
-from hdpstats.design.points import space_of
-from hdpstats.mechanisms import distance, neighbours, selection
-from hdpstats.mechanisms.base import Custody
+from hdpstats.formulas.points import space_of
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.distance import site as distance
+from hdpstats.mechanisms.distance.query import UNITS, DistanceQuery
+from hdpstats.mechanisms.neighbours import site as neighbours
+from hdpstats.mechanisms.neighbours.query import NeighboursQuery
+from hdpstats.mechanisms.selection import site as selection
+from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import DistanceQuery, LossSelectionQuery, NeighboursQuery, SelectionQuery
-from hdpstats.queries.distance import UNITS
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as search
 from tests.support import CORNERS
 
@@ -59,8 +62,8 @@ LOSS = LossSelectionQuery(
 DISTANCE = DistanceQuery(space=SPACE, support=(3, 60, 11), reach=0.4, **COMMON)
 
 
-def custody(relation=REPLACE, **fields):
-    return Custody(schema=SCHEMA, relation=relation, records=50, public={PUBLIC.sha256: PUBLIC}, **fields)
+def site_facts(relation=REPLACE, **fields):
+    return SiteFacts(schema=SCHEMA, relation=relation, records=50, public={PUBLIC.sha256: PUBLIC}, **fields)
 
 
 def admitted(frame):
@@ -82,7 +85,7 @@ def neighbouring(frame, relation, rng):
 
 
 def choices(costs, rate):
-    """Return the law of permute-and-flip: the average over permutations of the first coin that shows heads."""
+    """Return the distribution of permute-and-flip: the average over permutations of the first coin that shows heads."""
     heads = [math.exp(-float(rate) * (cost - min(costs))) for cost in costs]
     found = np.zeros(len(costs))
     orders = list(itertools.permutations(range(len(costs))))
@@ -96,7 +99,7 @@ def choices(costs, rate):
 
 @pytest.mark.parametrize(("relation", "change"), [(REPLACE, 2), (ADD, 1)])
 def test_one_person_changes_counts_by_as_much_as_the_noise_covers(relation, change):
-    prepared = neighbours.prepare(NEIGHBOURS, custody(relation))
+    prepared = neighbours.prepare(NEIGHBOURS, site_facts(relation))
     frame, worst = people(40), 0
     before = prepared.landscape.counts(admitted(frame))
     assert before.sum() == 40  # everybody once, although points come twice and ties are many
@@ -109,14 +112,14 @@ def test_one_person_changes_counts_by_as_much_as_the_noise_covers(relation, chan
 
 
 def test_points_that_come_twice_are_one_and_ties_count_once():
-    prepared = neighbours.prepare(NEIGHBOURS, custody())
+    prepared = neighbours.prepare(NEIGHBOURS, site_facts())
     assert len(prepared.landscape.points) == 39
     tied = people(25, seed=5, x=0.0, b=0, g="c")  # a level that no public row has: far from all alike
     assert np.count_nonzero(prepared.landscape.counts(admitted(tied))) == 1
 
 
 def test_a_support_that_names_equal_points_counts_everybody_once():
-    prepared = neighbours.prepare(replace(NEIGHBOURS, support=(0, 30, 5, 35)), custody())
+    prepared = neighbours.prepare(replace(NEIGHBOURS, support=(0, 30, 5, 35)), site_facts())
     counts = prepared.landscape.counts(admitted(people(40)))
     assert counts.sum() == 40
     assert counts[1] == counts[3] == 0  # the second of two equal points is never the first of the nearest
@@ -125,7 +128,7 @@ def test_a_support_that_names_equal_points_counts_everybody_once():
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_a_choice_of_size_keeps_its_epsilon_and_wastes_nothing(relation):
     """With half the noise the worst neighbours would overspend; the next test finds them with any more than this."""
-    prepared = selection.prepare(SELECTION, custody(relation))
+    prepared = selection.prepare(SELECTION, site_facts(relation))
     worst = 0.0
     far = people(12, x=-5.0, b=0, g="a")
     for frame in (people(3), far):
@@ -134,8 +137,8 @@ def test_a_choice_of_size_keeps_its_epsilon_and_wastes_nothing(relation):
             after = selection.distance_units(SELECTION, prepared.landscape, admitted(other))
             change = after - before
             assert change.max() - change.min() <= UNITS
-            laws = [choices([*map(int, costs)], prepared.rate) for costs in (before, after)]
-            worst = max(worst, float(np.abs(np.log(laws[0] / laws[1])).max()))
+            distributions = [choices([*map(int, costs)], prepared.rate) for costs in (before, after)]
+            worst = max(worst, float(np.abs(np.log(distributions[0] / distributions[1])).max()))
     assert worst <= float(SELECTION.epsilon) * (1 + 1e-9)
     assert prepared.rate * UNITS == SELECTION.epsilon
 
@@ -155,7 +158,7 @@ def test_the_bound_on_a_choice_of_size_is_attained():
         schema_sha256=schema.sha256,
         public_sha256=public.sha256,
     )
-    own = Custody(schema=schema, relation=REPLACE, records=1, public={public.sha256: public})
+    own = SiteFacts(schema=schema, relation=REPLACE, records=1, public={public.sha256: public})
     prepared = selection.prepare(query, own)
     costs = []
     for x in (0.0, 1.0):
@@ -168,7 +171,7 @@ def test_the_bound_on_a_choice_of_size_is_attained():
 
 @pytest.mark.parametrize(("relation", "factor"), [(REPLACE, 2), (ADD, 1)])
 def test_a_choice_by_loss_keeps_its_epsilon_and_attains_it(relation, factor):
-    prepared = selection.prepare_loss(LOSS, custody(relation))
+    prepared = selection.prepare_loss(LOSS, site_facts(relation))
     worst, frame = 0, people(5, x=5.0, b=1)
     before = selection.excess_units(LOSS, prepared.design, admitted(frame))
     assert before.min() == 0
@@ -183,7 +186,7 @@ def test_a_choice_by_loss_keeps_its_epsilon_and_attains_it(relation, factor):
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
-    prepared = distance.prepare(DISTANCE, custody(relation))
+    prepared = distance.prepare(DISTANCE, site_facts(relation))
 
     def total(frame):
         squared = prepared.landscape.squared_distances(admitted(frame))
@@ -197,7 +200,7 @@ def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
 
 
 def test_rounded_distances_fall_from_each_size_to_the_next_for_everybody():
-    prepared = selection.prepare(SELECTION, custody())
+    prepared = selection.prepare(SELECTION, site_facts())
     for block in prepared.landscape.neighbours(admitted(people(500)), SELECTION.sizes):
         units = distance.in_units(block.squared, SELECTION.reach)
         assert np.all(np.diff(units, axis=0) <= 0)
@@ -206,7 +209,7 @@ def test_rounded_distances_fall_from_each_size_to_the_next_for_everybody():
 
 
 def test_rows_are_mapped_block_by_block_and_counted_as_if_they_were_mapped_at_once(monkeypatch):
-    landscape, table, mapped = neighbours.prepare(NEIGHBOURS, custody()).landscape, admitted(people(40)), []
+    landscape, table, mapped = neighbours.prepare(NEIGHBOURS, site_facts()).landscape, admitted(people(40)), []
     counts, squared = landscape.counts(table), landscape.squared_distances(table)
     embed = neighbours.embed
     monkeypatch.setattr(search, "BLOCK", 7)
@@ -219,7 +222,7 @@ def test_rows_are_mapped_block_by_block_and_counted_as_if_they_were_mapped_at_on
 
 def test_the_noise_added_is_the_noise_announced(monkeypatch):
     monkeypatch.setattr(neighbours.TwoSidedGeometric, "draws", lambda self, count: [1000] * count)
-    prepared = neighbours.prepare(NEIGHBOURS, custody())
+    prepared = neighbours.prepare(NEIGHBOURS, site_facts())
     release = prepared.compute(admitted(people(40)))
     assert sum(release.counts) == 40 + 1000 * 39
     assert release.noise_variance == prepared.noise.variance
@@ -230,18 +233,18 @@ def test_the_noise_added_is_the_noise_announced(monkeypatch):
 def test_what_a_site_does_not_have_is_refused_unread(query):
     prepare = {NEIGHBOURS: neighbours.prepare, SELECTION: selection.prepare, DISTANCE: distance.prepare}[query]
     with pytest.raises(SiteError, match="put_public"):
-        prepare(replace(query, public_sha256="0" * 64), custody())
+        prepare(replace(query, public_sha256="0" * 64), site_facts())
     with pytest.raises(SiteError, match="several rows"):
-        prepare(query, custody(unit="id", most_rows=3))
+        prepare(query, site_facts(unit="id", most_rows=3))
     rows = {"order": (999, *SELECTION.order[1:])} if query is SELECTION else {"support": (999,)}
     with pytest.raises(SiteError, match="public rows"):
-        prepare(replace(query, **rows), custody())
+        prepare(replace(query, **rows), site_facts())
 
 
 @pytest.mark.parametrize(("formula", "error"), [("x ~ b", MechanismError), ("b ~ x + g", SiteError)])
 def test_a_choice_by_loss_needs_its_own_formula(formula, error):
     with pytest.raises(error):
-        selection.prepare_loss(replace(LOSS, formula=formula), custody())
+        selection.prepare_loss(replace(LOSS, formula=formula), site_facts())
 
 
 @pytest.mark.parametrize("corner", CORNERS)
@@ -249,6 +252,6 @@ def test_any_row_is_counted_once_and_silently(corner):
     cell = CORNERS[corner]
     row = pd.DataFrame({name: pd.Series([cell], dtype=object) for name in NAMES})
     table = admitted(pd.concat([row, people(5).astype(object)], ignore_index=True))
-    assert sum(neighbours.prepare(NEIGHBOURS, custody()).landscape.counts(table)) == 6
-    assert len(selection.prepare(SELECTION, custody()).compute(table).events) == 1
-    assert 0 <= selection.prepare_loss(LOSS, custody()).compute(table).choice < 3
+    assert sum(neighbours.prepare(NEIGHBOURS, site_facts()).landscape.counts(table)) == 6
+    assert len(selection.prepare(SELECTION, site_facts()).compute(table).events) == 1
+    assert 0 <= selection.prepare_loss(LOSS, site_facts()).compute(table).choice < 3

@@ -13,9 +13,9 @@ from matplotlib import pyplot
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.data.table import AdmittedTable, PrivateTable
-from hdpstats.mechanisms.contrast import People
+from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.results.refused import REFUSED
+from hdpstats.schema.table import AdmittedTable, PrivateTable
 from hdpstats.sites import LocalSite, Study
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people
 

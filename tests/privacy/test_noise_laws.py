@@ -1,9 +1,9 @@
-"""Goodness of fit of the lattice noise to its exact law in one to three dimensions.
+"""Goodness of fit of the lattice noise to its exact distribution in one to three dimensions.
 
 Every check has a proven level of 1e-9 (`tests.chance`), and must reject a scale that is wrong by a factor 1.5: that
-it misses one has a probability of 1e-9 at most, which `chance.tells` computes. Samplers with a step left out have laws
-that are not written down: in 30 runs with other seeds the relative entropy of each exceeded the threshold by 8 to 24
-standard deviations of those runs.
+it misses one has a probability of 1e-9 at most, which `chance.tells` computes. Samplers with a step left out have
+distributions that are not written down: in 30 runs with other seeds the relative entropy of each exceeded the threshold
+by 8 to 24 standard deviations of those runs.
 """
 
 import itertools
@@ -39,20 +39,26 @@ def box_norm(rate: Fraction, wrong: float = 1.0) -> Norm:
     return lambda z: wrong * float(rate) * np.max(np.abs(z), axis=1)
 
 
-def law_of(dimension: int, norm: Norm) -> chance.Law:
+def distribution_of(dimension: int, norm: Norm) -> chance.OutcomeDistribution:
     """Return P[z] ∝ exp(-norm(z)) on all points in reach; beyond it lies less than 1e-12."""
     axis = np.arange(-REACH[dimension], REACH[dimension] + 1)
     points = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
-    return chance.Law(dict(zip(map(tuple, points.tolist()), np.exp(-norm(points)).tolist(), strict=True)))
+    return chance.OutcomeDistribution(
+        dict(zip(map(tuple, points.tolist()), np.exp(-norm(points)).tolist(), strict=True))
+    )
 
 
 def tells(draws: Sequence[tuple[int, ...]], norm: Callable[[float], Norm]) -> None:
-    """Assert that draws have a norm's law, and that scales 1.5 times as large or as small are told from it."""
-    chance.tells(law_of(len(draws[0]), norm(1.0)), draws, *(law_of(len(draws[0]), norm(w)) for w in (1.5, 1 / 1.5)))
+    """Assert that draws have a norm's distribution, and that scales 1.5 times as large or as small are told from it."""
+    chance.tells(
+        distribution_of(len(draws[0]), norm(1.0)),
+        draws,
+        *(distribution_of(len(draws[0]), norm(w)) for w in (1.5, 1 / 1.5)),
+    )
 
 
 def fits(draws: Sequence[tuple[int, ...]], norm: Norm) -> bool:
-    return law_of(len(draws[0]), norm).fits(draws)
+    return distribution_of(len(draws[0]), norm).fits(draws)
 
 
 def undecided(digits: int, estimate: float, error: float) -> bool | None:
@@ -111,19 +117,19 @@ def test_a_box_is_neither_a_ball_nor_independent_coordinates(monkeypatch: pytest
     noise = BoxNoise(dimension=2, rate=Fraction(1))
     draws = [noise.draw() for _ in range(DRAWS)]
     others = (ball_norm(Fraction(1)), lambda z: np.abs(z).sum(axis=1))
-    chance.tells(law_of(2, box_norm(Fraction(1))), draws, *(law_of(2, norm) for norm in others))
+    chance.tells(distribution_of(2, box_norm(Fraction(1))), draws, *(distribution_of(2, norm) for norm in others))
     monkeypatch.setattr(box, "bernoulli", lambda *_: True)
     assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1)))
 
 
 def test_a_box_without_the_last_geometric_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # d instead of d + 1 numbers: the law of a shell's radius, not of the cube around it.
+    # d instead of d + 1 numbers: the distribution of a shell's radius, not of the cube around it.
     noise, original, steps = BoxNoise(dimension=2, rate=Fraction(1, 2)), box.geometric, itertools.count()
     monkeypatch.setattr(box, "geometric", lambda *rate: 0 if next(steps) % 3 == 0 else original(*rate))
     assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1, 2)))
 
 
-def test_laws_hold_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distributions_hold_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
     few = DRAWS // 2
     solid = BallNoise(dimension=3, rate=Fraction(3, 2))
@@ -144,7 +150,9 @@ def test_rejection_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_independent_coordinates_are_not_ball_noise() -> None:
     axis = TwoSidedGeometric(rate=Fraction(7, 10))
     draws = [(axis.draw(), axis.draw()) for _ in range(DRAWS)]
-    chance.tells(law_of(2, lambda z: 0.7 * np.abs(z).sum(axis=1)), draws, law_of(2, ball_norm(Fraction(7, 10))))
+    chance.tells(
+        distribution_of(2, lambda z: 0.7 * np.abs(z).sum(axis=1)), draws, distribution_of(2, ball_norm(Fraction(7, 10)))
+    )
 
 
 def test_a_cylinder_is_not_the_ball_around_it() -> None:
@@ -152,4 +160,4 @@ def test_a_cylinder_is_not_the_ball_around_it() -> None:
         dimension=2, rate=Fraction(1), radius=Fraction(1), grid_axis=Fraction(1, 2), grid_ball=Fraction(1, 2)
     )
     draws = [noise.draw() for _ in range(3 * DRAWS)]
-    chance.tells(law_of(2, cylinder_norm(noise)), draws, law_of(2, ball_norm(Fraction(1, 2))))
+    chance.tells(distribution_of(2, cylinder_norm(noise)), draws, distribution_of(2, ball_norm(Fraction(1, 2))))

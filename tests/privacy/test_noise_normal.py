@@ -1,9 +1,9 @@
-"""Goodness of fit of the rounded normal noise to its exact law, its last digits, and the privacy that it gives.
+"""Goodness of fit of rounded normal noise to its exact distribution, its last digits, and its privacy.
 
 Every check has a proven level of 1e-9 (`tests.chance`), and must reject a scale that is wrong by a third: that
-it misses one has a probability of 1e-9 at most, which is computed. Samplers with a step left out have laws that are not
-written down: in 20 runs with other seeds the relative entropy of each exceeded the threshold by 12 or more standard
-deviations of those runs.
+it misses one has a probability of 1e-9 at most, which is computed. Samplers with a step left out have distributions
+that are not written down: in 20 runs with other seeds the relative entropy of each exceeded the threshold by 12 or more
+standard deviations of those runs.
 """
 
 import math
@@ -28,19 +28,19 @@ def sample(ratio: Fraction, draws: int = DRAWS) -> list[int]:
     return list(RoundedNormal(dimension=draws, sd=ratio, grid=Fraction(1)).draw())
 
 
-def law_of(ratio: float) -> chance.Law:
+def distribution_of(ratio: float) -> chance.OutcomeDistribution:
     """Return P[z] = Phi((z + 1/2) / ratio) - Phi((z - 1/2) / ratio)."""
     reach = math.ceil(9 * ratio) + 1
     points = np.arange(-reach, reach + 1)
     heights = np.diff(norm.cdf((np.append(points, reach + 1) - 0.5) / ratio))
-    return chance.Law(dict(zip(points.tolist(), heights.tolist(), strict=True)))
+    return chance.OutcomeDistribution(dict(zip(points.tolist(), heights.tolist(), strict=True)))
 
 
 def tells(draws: Sequence[int], ratio: float, *wrong: float) -> None:
-    chance.tells(law_of(ratio), draws, *(law_of(other) for other in wrong))
+    chance.tells(distribution_of(ratio), draws, *(distribution_of(other) for other in wrong))
 
 
-def fits_the_continuous_law(draws: Sequence[int], ratio: float) -> bool:
+def fits_the_continuous_distribution(draws: Sequence[int], ratio: float) -> bool:
     return chance.follows(np.array(draws, dtype=float) / ratio, norm.cdf)
 
 
@@ -57,20 +57,20 @@ RATIOS = [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(10), Fraction(40
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_the_law_of_a_coordinate(ratio: Fraction) -> None:
+def test_the_distribution_of_a_coordinate(ratio: Fraction) -> None:
     draws = sample(ratio)
     tells(draws, float(ratio), 1.35 * float(ratio), float(ratio) / 1.35)
 
 
-def test_the_law_on_a_fine_lattice() -> None:
+def test_the_distribution_on_a_fine_lattice() -> None:
     ratio = Fraction(10, 3) * 2**20
     draws = sample(ratio)
-    assert fits_the_continuous_law(draws, float(ratio))
+    assert fits_the_continuous_distribution(draws, float(ratio))
     near = np.linspace(-4, 4, 801)
     for scale, shift in ((1.5, 0.0), (1 / 1.5, 0.0), (1.0, 0.4)):
         truth = norm(shift, scale).cdf
         assert chance.miss_of_cdf(norm.cdf, truth, len(draws), near=near) <= chance.ALARM
-        assert not fits_the_continuous_law([scale * z + shift * float(ratio) for z in draws], float(ratio))
+        assert not fits_the_continuous_distribution([scale * z + shift * float(ratio) for z in draws], float(ratio))
     assert last_digits_are_uniform(draws, 16)
 
 
@@ -86,7 +86,7 @@ def test_a_lattice_finer_than_the_first_digits_has_uniform_last_digits_too(monke
     assert not last_digits_are_uniform(sample(ratio), 16)
 
 
-def test_the_law_holds_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_distribution_holds_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
     monkeypatch.setattr(normal, "_HALF_LOWER", 0)
     monkeypatch.setattr(normal, "_HALF_UPPER", 1 << 64)
@@ -94,7 +94,7 @@ def test_the_law_holds_when_integers_decide_every_coin(monkeypatch: pytest.Monke
     tells(draws, 3.0, 3.0 * 1.4)
 
 
-def test_the_law_holds_when_digits_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_distribution_holds_when_digits_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few first digits: the coin and the rounding both ask for more, of the same number."""
     monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
     monkeypatch.setattr(normal, "_half_coin", lambda: bernoulli.bernoulli_exp(1, 2))
@@ -122,7 +122,7 @@ BROKEN: dict[str, tuple[str, Callable[..., object]]] = {
 def test_a_step_left_out_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, replacement = BROKEN[fault]
     monkeypatch.setattr(normal, name, replacement)
-    assert not law_of(10.0).fits(sample(Fraction(10), 2 * DRAWS))
+    assert not distribution_of(10.0).fits(sample(Fraction(10), 2 * DRAWS))
 
 
 def independent(pairs: Sequence[tuple[int, int]]) -> bool:

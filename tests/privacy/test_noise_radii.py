@@ -1,4 +1,4 @@
-"""The lattice noise on fine grids in 10 and 50 dimensions, against the continuous law, by Kolmogorov-Smirnov.
+"""The lattice noise on fine grids in 10 and 50 dimensions, against the continuous distribution, by Kolmogorov-Smirnov.
 
 A draw from a density ∝ exp(-K) has K ~ Gamma(D), and a direction that is independent of K. Every check has a
 level of 1e-9 (exact), and the same check rejects a scale that is wrong by a factor 1.5 but with a probability
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.entropy
 
 
 def tells(values: np.ndarray, cdf: Cdf, scales: Sequence[float], near: np.ndarray) -> None:
-    """Assert that values have a law, and that other scales are told from it: neither fails by chance above 1e-9."""
+    """Assert that values have it, and that other scales are told from it: each fails by chance with at most 1e-9."""
     assert chance.follows(values, cdf)
     for scale in scales:
         truth = lambda x, scale=scale: cdf(np.asarray(x) / scale)  # noqa: E731

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.contrast import Contrast
-from hdpstats.mechanisms.hazard import HazardContrast
-from hdpstats.mechanisms.regression import RegressionContrast
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.noise import RoundedNormal
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, ObjectiveQuery, RegressionModel
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import RegressionModel
 from tests.privacy.hazard_pairs import Periods, Regime, density_of, periods_of, pool, together
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -99,11 +100,11 @@ def rows(*points: tuple[float, ...], dimension: int = 1) -> Periods:
     )
 
 
-def calibrated(query: ObjectiveQuery, contrast: Contrast, relation: Relation) -> tuple[float, float]:
+def calibrated(query: ObjectiveQuery, person_loss: PersonLoss, relation: Relation) -> tuple[float, float]:
     """Return the standard deviation of the noise and the epsilon of its event."""
-    constants = objective.calibrate(query, contrast, records=5, relation=relation)
+    constants = objective.calibrate(query, person_loss, records=5, relation=relation)
     event = constants.events[0]
-    assert event.ran is Ran.GAUSSIAN_OBJECTIVE
+    assert event.ran is MechanismName.GAUSSIAN_OBJECTIVE
     assert event.delta == query.delta
     assert isinstance(constants.perturbation.noise, RoundedNormal)
     assert constants.perturbation.noise.sd == constants.perturbation.sd
@@ -112,8 +113,8 @@ def calibrated(query: ObjectiveQuery, contrast: Contrast, relation: Relation) ->
 
 def worst_regression(query: ObjectiveQuery, relation: Relation) -> float:
     """Return the largest delta of pairs that differ in one row of length 1.5, over promised ones."""
-    contrast = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    sd, epsilon = calibrated(query, contrast, relation)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    sd, epsilon = calibrated(query, person_loss, relation)
     R, found = query.model.geometry.radius, []
     nobody, shared = rows(), rows((R, 1.0, 30.0), (-R, 1.0, 20.0))
     for others in (nobody, shared):
@@ -142,8 +143,8 @@ def test_no_rows_exceed_the_delta_of_a_regression(relation: Relation, ridge: flo
 def worst_replacement() -> float:
     """Return the delta of two rows whose scores are 1 and whose slopes are opposite, over the promised one."""
     query = regression(ridge=50_000.0, centre=(-30.0, 0.0), geometry=PLANE)
-    contrast = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    sd, epsilon = calibrated(query, contrast, REPLACE)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    sd, epsilon = calibrated(query, person_loss, REPLACE)
     pair = [rows((1.0, slope, 1.0, 1.0), dimension=2) for slope in (6.0, -6.0)]
     return delta_between(Loss(), sd, query, *pair, epsilon, steps=501) / float(query.delta)
 
@@ -165,7 +166,7 @@ def test_the_gradient_of_one_person_is_too_little_where_one_is_replaced(monkeypa
 
 
 def test_a_determinant_that_is_not_paid_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RegressionContrast, "jacobian", lambda contrast, ridge: Fraction(0))
+    monkeypatch.setattr(RegressionPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     assert worst_regression(regression(ridge=0.2, epsilon=1.0), ADD) > 1.5
 
 
@@ -179,7 +180,7 @@ def worst_hazard(relation: Relation, *, total: float = 2.0, radius: float = 2.0,
     """Return the largest delta of pairs of persons of a hazard model with two coefficients, over the promised one."""
     regime = Regime(relation=relation, total=total, radius=radius, ridge=30.0)
     query = replace(regime.query, delta=DELTA, epsilon=Fraction(1, 2))
-    sd, epsilon = calibrated(query, regime.contrast, relation)
+    sd, epsilon = calibrated(query, regime.person_loss, relation)
     sd *= factor
     density = replace(density_of(regime), ridge=0.0, centre=np.zeros(2))
 
@@ -209,6 +210,6 @@ def test_hazard_models_use_no_fixed_sign(monkeypatch: pytest.MonkeyPatch) -> Non
     # Survived intervals and the event pull in different directions: the bound for one direction must not be taken.
     regime = Regime()
     query = replace(regime.query, delta=DELTA, epsilon=Fraction(1, 2))
-    right = calibrated(query, regime.contrast, ADD)[0]
-    monkeypatch.setattr(HazardContrast, "fixed_sign", property(lambda contrast: True))
-    assert calibrated(query, regime.contrast, ADD)[0] < 0.95 * right
+    right = calibrated(query, regime.person_loss, ADD)[0]
+    monkeypatch.setattr(HazardPersonLoss, "fixed_sign", property(lambda person_loss: True))
+    assert calibrated(query, regime.person_loss, ADD)[0] < 0.95 * right

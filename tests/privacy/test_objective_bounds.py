@@ -13,14 +13,16 @@ import pytest
 
 from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
-from hdpstats.design import geometry as rows_of_geometry
+from hdpstats.formulas import geometry as rows_of_geometry
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import objective, regression
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
-from hdpstats.privacy.event import Ran
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss import regression
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.queries import Geometry, ObjectiveQuery, RegressionModel
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, accelerated
 from hdpstats.solvers.newton import Budget
 
@@ -64,8 +66,8 @@ def make_query(
 
 def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> objective.Calibration:
     """Return the constants that a site fixes where case weights are declared to be at most ``weight``."""
-    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=0.0)
-    return objective.calibrate(query, contrast, records=3)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
+    return objective.calibrate(query, person_loss, records=3)
 
 
 def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> LinearObjective:
@@ -111,7 +113,7 @@ def mechanism_of(query: ObjectiveQuery, *, weight: float = 1.0, assumed: float |
 def promised(query: ObjectiveQuery) -> float:
     """Return the epsilon of the event that the search attacks."""
     calibration = calibrate(query)
-    [event] = [each for each in calibration.events if each.ran is Ran.OBJECTIVE]
+    [event] = [each for each in calibration.events if each.ran is MechanismName.OBJECTIVE]
     assert event.epsilon < query.epsilon
     return float(event.epsilon)
 
@@ -176,8 +178,8 @@ def test_where_the_bound_is_tight_the_search_reaches_it(regime: dict[str, object
 
 
 def test_the_search_finds_a_doubled_noise_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = RegressionContrast.noise_rate
-    monkeypatch.setattr(RegressionContrast, "noise_rate", lambda *args, **kwargs: 2 * right(*args, **kwargs))
+    right = RegressionPersonLoss.noise_rate
+    monkeypatch.setattr(RegressionPersonLoss, "noise_rate", lambda *args, **kwargs: 2 * right(*args, **kwargs))
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > 1.9 * promised(query)
 
@@ -224,18 +226,18 @@ def test_the_search_finds_case_weights_left_out() -> None:
 
 
 def test_the_search_finds_case_weights_left_out_of_the_hessian_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = RegressionContrast.trace.fget
-    monkeypatch.setattr(RegressionContrast, "trace", property(lambda self: right(replace(self, largest_weight=1.0))))
+    right = RegressionPersonLoss.trace.fget
+    monkeypatch.setattr(RegressionPersonLoss, "trace", property(lambda self: right(replace(self, largest_weight=1.0))))
     # The ridge makes the determinant free for weights of 1; they are up to 3.
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=FREE, weight=1.0)
     assert worst(query, mechanism_of(query, weight=3.0)) > 1.03 * promised(query)
 
 
 def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(contrast: RegressionContrast) -> Fraction:
-        return contrast.loss.smoothness * contrast.half * Fraction(contrast.model.geometry.leverage - 1.0)
+    def short(person_loss: RegressionPersonLoss) -> Fraction:
+        return person_loss.loss.smoothness * person_loss.half * Fraction(person_loss.model.geometry.leverage - 1.0)
 
-    monkeypatch.setattr(RegressionContrast, "trace", property(short))
+    monkeypatch.setattr(RegressionPersonLoss, "trace", property(short))
     query = make_query(radius=0.5, epsilon=Fraction(1), ridge=FREE / 3.0)
     assert worst(query, mechanism_of(query)) > 1.02 * promised(query)
 
@@ -287,8 +289,8 @@ def test_the_ball_norm_does_not_bound_a_gradient_with_an_intercept() -> None:
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])
 def test_determinants_of_neighbours_keep_their_bound(intercept: bool) -> None:
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=1.0, slopes=2, intercept=intercept)
-    contrast = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    r = float(contrast.trace / query.ridge)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    r = float(person_loss.trace / query.ridge)
     D, ridge = query.model.dimension, float(query.ridge)
     rng = np.random.default_rng(2)
     largest = 0.0

@@ -16,7 +16,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain
 from hdpstats.ledger import leases
 from hdpstats.ledger.leases import Holder
-from hdpstats.mechanisms.objective import PreparedObjective
+from hdpstats.mechanisms.objective.site import PreparedObjective
 from hdpstats.noise import entropy
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
@@ -295,7 +295,7 @@ def test_a_forked_process_does_not_go_on_with_the_bits_of_its_parent(tmp_path, q
 CHILD = """
 import os, sys
 import hdpstats.api as hdp
-from hdpstats.mechanisms.objective import PreparedObjective
+from hdpstats.mechanisms.objective.site import PreparedObjective
 from hdpstats.queries import query_from_json
 from tests.support import RECORDS, SCHEMA, people
 

@@ -14,18 +14,22 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.data.table import PrivateTable
-from hdpstats.design.geometry import leverage_at, mallows_weights
-from hdpstats.mechanisms import curve, output, sampling
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.contrast import Contrast, People
+from hdpstats.formulas.geometry import leverage_at, mallows_weights
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.curve import site as curve
+from hdpstats.mechanisms.curve.query import CurveQuery
+from hdpstats.mechanisms.exponential import site as sampling
+from hdpstats.mechanisms.exponential.query import ExponentialQuery
 from hdpstats.mechanisms.minimiser import effort_of
-from hdpstats.mechanisms.multinomial import MultinomialContrast, MultinomialPeople
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
+from hdpstats.mechanisms.output import site as output
+from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.person_loss.base import People, PersonLoss
+from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CurveQuery, Geometry, OutputQuery, RegressionModel, SamplingQuery
-from hdpstats.queries.geometry import Source
-from hdpstats.queries.model import MultinomialModel
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import MultinomialModel, RegressionModel
+from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, minimise_within
 from hdpstats.solvers.multinomial import MultinomialObjective
@@ -85,9 +89,9 @@ def hospital(secret: float) -> pd.DataFrame:
 
 def asked_about(secret: float, query: CurveQuery) -> dict[str, int]:
     """Return what a curve computes, or nothing where the query is refused before a row is read."""
-    custody = Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=80)
+    site_facts = SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=80)
     try:
-        prepared = curve.prepare(query, custody)
+        prepared = curve.prepare(query, site_facts)
     except MechanismError:
         return {}
     table = PrivateTable.from_frame(hospital(secret), SCHEMA).admit(["y", "secret", "age"])
@@ -148,31 +152,33 @@ PARAMETERS: dict[str, tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]] =
 }
 
 
-def regression(name: str, n: int, seed: int) -> tuple[Contrast, People]:
+def regression(name: str, n: int, seed: int) -> tuple[PersonLoss, People]:
     parameters, table = PARAMETERS[name]
     loss = name.split(" ")[0].strip(",")
     model = RegressionModel(formula="y ~ a + b", loss=loss, geometry=geometry(), parameters=parameters, table=table)
-    contrast = RegressionContrast(model=model, largest_weight=2.0, largest_offset=3.0)
+    person_loss = RegressionPersonLoss(model=model, largest_weight=2.0, largest_offset=3.0)
     X, weights = hostile_rows(n, seed)
     rng = np.random.default_rng(seed)
     y = rng.uniform(0.0, 1.0, n) if loss != "logistic" else rng.integers(0, 2, n).astype(float)
     if loss == "exponential":
         y *= rng.choice([-1.0, 1.0], n)
     case, offset = rng.choice([0.0, 0.5, 2.0], n), rng.uniform(-3.0, 3.0, n)
-    return contrast, RegressionPeople(loss=contrast.loss, X=X, y=y, weights=weights * case, offset=offset)
+    return person_loss, RegressionPeople(loss=person_loss.loss, X=X, y=y, weights=weights * case, offset=offset)
 
 
-def multinomial(n: int, seed: int) -> tuple[Contrast, People]:
+def multinomial(n: int, seed: int) -> tuple[PersonLoss, People]:
     model = MultinomialModel(formula="y ~ a + b", geometry=geometry(), others=3)
     X, weights = hostile_rows(n, seed)
     y = np.random.default_rng(seed).integers(0, 4, n)
-    return MultinomialContrast(model=model, largest_weight=1.0), MultinomialPeople(others=3, X=X, y=y, weights=weights)
+    return MultinomialPersonLoss(model=model, largest_weight=1.0), MultinomialPeople(
+        others=3, X=X, y=y, weights=weights
+    )
 
 
-def hazard(link: str, n: int, seed: int, **options: object) -> tuple[Contrast, People]:
+def hazard(link: str, n: int, seed: int, **options: object) -> tuple[PersonLoss, People]:
     regime = Regime(link=link, radius=RADIUS, total=2.0, slopes=2, **options)
     people = pool(regime, np.random.default_rng(seed), size=n)
-    return regime.contrast, regime.contrast.people(table_of(regime, people))
+    return regime.person_loss, regime.person_loss.people(table_of(regime, people))
 
 
 CASES = {
@@ -185,12 +191,12 @@ CASES = {
 }
 
 
-def question(contrast: Contrast, *, ridge: int = 3, centre: float = 0.2) -> OutputQuery:
+def question(person_loss: PersonLoss, *, ridge: int = 3, centre: float = 0.2) -> OutputQuery:
     """Return a query of as many coefficients; what its model is does not count here."""
-    one = RegressionModel(formula="y ~ a", loss="logistic", geometry=geometry(max(1, contrast.dimension - 1)))
+    one = RegressionModel(formula="y ~ a", loss="logistic", geometry=geometry(max(1, person_loss.dimension - 1)))
     return OutputQuery(
         model=one,
-        centre=(centre,) * contrast.dimension,
+        centre=(centre,) * person_loss.dimension,
         ridge=Fraction(ridge),
         epsilon=Fraction(1),
         delta=Fraction(0),
@@ -204,9 +210,9 @@ def question(contrast: Contrast, *, ridge: int = 3, centre: float = 0.2) -> Outp
 def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) -> None:
     """Float error, curvature and the height of the start, from declared bounds alone, against the rows."""
     n, rng = 30, np.random.default_rng(seed)
-    contrast, people = CASES[name](n, seed)
-    query, D = question(contrast), contrast.dimension
-    effort = effort_of(query, contrast, noise=7.0, records=n)
+    person_loss, people = CASES[name](n, seed)
+    query, D = question(person_loss), person_loss.dimension
+    effort = effort_of(query, person_loss, noise=7.0, records=n)
     linear = rng.standard_normal(D)
     linear *= 7.0 / np.linalg.norm(linear)
     centre, ridge = np.array(query.centre), float(query.ridge)
@@ -229,9 +235,9 @@ def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    contrast, people = CASES[name](30, 2)
-    query, D = question(contrast), contrast.dimension
-    effort = effort_of(query, contrast, noise=0.0, records=30)
+    person_loss, people = CASES[name](30, 2)
+    query, D = question(person_loss), person_loss.dimension
+    effort = effort_of(query, person_loss, noise=0.0, records=30)
     centre = np.array(query.centre)
     objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=centre, linear=np.zeros(D))
     truth = refine(objective, start=centre, radius=Fraction(1, 10**20)).theta
@@ -251,26 +257,26 @@ def test_neighbours_take_work_within_the_public_bound(name: str) -> None:
     """With and without the person who stands last; ridges from strong to as weak as is accepted."""
     for ridge in (3, Fraction(1, 2**10)):
         for n in (30, 29):
-            contrast, people = CASES[name](n, 3)
-            query = replace(question(contrast), ridge=Fraction(ridge))
-            effort = effort_of(query, contrast, noise=0.0, records=30)
+            person_loss, people = CASES[name](n, 3)
+            query = replace(question(person_loss), ridge=Fraction(ridge))
+            effort = effort_of(query, person_loss, noise=0.0, records=30)
             with pytest.MonkeyPatch.context() as patch:
                 spied = Spied(patch)
-                output.certified(query, people, effort=effort, perturbation=(Fraction(0),) * contrast.dimension)
+                output.certified(query, people, effort=effort, perturbation=(Fraction(0),) * person_loss.dimension)
                 spied.check(effort.work.steps)
 
 
 @pytest.mark.parametrize("ridge", [Fraction(1, 2**180), Fraction(1, 2**40)])
 def test_a_ridge_at_which_floats_cannot_do_is_refused_with_a_remedy(ridge: Fraction) -> None:
-    contrast, _ = regression("logistic", 30, 0)
+    person_loss, _ = regression("logistic", 30, 0)
     with pytest.raises(MechanismError, match="use a larger ridge, public rows or a smaller row_norm"):
-        effort_of(replace(question(contrast), ridge=ridge), contrast, noise=0.0, records=30)
+        effort_of(replace(question(person_loss), ridge=ridge), person_loss, noise=0.0, records=30)
     with pytest.raises(MechanismError, match=r"may take .* steps"):
-        effort_of(replace(question(contrast), ridge=Fraction(1, 2**16)), contrast, noise=0.0, records=10**4)
+        effort_of(replace(question(person_loss), ridge=Fraction(1, 2**16)), person_loss, noise=0.0, records=10**4)
 
 
 def test_sampling_neighbours_take_work_within_the_public_bound() -> None:
-    query = SamplingQuery(
+    query = ExponentialQuery(
         model=RegressionModel(formula="y ~ a + b", loss="logistic", geometry=geometry()),
         centre=(0.0,) * 3,
         ridge=Fraction(20),
@@ -282,8 +288,8 @@ def test_sampling_neighbours_take_work_within_the_public_bound() -> None:
         public_sha256=None,
     )
     for seed in range(4):
-        contrast, people = regression("logistic", 30, seed)
-        calibration = sampling.calibrate(query, contrast, records=30)
+        person_loss, people = regression("logistic", 30, seed)
+        calibration = sampling.calibrate(query, person_loss, records=30)
         with pytest.MonkeyPatch.context() as patch:
             spied = Spied(patch)
             sampling.run(query, calibration, people)

@@ -1,4 +1,4 @@
-"""Exponential sampling: the law of draws against enumeration, its privacy, its envelope, its acceptance, refusals."""
+"""Exponential mechanism: draws against enumeration, its privacy, its envelope, its acceptance, refusals."""
 
 import math
 from dataclasses import replace
@@ -11,17 +11,18 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
-from hdpstats.design import compile_design
+from hdpstats.formulas import compile_design
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import sampling
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.contrast import People
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
-from hdpstats.mechanisms.sampling import Calibration, potential
-from hdpstats.privacy.event import Ran
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.exponential import site as sampling
+from hdpstats.mechanisms.exponential.query import ExponentialQuery
+from hdpstats.mechanisms.exponential.site import Calibration, potential
+from hdpstats.mechanisms.person_loss.base import People
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, RegressionModel, SamplingQuery
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import RegressionModel
 from hdpstats.solvers.box import Box
 from tests import chance
 from tests.privacy.hazard_pairs import Regime, pool, table_of
@@ -32,8 +33,8 @@ PLANE = Geometry(
 )
 
 
-def asked(*, ridge: float = 30.0, epsilon: float = 1.0, half: float = 1.0, proposals: int = 4000) -> SamplingQuery:
-    return SamplingQuery(
+def asked(*, ridge: float = 30.0, epsilon: float = 1.0, half: float = 1.0, proposals: int = 4000) -> ExponentialQuery:
+    return ExponentialQuery(
         model=RegressionModel(formula="y ~ x", loss="logistic", geometry=PLANE),
         centre=(0.25, -0.5),
         ridge=Fraction(ridge),
@@ -46,7 +47,7 @@ def asked(*, ridge: float = 30.0, epsilon: float = 1.0, half: float = 1.0, propo
     )
 
 
-CONTRAST = RegressionContrast(model=asked().model, largest_weight=1.0, largest_offset=0.0)
+CONTRAST = RegressionPersonLoss(model=asked().model, largest_weight=1.0, largest_offset=0.0)
 
 
 def people(*rows: tuple[float, float], copies: int = 1) -> RegressionPeople:
@@ -73,18 +74,19 @@ HOSTILE = {
 RECORDS = 40
 
 
-# ------------------------------------------------------------------------------------------------- the law of draws
+# ------------------------------------------------------------------------------------------------- the distribution of
+# draws
 
 
-def coarse(query: SamplingQuery, steps: tuple[int, ...]) -> Calibration:
-    """Return constants on a lattice of few points, on which the law can be enumerated."""
+def coarse(query: ExponentialQuery, steps: tuple[int, ...]) -> Calibration:
+    """Return constants on a lattice of few points, on which the distribution can be enumerated."""
     right = sampling.calibrate(query, CONTRAST, records=RECORDS)
     grid = 2.0**-3
     box = Box(origin=tuple(round(value / grid) for value in query.centre), steps=steps, grid=grid)
     return replace(right, box=box)
 
 
-def enumerated(query: SamplingQuery, constants: Calibration, rows: RegressionPeople) -> dict[tuple[int, int], float]:
+def enumerated(query: ExponentialQuery, constants: Calibration, rows: RegressionPeople) -> dict[tuple[int, int], float]:
     """Return the probabilities of all lattice points, from the losses themselves."""
     places = [(i, j) for i in range(-constants.box.steps[0], constants.box.steps[0] + 1) for j in _range(constants, 1)]
     s, ridge, middle = float(constants.temperature), float(query.ridge), constants.box.at(np.zeros(2))
@@ -103,7 +105,7 @@ def _range(constants: Calibration, axis: int) -> range:
 
 @pytest.mark.entropy
 @pytest.mark.parametrize("name", ["inside", "corner"])
-def test_draws_have_the_law(name: str) -> None:
+def test_draws_have_the_distribution(name: str) -> None:
     """False alarms, and draws at half the temperature that pass, have a probability of 1e-9 at most."""
     # Symmetric outcomes: the minimiser is the centre, a lattice point. One outcome far from the centre: a corner.
     query = replace(asked(ridge=6.0, epsilon=8.0, proposals=25), centre=(0.0, 0.0))
@@ -113,9 +115,9 @@ def test_draws_have_the_law(name: str) -> None:
     query = replace(query, ridge=Fraction(60)) if name == "inside" else query
     constants = coarse(replace(query, proposals=10**6), steps=(3, 2))
     drawn = [_place(sampling.run(query, constants, rows), constants) for _ in range(1200)]
-    law = chance.Law(enumerated(query, constants, rows))
+    distribution = chance.OutcomeDistribution(enumerated(query, constants, rows))
     hotter = replace(constants, temperature=constants.temperature * 2)
-    chance.tells(law, drawn, chance.Law(enumerated(query, hotter, rows)))
+    chance.tells(distribution, drawn, chance.OutcomeDistribution(enumerated(query, hotter, rows)))
 
 
 def _place(release: hdp.Result, constants: Calibration) -> tuple[int, int]:
@@ -130,7 +132,7 @@ def _place(release: hdp.Result, constants: Calibration) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_neighbours_have_laws_within_epsilon(epsilon: float) -> None:
+def test_neighbours_have_distributions_within_epsilon(epsilon: float) -> None:
     largest = largest_loss(epsilon)
     assert 0.7 * epsilon < largest <= epsilon
 
@@ -148,7 +150,7 @@ def test_half_of_the_change_is_too_little(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def largest_loss(epsilon: float) -> float:
-    """Return the largest log ratio of laws of neighbours, at a centre where every score is 1."""
+    """Return the largest log ratio of distributions of neighbours, at a centre where every score is 1."""
     query = replace(asked(epsilon=epsilon, proposals=10**6), centre=(-30.0, 0.0), half_widths=(0.13, 1.0))
     constants = coarse(query, steps=(1, 8))
     rows = [(1.5, 1.0), (1.5, 0.0), (-1.5, 1.0), (-1.5, 0.0), (0.2, 1.0)]
@@ -156,12 +158,14 @@ def largest_loss(epsilon: float) -> float:
     largest = 0.0
     for one in rows:
         for two in rows:
-            laws = [np.array(list(_computed(query, constants, people(*shared, each)).values())) for each in (one, two)]
-            largest = max(largest, float(np.max(np.log(laws[0] / laws[1]))))
+            distributions = [
+                np.array(list(_computed(query, constants, people(*shared, each)).values())) for each in (one, two)
+            ]
+            largest = max(largest, float(np.max(np.log(distributions[0] / distributions[1]))))
     return largest
 
 
-def _computed(query: SamplingQuery, constants: Calibration, rows: RegressionPeople) -> dict[tuple[int, int], float]:
+def _computed(query: ExponentialQuery, constants: Calibration, rows: RegressionPeople) -> dict[tuple[int, int], float]:
     """Return the probabilities of all lattice points, from the integer potentials."""
     places = [(i, j) for i in _range(constants, 0) for j in _range(constants, 1)]
     at_centre, s = rows.losses(constants.box.at(np.zeros(2))), float(constants.temperature)
@@ -215,7 +219,7 @@ def test_the_exponent_costs_epsilon_and_no_more() -> None:
 # --------------------------------------------------------------------------------------------- envelope and acceptance
 
 
-def exponents(query: SamplingQuery, rows: RegressionPeople, *, tries: int = 300) -> np.ndarray:
+def exponents(query: ExponentialQuery, rows: RegressionPeople, *, tries: int = 300) -> np.ndarray:
     """Return the exponents of proposals, as `run` computes them."""
     constants = sampling.calibrate(query, CONTRAST, records=RECORDS)
     lowest = sampling._lowest(query, constants, rows)
@@ -250,8 +254,10 @@ def test_an_envelope_that_is_too_steep_is_noticed(monkeypatch: pytest.MonkeyPatc
 
     def steeper(*args: object) -> sampling.Proposals:
         found = right(*args)
-        laws = tuple(replace(law, curvature=2 * law.curvature) for law in found.laws)
-        return replace(found, laws=laws)
+        distributions = tuple(
+            replace(distribution, curvature=2 * distribution.curvature) for distribution in found.distributions
+        )
+        return replace(found, distributions=distributions)
 
     monkeypatch.setattr(sampling, "_proposals", steeper)
     assert np.min(exponents(query, HOSTILE["no information"])) < 0.0
@@ -287,16 +293,16 @@ def test_sums_are_within_their_bound_of_integrals() -> None:
 @pytest.mark.parametrize("link", ["logit", "cloglog"])
 def test_hazard_models_are_sampled_with_the_logit_link(link: str) -> None:
     regime = Regime(link=link, radius=1.5, total=2.0, ridge=8.0)
-    query = SamplingQuery.from_dict(
+    query = ExponentialQuery.from_dict(
         regime.query.to_dict() | {"delta": "1/1000", "ridge": "64", "half_widths": [0.8, 0.8], "proposals": 5000}
     )
     if link != "logit":
         with pytest.raises(MechanismError, match="logit"):
-            sampling.calibrate(query, regime.contrast, records=30)
+            sampling.calibrate(query, regime.person_loss, records=30)
         return
     rng = np.random.default_rng(4)
-    rows = regime.contrast.people(table_of(regime, pool(regime, rng, size=30)))
-    constants = sampling.calibrate(query, regime.contrast, records=30)
+    rows = regime.person_loss.people(table_of(regime, pool(regime, rng, size=30)))
+    constants = sampling.calibrate(query, regime.person_loss, records=30)
     lowest = sampling._lowest(query, constants, rows)
     proposals = sampling._proposals(query, constants, lowest)
     at_centre = rows.losses(constants.box.at(np.zeros(2)))
@@ -331,7 +337,7 @@ def test_a_release_is_a_lattice_point_of_the_box() -> None:
     query = asked(proposals=300)
     constants = sampling.calibrate(replace(query, proposals=4000), CONTRAST, records=RECORDS)
     release = sampling.run(query, constants, HOSTILE["one outcome"])
-    assert (release.events[0].ran, release.events[0].epsilon) == (Ran.SAMPLING, query.epsilon)
+    assert (release.events[0].ran, release.events[0].epsilon) == (MechanismName.SAMPLING, query.epsilon)
     assert release.events[0].delta == query.delta
     assert release.temperature == float(constants.temperature)
     for value, middle, half in zip(release.theta, query.centre, query.half_widths, strict=True):
@@ -345,11 +351,11 @@ def test_a_release_is_a_lattice_point_of_the_box() -> None:
 )
 def test_sites_where_the_number_of_people_is_protected_refuse(change: dict[str, object]) -> None:
     schema = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary())
-    custody = Custody(schema=schema, relation=Relation.REPLACE_ONE, records=RECORDS)
-    contrast = replace(CONTRAST, design=compile_design("y ~ x", schema))
-    assert sampling.prepare(asked(), contrast, custody).events
+    site_facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=RECORDS)
+    person_loss = replace(CONTRAST, design=compile_design("y ~ x", schema))
+    assert sampling.prepare(asked(), person_loss, site_facts).events
     with pytest.raises(MechanismError, match="number of people is public"):
-        sampling.prepare(asked(), contrast, replace(custody, **change))
+        sampling.prepare(asked(), person_loss, replace(site_facts, **change))
 
 
 def test_what_floats_cannot_compute_is_refused() -> None:
@@ -369,7 +375,7 @@ def test_what_floats_cannot_compute_is_refused() -> None:
 def test_fits_that_are_not_covered_are_refused_unpaid(data: object, options: dict[str, float], match: str) -> None:
     made = data()
     with pytest.raises(hdp.MechanismError, match=match):
-        logit(made).fit(epsilon=1.0, mechanism="sampling", **options)
+        logit(made).fit(epsilon=1.0, mechanism="exponential", **options)
     assert made.ledger.spent.epsilon == 0
 
 
@@ -377,7 +383,7 @@ def test_many_coefficients_would_rarely_be_accepted() -> None:
     made = study(400, public=300)
     with pytest.raises(hdp.MechanismError, match="rarely accept"):
         hdpf.hazard("Surv(time, dead) ~ a + b", data=made, intervals=40, baseline="dummies").fit(
-            epsilon=1.0, delta=1e-6, mechanism="sampling"
+            epsilon=1.0, delta=1e-6, mechanism="exponential"
         )
     assert made.ledger.spent.epsilon == 0
 
@@ -385,9 +391,9 @@ def test_many_coefficients_would_rarely_be_accepted() -> None:
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("model", [logit, hazard])
 def test_a_fit_by_sampling(model: object) -> None:
-    """Releases are the lowest points themselves: no chance. The law of draws around them is tested above."""
+    """Releases are the lowest points themselves: no chance. The distribution of draws around them is tested above."""
     made = study(500)
-    result = model(made).fit(epsilon=5.0, delta=1e-3, mechanism="sampling")
+    result = model(made).fit(epsilon=5.0, delta=1e-3, mechanism="exponential")
     assert result.facts.method == "exponential sampling, whitened by public rows"
     assert (result.guarantee.epsilon, result.guarantee.delta) == (5, Fraction(1, 1000))
     assert made.ledger.spent.delta == Fraction(1, 1000)

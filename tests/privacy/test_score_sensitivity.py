@@ -14,16 +14,17 @@ import pytest
 
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.lower_bound import score_between
-from hdpstats.data.columns import Binary, Continuous
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import score
-from hdpstats.mechanisms.answering import contrast_of, prepare
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.gradient import grid_sum
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.clipped_newton.site import grid_sum
+from hdpstats.mechanisms.public_hessian import site as score
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
+from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, RegressionModel, ScoreQuery
-from hdpstats.queries.geometry import Source
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema.columns import Binary, Continuous
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateTable
 
 SCHEMA = Schema(y=Binary(), x1=Continuous(-50, 50), x2=Continuous(-50, 50))
 MODEL = RegressionModel(
@@ -42,7 +43,7 @@ THETAS = {"zero": (0.0, 0.0, 0.0), "small": (0.1, -0.2, 0.3), "large": (0.2, 1.5
 
 
 def make_query(theta="large", **changes):
-    query = ScoreQuery(
+    query = PublicHessianQuery(
         model=MODEL,
         theta=THETAS[theta],
         truncation=2.0,
@@ -55,13 +56,13 @@ def make_query(theta="large", **changes):
     return replace(query, **changes)
 
 
-def custody_of(relation=Relation.REPLACE_ONE):
-    return Custody(schema=SCHEMA, relation=relation, records=100)
+def site_facts_of(relation=Relation.REPLACE_ONE):
+    return SiteFacts(schema=SCHEMA, relation=relation, records=100)
 
 
 def people_of(frame, query, *, bounded=True):
-    contrast = contrast_of(query.model, custody_of())
-    people = contrast.people(PrivateTable.from_frame(frame, SCHEMA).admit(contrast.needs))
+    person_loss = person_loss_of(query.model, site_facts_of())
+    people = person_loss.people(PrivateTable.from_frame(frame, SCHEMA).admit(person_loss.needs))
     return score.cut(people, query) if bounded else people
 
 
@@ -195,7 +196,7 @@ def test_nobody_s_score_depends_on_who_else_is_there():
 
 def bound(query, *, factor=Fraction(1)):
     """Return a statistical lower bound on the epsilon of a round, from its outputs on the worst neighbours."""
-    prepared = prepare(query, custody_of())
+    prepared = prepare(query, site_facts_of())
     calibration = prepared.calibration
     noise = replace(calibration.noise, rate=factor * calibration.noise.rate)
     frame = extreme_rows(query.theta)

@@ -18,7 +18,7 @@ PRIVATE, PUBLIC = people(RECORDS), people(80, seed=1)
 
 def look(private):
     """Fit and return all that can be seen; the coefficients that later rounds are asked at are released numbers."""
-    mechanism = hdp.mechanisms.PublicHessianNewton(rounds=2)
+    mechanism = hdp.mechanisms.PublicHessian(rounds=2)
     study, _, result = fitted(private, PUBLIC, mechanism=mechanism, epsilon=3.0)
     return {
         "asked": [dataclasses.replace(each, theta=(0.0,) * 5).to_json() for each in result.query.rounds],

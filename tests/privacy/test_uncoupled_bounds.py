@@ -13,10 +13,11 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighbours
 from hdpstats.losses import BoundedSquares, ExponentialTimes, HuberLoss, PoissonLoss, SmoothedQuantile, Tabulated
-from hdpstats.mechanisms.objective import SMOOTHING_SHARE
-from hdpstats.mechanisms.regression import RegressionContrast
-from hdpstats.queries import Geometry, ObjectiveQuery, RegressionModel
-from hdpstats.queries.geometry import Source
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import RegressionModel
 
 SCHEMA = hdp.Schema(
     y=hdp.Continuous(0, 10), x=hdp.Continuous(-1, 1), time=hdp.Duration(100), event=hdp.Binary(), w=hdp.Weight(3)
@@ -52,7 +53,7 @@ def query_of(
         parameters=parameters,
         table=table,
     )
-    bent = RegressionContrast(model=model, largest_weight=1.0, largest_offset=0.0)
+    bent = RegressionPersonLoss(model=model, largest_weight=1.0, largest_offset=0.0)
     smooth = float(replace(bent, response=_response(model)).loss.smoothness)
     return ObjectiveQuery(
         model=model,
@@ -65,7 +66,7 @@ def query_of(
 
 
 def _response(model: RegressionModel) -> object:
-    from hdpstats.design.response import design_of, response_of
+    from hdpstats.formulas.response import design_of, response_of
 
     return response_of(design_of(model.formula, model.loss, SCHEMA), model.loss, SCHEMA)
 
@@ -117,7 +118,7 @@ def test_a_rate_a_third_too_large_is_found(name: str) -> None:
 
 
 def test_a_determinant_that_is_not_paid_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RegressionContrast, "jacobian", lambda contrast, ridge: Fraction(0))
+    monkeypatch.setattr(RegressionPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of("huber", ridge=0.8, intercept=False)
     assert worst(query, mechanism_of(query)) > 1.15 * promised(query)
 
@@ -138,7 +139,7 @@ def test_a_score_that_is_bounded_by_half_of_its_size_is_found(
 ) -> None:
     query = query_of(name, ridge=15.0)
     monkeypatch.setattr(loss, constant, property(lambda each: wrong, lambda each, value: None), raising=False)
-    from hdpstats.design import response
+    from hdpstats.formulas import response
 
     response.made.cache_clear()
     try:

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.data.table import AdmittedTable, PrivateTable
 from hdpstats.losses.hazard import LogitHazard
-from hdpstats.mechanisms.answering import contrast_of, prepare
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.costly import costly_table
+from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import GradientQuery
+from hdpstats.schema.table import AdmittedTable, PrivateTable
 from tests.privacy.test_gradient_sensitivity import SCHEMA, Q, hazard_model, make_query
 
 PEOPLE = 12
@@ -48,9 +48,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Count]:
         yield seen
 
 
-def site(most_rows: int) -> Custody:
+def site(most_rows: int) -> SiteFacts:
     unit = "id" if most_rows > 1 else None
-    return Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=PEOPLE, unit=unit, most_rows=most_rows)
+    return SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=PEOPLE, unit=unit, most_rows=most_rows)
 
 
 def rows(seed: int, *, most_rows: int = 1) -> pd.DataFrame:
@@ -73,8 +73,8 @@ def rows(seed: int, *, most_rows: int = 1) -> pd.DataFrame:
     )
 
 
-def admitted(frame: pd.DataFrame, custody: Custody) -> AdmittedTable:
-    return PrivateTable.from_frame(frame, SCHEMA, unit=custody.unit).admit(NEEDS)
+def admitted(frame: pd.DataFrame, site_facts: SiteFacts) -> AdmittedTable:
+    return PrivateTable.from_frame(frame, SCHEMA, unit=site_facts.unit).admit(NEEDS)
 
 
 def with_follow_up(frame: pd.DataFrame, start: float, stop: float, event: float) -> pd.DataFrame:
@@ -90,13 +90,13 @@ def with_follow_up(frame: pd.DataFrame, start: float, stop: float, event: float)
 def test_an_objective_goes_through_as_many_cells_whatever_one_persons_follow_up(
     monkeypatch: pytest.MonkeyPatch, start: float, stop: float, event: float
 ) -> None:
-    custody = site(1)
-    contrast = contrast_of(hazard_model(long=True), custody)
+    site_facts = site(1)
+    person_loss = person_loss_of(hazard_model(long=True), site_facts)
     short = rows(0).assign(start=2.0, stop=3.0, event=0.0)
-    zero, found = np.zeros(contrast.dimension), []
+    zero, found = np.zeros(person_loss.dimension), []
     for frame in (short, with_follow_up(short, start, stop, event)):
         with counted(monkeypatch) as seen:
-            problem = contrast.people(admitted(frame, custody)).objective(ridge=zero, centre=zero, linear=zero)
+            problem = person_loss.people(admitted(frame, site_facts)).objective(ridge=zero, centre=zero, linear=zero)
             problem.gradient(zero)
             problem.hessian(zero)
         found.append(seen.cells)
@@ -104,15 +104,15 @@ def test_an_objective_goes_through_as_many_cells_whatever_one_persons_follow_up(
 
 
 def test_caps_are_added_as_often_whether_anybody_has_a_second_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    custody = site(2)
-    contrast = contrast_of(hazard_model(long=True), custody)
+    site_facts = site(2)
+    person_loss = person_loss_of(hazard_model(long=True), site_facts)
     alone = rows(0).assign(id=np.arange(PEOPLE), start=0.0, stop=3.0, event=0.0)
     twice = alone.assign(id=[0, 0, *range(2, PEOPLE)])
     twice.loc[1, ["start", "stop"]] = [3.0, 6.0]
     found = []
     for frame in (alone, twice):
         with counted(monkeypatch) as seen:
-            contrast.people(admitted(frame, custody))
+            person_loss.people(admitted(frame, site_facts))
         found.append(seen.cells)
     assert found[0] == found[1] == 2 * PEOPLE * Q
 
@@ -122,13 +122,13 @@ def test_caps_are_added_as_often_whether_anybody_has_a_second_row(monkeypatch: p
 def test_no_table_of_as_many_people_takes_more_than_a_rehearsal(
     monkeypatch: pytest.MonkeyPatch, most_rows: int, total: float
 ) -> None:
-    custody = site(most_rows)
+    site_facts = site(most_rows)
     model = hazard_model(long=True)
     model = replace(model, cap=replace(model.cap, total=total))
-    query: GradientQuery = make_query(model)
-    prepared = prepare(query, custody)
+    query: ClippedNewtonQuery = make_query(model)
+    prepared = prepare(query, site_facts)
     with rehearsing(), counted(monkeypatch) as rehearsed:
-        prepared.compute(costly_table(query, custody, rows=PEOPLE * most_rows).admit(prepared.needs))
+        prepared.compute(costly_table(query, site_facts, rows=PEOPLE * most_rows).admit(prepared.needs))
     # Caps of all cells of all spells, twice where people have several; caps and losses of every cell at risk.
     spells = PEOPLE * min(most_rows, Q)
     assert rehearsed.cells == (2 if most_rows > 1 else 1) * spells * Q + 2 * PEOPLE * Q
@@ -137,7 +137,7 @@ def test_no_table_of_as_many_people_takes_more_than_a_rehearsal(
     done = []
     for frame in tables:
         with counted(monkeypatch) as seen:
-            prepared.compute(admitted(frame, custody))
+            prepared.compute(admitted(frame, site_facts))
         done.append(seen.cells)
     assert max(done) <= rehearsed.cells
     assert min(done) < max(done)

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms.neighbours import landscape_of
+from hdpstats.mechanisms.neighbours.site import landscape_of
 from hdpstats.privacy.relation import Relation
+from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as module
 from hdpstats.solvers import tiles, tree
-from tests.privacy.test_nearest_points import PUBLIC, SCHEMA, SPACE, custody
+from tests.privacy.test_nearest_points import PUBLIC, SCHEMA, SPACE, site_facts
 
 ROWS, POINTS = 8, 200
 
@@ -140,8 +140,8 @@ def test_which_search_is_made_follows_from_the_declared_number_of_people(monkeyp
         asked.append(rows)
         return plain(points, sizes, rows=rows)
 
-    monkeypatch.setattr("hdpstats.mechanisms.neighbours.search_among", spy)
-    at_site = custody(Relation.ADD_OR_REMOVE_ONE)
+    monkeypatch.setattr("hdpstats.mechanisms.neighbours.site.search_among", spy)
+    at_site = site_facts(Relation.ADD_OR_REMOVE_ONE)
     landscape = landscape_of(SPACE, None, PUBLIC.sha256, at_site)
     for rows in (5, 6):
         frame = pd.DataFrame({name: [None] * rows for name in SCHEMA})

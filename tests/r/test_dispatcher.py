@@ -76,8 +76,8 @@ def test_a_model_and_a_mechanism_take_only_their_own_options(evaluate, study):
     found = condition(evaluate, made % "epsilonn = 1")
     assert found["class"].tolist()[:2] == ["dp_argument_error", "dp_error"]
     assert found["message"].startswith("logit has no argument 'epsilonn'; it takes formula, data, weights")
-    found = condition(evaluate, made % 'mechanism = list(name = "gradient", round = 2)')
-    assert found["message"].startswith("mechanism 'gradient' has no argument 'round'; it takes rounds")
+    found = condition(evaluate, made % 'mechanism = list(name = "clipped_newton", round = 2)')
+    assert found["message"].startswith("mechanism 'clipped_newton' has no argument 'round'; it takes rounds")
     found = condition(evaluate, made % 'mechanism = list(name = "magic")')
     assert found["class"].tolist()[0] == "dp_mechanism_error"
 

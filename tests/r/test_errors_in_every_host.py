@@ -182,15 +182,15 @@ MISTAKES = {
         "dp_mechanism_error dp_error",
         lambda: hdp.hybrid_weights(both(), ["age"], epsilon=1),
     ),
-    "a law of numbers above 0": (
+    "a distribution of numbers above 0": (
         "dp_family(nodes ~ 1, both, 1, family = 'gamma')",
         ARGUMENT,
-        lambda: hdpf.family("nodes ~ 1", data=both(), family="gamma"),
+        lambda: hdpf.distribution("nodes ~ 1", data=both(), family="gamma"),
     ),
-    "ranges that no law tells": (
+    "ranges that no distribution tells": (
         "dp_family(nodes ~ 1, both, 1, family = 'exponential')",
         ARGUMENT,
-        lambda: hdpf.family("nodes ~ 1", data=both(), family="exponential"),
+        lambda: hdpf.distribution("nodes ~ 1", data=both(), family="exponential"),
     ),
     "groups that are none": (
         "dp_aggregate(list(North = list()))",

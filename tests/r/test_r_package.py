@@ -139,7 +139,7 @@ sites <- dp_study(private = parts, public = dp_load_gbsg(), schema = schema, bud
 several <- dp_logit(event3 ~ age + nodes, sites, c(Oslo = 1, Bergen = 2))
 of_sites <- function(fit) exact(c(dp_sites(fit)[c("records", "epsilon", "rounds", "weight", "entry")],
                                   coef(fit), vcov(fit), confint(fit), dp_tidy(fit)$p.value))
-law <- dp_family(nodes ~ 1, sites, c(Oslo = 1, Bergen = 2), family = "poisson")
+distribution <- dp_family(nodes ~ 1, sites, c(Oslo = 1, Bergen = 2), family = "poisson")
 one_by_one <- lapply(c(Bergen = "Bergen", Oslo = "Oslo"), function(site) {
   fit <- dp_logit(event3 ~ age + nodes, dp_at(sites, site), 1, replicate = 2)
   dp_write_result(fit, paste(site, "of R.json"))
@@ -148,11 +148,11 @@ one_by_one <- lapply(c(Bergen = "Bergen", Oslo = "Oslo"), function(site) {
 groups <- dp_aggregate(list(North = one_by_one["Bergen"], South = list(one_by_one$Oslo)), between = c(NA, NA))
 of_groups <- as.data.frame(groups)[c("estimate", "std.error", "conf.low", "conf.high", "p.value")]
 dp_write_result(several, "several of R.json")
-dp_write_result(law, "law of R.json")
+dp_write_result(distribution, "distribution of R.json")
 cat("several of R:", of_sites(several), "\\n")
 cat("several of Python:", of_sites(dp_read_result("several of Python.json")), "\\n")
-cat("law of R:", of_sites(law), "\\n")
-cat("law of Python:", of_sites(dp_read_result("law of Python.json")), "\\n")
+cat("distribution of R:", of_sites(distribution), "\\n")
+cat("distribution of Python:", of_sites(dp_read_result("distribution of Python.json")), "\\n")
 cat("groups of R:", exact(of_groups), "\\n")
 dp_write_result(logit, "logit of R.json")
 dp_write_result(hazard, "hazard of R.json")
@@ -185,15 +185,15 @@ def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> No
     hospitals = hdp.Study(private=sites, public=gbsg, schema=schema, budget=hdp.Budget(epsilon=9, delta=0))
     epsilon = {"Oslo": 1, "Bergen": 2}
     hdpf.logit("event3 ~ age + nodes", data=hospitals).fit(epsilon=epsilon).to_json(tmp_path / "several of Python.json")
-    law = hdpf.family("nodes ~ 1", data=hospitals, family="poisson")
-    law.fit(epsilon=epsilon).to_json(tmp_path / "law of Python.json")
+    distribution = hdpf.distribution("nodes ~ 1", data=hospitals, family="poisson")
+    distribution.fit(epsilon=epsilon).to_json(tmp_path / "distribution of Python.json")
     lines = dict(line.split(":", 1) for line in script(tmp_path, NUMBERS, library).splitlines() if ":" in line)
     for name in ("logit of Python", "hazard of Python", "logit of R", "hazard of R"):
         result = hdp.Result.from_json(tmp_path / f"{name}.json")
         said, predicted = _read(lines[name]), _predicted(result, gbsg.iloc[:5])
         assert said[: -len(predicted)] == _released(result), name
         assert said[-len(predicted) :] == pytest.approx(predicted, rel=1e-14), name  # sums of floats, in two processes
-    for name in ("several of Python", "law of Python", "several of R", "law of R"):
+    for name in ("several of Python", "distribution of Python", "several of R", "distribution of R"):
         result = hdp.Result.from_json(tmp_path / f"{name}.json")
         facts = result.sites[["records", "epsilon", "rounds", "weight", "entry"]].to_numpy(dtype=float).ravel(order="F")
         assert _read(lines[name]) == [*facts, *_released(result)], name

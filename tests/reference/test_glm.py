@@ -84,7 +84,7 @@ def test_a_public_fit_is_ordinary(name: str) -> None:
     result = fit(reference)
     assert not result.cov_privacy.to_numpy().any()
     z = numbers(reference["coefficients"]) / numbers(reference["std_errors"])
-    assert result.zvalues.to_numpy() == pytest.approx(z, rel=1e-6)
+    assert result.tvalues.to_numpy() == pytest.approx(z, rel=1e-6)
     assert result.pvalues.to_numpy() == pytest.approx([math.erfc(abs(each) / math.sqrt(2.0)) for each in z], rel=1e-5)
     limits = result.conf_int(0.05)
     half = 1.959963984540054 * numbers(reference["std_errors"])

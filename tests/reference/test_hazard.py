@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats.data.datasets import load_flchain, load_gbsg, load_nwtco, load_rotterdam
-from hdpstats.design.baseline import dummies, spline
-from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.formulas.baseline import dummies, spline
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.datasets import load_flchain, load_gbsg, load_nwtco, load_rotterdam
 from hdpstats.solvers.hazard import HazardData, HazardFit, fit_hazard
 
 REFERENCE = json.loads((Path(__file__).parent / "hazard.json").read_text(encoding="utf-8"))

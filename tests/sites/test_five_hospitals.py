@@ -14,7 +14,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain
 from hdpstats.privacy.budget import Spend
-from hdpstats.queries.sites import answers_in
+from hdpstats.records.sites import answers_in
 from hdpstats.sites import asking
 from tests.custodian.people import FORMULA, SURVIVAL
 from tests.sites.conftest import ROWS
@@ -39,9 +39,9 @@ MODELS = [pytest.param(logit, id="logit"), pytest.param(hazard, id="hazard")]
 FITS = [
     pytest.param(model, options, id=f"{model.__name__}, {name}")
     for model in (logit, hazard)
-    for name, options in (("objective", OBJECTIVE), ("gradient", {"mechanism": "gradient", "delta": 1e-6}))
+    for name, options in (("objective", OBJECTIVE), ("gradient", {"mechanism": "clipped_newton", "delta": 1e-6}))
 ]
-STEPS = pytest.param(logit, {"mechanism": "newton"}, id="logit, newton")
+STEPS = pytest.param(logit, {"mechanism": "public_hessian"}, id="logit, newton")
 
 
 def check_books(hospitals, result, verified):
@@ -148,7 +148,7 @@ def test_a_site_killed_while_it_holds_the_request_is_left_out_uncharged(hospital
 def test_a_site_that_hangs_costs_one_deadline_in_a_fit_of_several_rounds(hospitals, verified, monkeypatch):
     """The deadline of round 1 passes when the four others have answered; later rounds wait for these alone."""
     replicate, before, waits = next(REPLICATES), hospitals.spent(), []
-    options = {"mechanism": "gradient", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate}
+    options = {"mechanism": "clipped_newton", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate}
     hospitals.signal("B", signal.SIGSTOP)
     with monkeypatch.context() as patch:
         patch.setattr(asking, "_left", lambda *_: waits.append("for one") or (0.0 if len(waits) == len(ROWS) else LONG))
@@ -216,7 +216,7 @@ told = json.load(sys.stdin)
 last = told["last"]
 sites = {name: Doomed(hdp.connect(url, **told["files"])) for name, url in told["urls"].items()}
 study = hdp.Study(private=sites, public=PUBLIC)
-hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, delta=1e-6, mechanism="gradient", replicate=told["replicate"])
+hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton", replicate=told["replicate"])
 """
 
 
@@ -243,7 +243,7 @@ def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospita
     # Of the round in which it died, requests of other threads may have been on their way.
     assert all(last <= len(requests) <= last + 1 for requests in charged.values())
 
-    result = logit(hospitals.study()).fit(epsilon=1.0, delta=1e-6, mechanism="gradient", replicate=replicate)
+    result = logit(hospitals.study()).fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton", replicate=replicate)
     assert set(result.sites["status"]) == {"answered"}
     check_books(hospitals, result, verified)
     for name, part in result.release.sites:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.data.public import PublicTable
+from hdpstats.schema.public import PublicTable
 from tests.custodian.institution import Institution
 from tests.custodian.people import PRIVATE, SCHEMA, people
 from tests.custodian.test_refusals import histogram

@@ -8,7 +8,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.rehearsal import full_length
-from hdpstats.mechanisms.histogram import PreparedHistogram
+from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_refusals import histogram
 
@@ -54,7 +54,7 @@ def test_fits_are_rehearsed(site):
         hdpf.logit(FORMULA, data=study).fit(epsilon=1.0).query,
         hdpf.hazard(SURVIVAL, data=study, intervals=6).fit(epsilon=1.0).query,
         hdpf.hazard(SURVIVAL, data=study, intervals=6)
-        .fit(epsilon=1.0, delta=1e-5, mechanism="gradient")
+        .fit(epsilon=1.0, delta=1e-5, mechanism="clipped_newton")
         .query.rounds[0],
     ]
     spent = site.ledger.spent

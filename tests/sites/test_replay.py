@@ -7,10 +7,10 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.queries import query_from_json
+from hdpstats.mechanisms.json_codec import query_from_json
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 
-NEED_PUBLIC_ROWS = {"importance/1", "neighbours/1", "selection/1", "distance/1"}
+NEED_PUBLIC_ROWS = {"importance_weights/1", "neighbours/1", "selection/1", "distance/1"}
 
 
 def opened(path):
@@ -25,11 +25,11 @@ def answered(tmp_path_factory):
     site = opened(path)
     study = hdp.Study(private=site, public=PUBLIC)
     logit = hdpf.logit(FORMULA, data=study)
-    for options in ({}, {"mechanism": "output"}, {"mechanism": "gradient", "delta": 1e-6}):
+    for options in ({}, {"mechanism": "output"}, {"mechanism": "clipped_newton", "delta": 1e-6}):
         logit.fit(epsilon=1.0, **options)
     hdpf.hazard(SURVIVAL, data=study, intervals=4).fit(epsilon=1.0)
     hdpf.linear("k ~ x + g", data=study).fit(epsilon=1.0)
-    hdpf.logit("y ~ x", data=study).fit(epsilon=1.0, delta=1e-6, mechanism="sampling")
+    hdpf.logit("y ~ x", data=study).fit(epsilon=1.0, delta=1e-6, mechanism="exponential")
     logit.evaluate(logit.fit_public(), epsilon=1.0)
     hdp.importance_weights(study, "~ x + g", epsilon=1.0)
     hdp.hybrid_weights(study, ["x", "k", "g"], epsilon=1.0, distance_share=0.2)

@@ -22,7 +22,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.queries import CurveQuery
+from hdpstats.mechanisms.curve.query import CurveQuery
 from tests.custodian.institution import PATIENT, Institution
 
 RECORDS = 500
@@ -70,7 +70,7 @@ def templates(public, *, radius, ridge):
     alone = hdp.Study(private=people(1), schema=SCHEMA, budget=budget)
     objective = hdpf.logit(f"y ~ x + {column(0)}", data=alone, row_norm=1000.0).fit(epsilon=0.01).query
     rounds = hdpf.hazard(f"Surv(time, event) ~ x + {column(0)}", data=with_public, intervals=24)
-    gradient = rounds.fit(epsilon=0.01, mechanism=hdp.mechanisms.NoisyNewton(rounds=1)).query.rounds[0]
+    gradient = rounds.fit(epsilon=0.01, mechanism=hdp.mechanisms.ClippedNewton(rounds=1)).query.rounds[0]
 
     def about(query, person):
         formula = query.model.formula.replace("code - 0", f"code - {person}")

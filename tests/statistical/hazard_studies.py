@@ -9,8 +9,8 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from hdpstats._base.progress import progress
-from hdpstats.simulate import unit_ball_trial
-from hdpstats.simulate.nguyen_hui import Patients, objective_perturbation, output_perturbation
+from hdpstats.papers import unit_ball_trial
+from hdpstats.papers.nguyen_hui import Patients, objective_perturbation, output_perturbation
 from hdpstats.solvers.hazard import HazardData, fit_hazard
 from tests.statistical.hazard_designs import DESIGNS, HazardDesign, Scene
 

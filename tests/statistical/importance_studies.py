@@ -89,7 +89,7 @@ def one_sample(case: Case, seed: int) -> hdp.WeightedSample:
         frames = [discrete(rng, shares, case.records) for shares in (PRIVATE_CELLS, PUBLIC_CELLS)]
     else:
         schema = hdp.Schema(x=hdp.Continuous(-6, 6), z=hdp.Continuous(-6, 6), y=hdp.Binary())
-        frames = [continuous(rng, *law, case.records) for law in ((SHIFT, case.spread), (0.0, 1.0))]
+        frames = [continuous(rng, *distribution, case.records) for distribution in ((SHIFT, case.spread), (0.0, 1.0))]
     study = hdp.Study(private=frames[0], public=frames[1], schema=schema, budget=hdp.Budget(epsilon=100))
     return hdp.importance_weights(study, case.formula, epsilon=case.epsilon)
 

@@ -1,4 +1,4 @@
-"""Simulated fits at several sites: real minimisers of perturbed objectives, with noise of the mechanism's law."""
+"""Simulated fits at several sites: real minimisers of perturbed objectives, with the noise of the mechanism."""
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -9,18 +9,19 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from benchmarks.designs import ar_design
-from hdpstats.design.geometry import whiten
-from hdpstats.inference import Estimate, draws
+from hdpstats.formulas.geometry import whiten
+from hdpstats.inference import draws
 from hdpstats.inference.objective import estimates
 from hdpstats.inference.parts import Part
 from hdpstats.losses.options import Logistic
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.knorm import NoiseLaw
-from hdpstats.mechanisms.regression import RegressionPeople
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveRelease
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.models.points import noise_of
-from hdpstats.models.regression import Regression, open_regression
+from hdpstats.models.regression_spec import Regression, open_regression
+from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import ObjectiveRelease
+from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import minimise
 
 COLUMNS = 10
@@ -94,17 +95,17 @@ def _other_outcomes(X: np.ndarray, beta: np.ndarray, sites: Sites, rng: np.rando
 
 
 def _released(spec: Regression, X: np.ndarray, y: np.ndarray, *, epsilon: float, rng: np.random.Generator) -> Part:
-    """Return a site's part: its own query, the minimiser of the objective with noise of the calibrated law."""
+    """Return a site's part: its own query, the minimiser of the objective with noise of the calibrated distribution."""
     n = len(y)
     query = spec.ask(epsilon=Fraction(str(epsilon)), records=n, share=Fraction(0), replicate=1)
-    contrast = spec.contrast(query.model)
-    rate = float(objective.calibrate(query, contrast, records=n, relation=Relation.REPLACE_ONE).noise_rate)
-    law = NoiseLaw(norm=contrast.norm, dimension=contrast.dimension, rate=rate)
-    rows, D = whiten(query.model.geometry, np.column_stack([np.ones(n), X])), contrast.dimension
+    person_loss = spec.person_loss(query.model)
+    rate = float(objective.calibrate(query, person_loss, records=n, relation=Relation.REPLACE_ONE).noise_rate)
+    distribution = NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=rate)
+    rows, D = whiten(query.model.geometry, np.column_stack([np.ones(n), X])), person_loss.dimension
     people = RegressionPeople(loss=spec.loss, X=rows.X, y=y, weights=rows.weights, offset=np.zeros(n))
     centre = np.array(query.centre)
     perturbed = people.objective(
-        ridge=np.full(D, float(query.ridge)), centre=centre, linear=draws.perturbation(rng, law, count=1)[0]
+        ridge=np.full(D, float(query.ridge)), centre=centre, linear=draws.perturbation(rng, distribution, count=1)[0]
     )
     release = ObjectiveRelease(
         theta=tuple(minimise(perturbed, start=centre).theta.tolist()),
@@ -118,10 +119,10 @@ def _released(spec: Regression, X: np.ndarray, y: np.ndarray, *, epsilon: float,
     return Part(
         query=query,
         release=release,
-        noise=noise_of(query, release, contrast),
+        noise=noise_of(query, release, person_loss),
         public=spec.side(query.model),
         records=n,
-        curvature=float(contrast.trace) / (2.0 * D),
+        curvature=float(person_loss.trace) / (2.0 * D),
     )
 
 

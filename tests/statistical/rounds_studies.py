@@ -9,7 +9,7 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from benchmarks.designs import ar_design
-from hdpstats.inference import Estimate
+from hdpstats.records.estimate import Estimate
 
 COLUMNS = 10
 NAMES = [f"x{j + 1}" for j in range(COLUMNS)]
@@ -30,9 +30,9 @@ class Rounds:
     stops: int = 0
 
     @property
-    def mechanism(self) -> hdp.mechanisms.NoisyNewton | str:
+    def mechanism(self) -> hdp.mechanisms.ClippedNewton | str:
         """What `fit` is given."""
-        return hdp.mechanisms.NoisyNewton(rounds=self.rounds) if self.rounds else "objective"
+        return hdp.mechanisms.ClippedNewton(rounds=self.rounds) if self.rounds else "objective"
 
 
 def equal(total: int, count: int, *, epsilon: float = 1.0, **options) -> Rounds:

@@ -11,8 +11,8 @@ from scipy.stats import ttest_rel
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.simulate import ji2014 as paper
-from hdpstats.simulate.wang.hospitals import Hospital, fit
+from hdpstats.papers import ji2014 as paper
+from hdpstats.papers.wang.hospitals import Hospital, fit
 from tests.statistical.importance_studies import ADULT
 
 SITES = ("A", "B", "C")
@@ -25,7 +25,7 @@ RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Of the methods of the paper: which of them is best is not known beforehand."""
 
 OURS = {
-    "noisy Newton, matched": hdp.mechanisms.NoisyNewton(rounds=1),
+    "noisy Newton, matched": hdp.mechanisms.ClippedNewton(rounds=1),
     "objective perturbation": hdp.mechanisms.ObjectivePerturbation(),
     "output perturbation": hdp.mechanisms.OutputPerturbation(),
 }
@@ -278,7 +278,7 @@ def one_simulation(arguments: tuple[str, int]) -> tuple[float, float]:
         "y ~ x1 + x2 + x3 + x4",
         data=study_of(records, people(200), {site: frame.iloc[k :: len(SITES)] for k, site in enumerate(SITES)}),
     )
-    options = hdp.mechanisms.PublicHessianNewton(rounds=rounds, truncation=3.0)
+    options = hdp.mechanisms.PublicHessian(rounds=rounds, truncation=3.0)
     result = model.fit(epsilon, delta=delta, mechanism=options)
     limits = [part.conf_int().to_numpy() for part in (result.pooled, result.private_only)]
     pooled, private = (float(np.mean((each[:, 0] <= TRUTH) & (each[:, 1] >= TRUTH))) for each in limits)

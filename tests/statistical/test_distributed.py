@@ -1,7 +1,7 @@
 """Several sites' blocks and statistics against the corrected errors, coverage, and intervals across sites.
 
 ``make validate``. Fits go through studies of several sites, each with its own ledger and exact noise; the rest of the
-grid through `hdpstats.simulate.chen_sung`, whose law is the same.
+grid through `hdpstats.papers.chen_sung`, whose distribution is the same.
 """
 
 from datetime import UTC, datetime
@@ -16,8 +16,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.display.plots import COLOURS, GREY
 from hdpstats.inference.across_sites import between_variances, spread_variance, student
-from hdpstats.mechanisms.subsample import optimal_blocks
-from hdpstats.simulate import chen_sung as paper
+from hdpstats.mechanisms.subsample.site import optimal_blocks
+from hdpstats.papers import chen_sung as paper
 
 pytestmark = pytest.mark.validate
 
@@ -71,8 +71,8 @@ def at_sites(parties, epsilon, repeats, *, seed):
             f"site {j}": pd.DataFrame({"x": RATE.draw(rng, (N,)), "b": COIN.draw(rng, (N,))}) for j in range(parties)
         }
         study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
-        rate = hdpf.family("x ~ 1", data=study, family="exponential", ranges={"rate": RATE.box})
-        chance = hdpf.family("b ~ 1", data=study, family="bernoulli", ranges={"probability": COIN.box})
+        rate = hdpf.distribution("x ~ 1", data=study, family="exponential", ranges={"rate": RATE.box})
+        chance = hdpf.distribution("b ~ 1", data=study, family="bernoulli", ranges={"probability": COIN.box})
         found.append(
             (rate.fit(epsilon, mechanism=options).params.iloc[0], log_odds(chance.fit(epsilon).params.iloc[0]))
         )
@@ -123,7 +123,7 @@ def test_several_sites_meet_the_corrected_errors(page):
                 wrong = paper.mse_statistics_printed(**terms, width=1.0, information=0.24)
                 printed.append(line_of(parties, epsilon, through, squares, wrong, 0.24)[1])
     titles = {
-        "rate": "Subsample and aggregate: the rate of an exponential law, range 0.5 to 2, 1,000 people a site",
+        "rate": "Subsample and aggregate: the rate of an exponential distribution, range 0.5 to 2, 1,000 people a site",
         "odds": "Sufficient statistics: the log-odds of a binary column, 1,000 people a site",
     }
     for which, title in titles.items():
@@ -179,7 +179,7 @@ def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
     for _ in range(200):
         private = {name: pd.DataFrame({"visits": rng.poisson(3.0, n) * 1.0}) for name, n in SIZES.items()}
         study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10))
-        fit = hdpf.family("visits ~ 1", data=study, family="poisson").fit(PRICES)
+        fit = hdpf.distribution("visits ~ 1", data=study, family="poisson").fit(PRICES)
         means = np.array([site.estimate.values[0] for site in fit.site_facts])
         n = np.array(list(SIZES.values()))
         found["ours"].append(fit.params.iloc[0] - 3.0)
@@ -222,7 +222,7 @@ def test_intervals_cover_the_truth_with_one_three_and_ten_sites(page):
             }
             study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10), row_order="arbitrary")
             for name, (column, ranges, truth) in truths.items():
-                model = hdpf.family(f"{column} ~ 1", data=study, family=name, ranges=ranges)
+                model = hdpf.distribution(f"{column} ~ 1", data=study, family=name, ranges=ranges)
                 for mechanism, options in mechanisms.items():
                     limits = model.fit(0.5, mechanism=options).conf_int()
                     covered[mechanism, name].append((limits[0] <= truth) & (truth <= limits[1]))
@@ -245,7 +245,7 @@ def test_intervals_across_sites_need_no_model_of_a_site(page):
                 for j, n in enumerate(np.geomspace(400, 2000, count).astype(int))
             }
             study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10))
-            fit = hdpf.family("visits ~ 1", data=study, family="poisson").fit(4.0)
+            fit = hdpf.distribution("visits ~ 1", data=study, family="poisson").fit(4.0)
             intervals = {"fit": fit.conf_int()}
             for kind in ("model", "across_sites"):
                 intervals[kind] = hdp.aggregate(fit, interval=kind).conf_int()
@@ -265,7 +265,7 @@ def test_intervals_across_sites_that_differ_cover_their_mean(page):
     page += [
         "## Sites that differ (tau = 1), standard errors from 0.5 to 2: 95 % intervals of their mean, 4,000 draws",
         "",
-        "| sites | variance between | normal law | Student's law, across sites |",
+        "| sites | variance between | normal distribution | Student's distribution, across sites |",
         "| --- " * 4 + "|",
     ]
     rng, students, normals = np.random.default_rng(5), {}, {}

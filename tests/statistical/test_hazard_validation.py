@@ -50,12 +50,12 @@ def _page(sections: dict[str, list[str]]) -> list[str]:
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Every number is over "
         "simulated studies through the public API, in brackets its Monte-Carlo standard error. `pure` is "
         "`fit(epsilon)`, objective perturbation; `(epsilon, 1e-6)` is `fit(epsilon, delta=1e-6, "
-        'mechanism="gradient")`. Every study has its own public people.',
+        'mechanism="clipped_newton")`. Every study has its own public people.',
         "",
         "## Error beside that of Nguyen and Hui (2017): 200 intervals, 3 covariates, epsilon = 1, 200 public people",
         "",
         f"Median of |b - b*| of the covariates' coefficients over {BALLS} trials (`unit_ball_trial`). The paper's "
-        "algorithms are those of `hdpstats.simulate.nguyen_hui`, as printed; neither uses public people.",
+        "algorithms are those of `hdpstats.papers.nguyen_hui`, as printed; neither uses public people.",
         "",
         _row("", [f"{n:,} people" for n in LARGEST_BALL]),
         _row("---", ["---"] * len(LARGEST_BALL)),
@@ -109,7 +109,10 @@ def _paper(records: int) -> pd.DataFrame:
 
 
 def test_errors_are_far_below_those_of_the_paper(page):
-    fits = [Fit("pure", {"epsilon": 1.0}), Fit("gradient", {"epsilon": 1.0, "delta": 1e-6, "mechanism": "gradient"})]
+    fits = [
+        Fit("pure", {"epsilon": 1.0}),
+        Fit("gradient", {"epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_newton"}),
+    ]
     columns: dict[int, dict[str, tuple[float, float]]] = {}
     covered = []
     for records in LARGEST_BALL:
@@ -148,8 +151,8 @@ def test_errors_with_few_intervals_are_within_their_limits(page):
     fits = [
         Fit("pure, 0.5", {"epsilon": 0.5}),
         Fit("pure, 1", {"epsilon": 1.0}),
-        Fit("(0.5, 1e-6)", {"epsilon": 0.5, "delta": 1e-6, "mechanism": "gradient"}),
-        Fit("(1, 1e-6)", {"epsilon": 1.0, "delta": 1e-6, "mechanism": "gradient"}),
+        Fit("(0.5, 1e-6)", {"epsilon": 0.5, "delta": 1e-6, "mechanism": "clipped_newton"}),
+        Fit("(1, 1e-6)", {"epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_newton"}),
     ]
     make = partial(eight_scene, records=10_000)
     table = simulate(make, fits, repeats=EIGHTS, first_seed=3_000, label="8 intervals")

@@ -28,7 +28,7 @@ SCHEMA = hdp.Schema(
     x3=hdp.Continuous(0, 1),
     g=hdp.Binary(),
 )
-CLIPPED = {"delta": 1e-6, "mechanism": "gradient"}
+CLIPPED = {"delta": 1e-6, "mechanism": "clipped_newton"}
 MODELS = {
     "linear": lambda study: hdpf.linear(f"y ~ {FORMULA}", study),
     "linear, clipped scores": lambda study: hdpf.linear(f"y ~ {FORMULA}", study),

@@ -68,7 +68,7 @@ def page():
         "",
         *rows["verdicts"],
         "",
-        "## Coverage of 95 % intervals by Newton steps with a public Hessian (`PublicHessianNewton`)",
+        "## Coverage of 95 % intervals by Newton steps with a public Hessian (`PublicHessian`)",
         "",
         f"3,000 private and 200 public people of one population, three sites, {SIMULATED} simulated data sets; the "
         "Monte-Carlo standard error is about 0.01.",

@@ -11,7 +11,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.options import PerturbedHistogram
-from hdpstats.simulate import wang
+from hdpstats.papers import wang
 
 SIZES = np.arange(10, 2_961, 50)
 BETA = (-0.8, 0.6, -0.4, 0.5, 0.9)

@@ -159,7 +159,7 @@ PROMISED = {
             "every point within 30 percent of its line: True",
             "statistics of 64,000 records a party within 15 percent of 1: True",
             "blocks of 6 records are worse than blocks of 25: True",
-            "ExponentialFamily results, differentially private",
+            "Distribution results, differentially private",
             "1-differential privacy (pure)",
             "within 8 standard errors of the truth: True",
             "statistics have the smaller noise in the mean: True",

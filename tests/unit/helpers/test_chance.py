@@ -1,4 +1,4 @@
-"""The bounds of `tests.chance`, against enumeration and against exact laws."""
+"""The bounds of `tests.chance`, against enumeration and against exact distributions."""
 
 import itertools
 import math
@@ -19,39 +19,45 @@ def compositions(total, cells):
         yield [after - before - 1 for before, after in itertools.pairwise(ends)]
 
 
-def probability_of(counts, law):
+def probability_of(counts, distribution):
     """Return the multinomial probability of counts."""
     logs = [math.lgamma(sum(counts) + 1)]
-    logs += [count * math.log(p) - math.lgamma(count + 1) for count, p in zip(counts, law, strict=True)]
+    logs += [count * math.log(p) - math.lgamma(count + 1) for count, p in zip(counts, distribution, strict=True)]
     return math.exp(math.fsum(logs))
 
 
 @pytest.mark.parametrize("alarm", LEVELS)
-@pytest.mark.parametrize(("trials", "law"), [(30, (0.5, 0.3, 0.2)), (14, (0.25,) * 4), (12, (0.9, 0.05, 0.03, 0.02))])
-def test_counts_of_the_law_are_rejected_no_more_often_than_said(alarm, trials, law):
-    each = list(compositions(trials, len(law)))
-    assert math.fsum(probability_of(counts, law) for counts in each) == pytest.approx(1.0)
-    rejected = [probability_of(counts, law) for counts in each if not chance.counts_fit(counts, law, alarm=alarm)]
+@pytest.mark.parametrize(
+    ("trials", "distribution"), [(30, (0.5, 0.3, 0.2)), (14, (0.25,) * 4), (12, (0.9, 0.05, 0.03, 0.02))]
+)
+def test_counts_of_the_distribution_are_rejected_no_more_often_than_said(alarm, trials, distribution):
+    each = list(compositions(trials, len(distribution)))
+    assert math.fsum(probability_of(counts, distribution) for counts in each) == pytest.approx(1.0)
+    rejected = [
+        probability_of(counts, distribution)
+        for counts in each
+        if not chance.counts_fit(counts, distribution, alarm=alarm)
+    ]
     assert math.fsum(rejected) <= alarm
 
 
 @pytest.mark.parametrize("alarm", LEVELS)
 @pytest.mark.parametrize("wrong", [(0.2, 0.3, 0.5), (0.7, 0.2, 0.1), (0.1, 0.1, 0.8)])
-def test_a_miss_of_counts_bounds_how_often_another_law_passes(alarm, wrong):
-    law, trials = (0.5, 0.3, 0.2), 40
+def test_a_miss_of_counts_bounds_how_often_another_distribution_passes(alarm, wrong):
+    distribution, trials = (0.5, 0.3, 0.2), 40
     accepted = [
         probability_of(counts, wrong)
         for counts in compositions(trials, 3)
-        if chance.counts_fit(counts, law, alarm=alarm)
+        if chance.counts_fit(counts, distribution, alarm=alarm)
     ]
-    assert math.fsum(accepted) <= chance.miss_of_counts(law, wrong, trials, alarm=alarm) + 1e-12
+    assert math.fsum(accepted) <= chance.miss_of_counts(distribution, wrong, trials, alarm=alarm) + 1e-12
 
 
 def test_many_draws_leave_no_miss():
-    law, wrong = (0.5, 0.3, 0.2), (0.4, 0.35, 0.25)
-    assert chance.miss_of_counts(law, wrong, 5000) < chance.ALARM
-    assert chance.miss_of_counts(law, wrong, 50) > 0.5
-    assert chance.miss_of_counts(law, law, 5000) == 1.0
+    distribution, wrong = (0.5, 0.3, 0.2), (0.4, 0.35, 0.25)
+    assert chance.miss_of_counts(distribution, wrong, 5000) < chance.ALARM
+    assert chance.miss_of_counts(distribution, wrong, 50) > 0.5
+    assert chance.miss_of_counts(distribution, distribution, 5000) == 1.0
 
 
 def test_a_cell_that_cannot_be_is_no_chance():
@@ -78,7 +84,7 @@ def test_so_many_trials_tell_two_shares_apart():
     assert chance.miss_of_share(0.5, 0.6, trials * 3 // 4) > chance.ALARM
 
 
-def test_values_on_quantiles_follow_their_law_and_moved_ones_do_not():
+def test_values_on_quantiles_follow_their_distribution_and_moved_ones_do_not():
     values = norm.ppf((np.arange(2000) + 0.5) / 2000)
     assert chance.follows(values, norm.cdf)
     assert not chance.follows(1.5 * values, norm.cdf)
@@ -107,15 +113,15 @@ def test_sums_of_gamma_variables_have_their_exact_tails():
     assert not chance.square_sum_fits(np.full(400, 3.0), 2.0)
 
 
-def test_a_law_keeps_points_that_come_often_apart():
-    law = chance.Law({z: math.exp(-abs(z)) for z in range(-30, 31)})
-    assert sum(law.of.values()) == pytest.approx(1.0)
-    cells = law.cells(1000)
+def test_a_distribution_keeps_points_that_come_often_apart():
+    distribution = chance.OutcomeDistribution({z: math.exp(-abs(z)) for z in range(-30, 31)})
+    assert sum(distribution.of.values()) == pytest.approx(1.0)
+    cells = distribution.cells(1000)
     assert cells == [-2, -1, 0, 1, 2]
-    assert law.shares(cells)[-1] == pytest.approx(1 - sum(law.of[z] for z in cells))
-    draws = [z for z in law.of for _ in range(round(5000 * law.of[z]))]
-    wrong = chance.Law({z: math.exp(-abs(z) / 1.5) for z in range(-30, 31)})
-    assert law.fits(draws)
+    assert distribution.shares(cells)[-1] == pytest.approx(1 - sum(distribution.of[z] for z in cells))
+    draws = [z for z in distribution.of for _ in range(round(5000 * distribution.of[z]))]
+    wrong = chance.OutcomeDistribution({z: math.exp(-abs(z) / 1.5) for z in range(-30, 31)})
+    assert distribution.fits(draws)
     assert not wrong.fits(draws)
-    assert wrong.miss(law, len(draws)) < chance.ALARM
+    assert wrong.miss(distribution, len(draws)) < chance.ALARM
     assert chance.normal_reach() == pytest.approx(6.109, abs=1e-3)

@@ -4,13 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpstats.design.geometry import from_box
+from hdpstats.formulas.geometry import from_box
 from hdpstats.inference.noise import InObjective
 from hdpstats.inference.objective import estimates
 from hdpstats.inference.parts import Part
-from hdpstats.protocols.objective import noise_law
-from hdpstats.protocols.public import with_radius
-from hdpstats.queries import ObjectiveQuery, ObjectiveRelease, RegressionModel
+from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.public.fit import with_radius
+from hdpstats.records.model import RegressionModel
 
 TERMS = ("Intercept", "a", "b")
 BOX = from_box([-2.0, -2.0], [2.0, 2.0], intercept=True)
@@ -43,7 +44,7 @@ def part(public, theta, *, rate=0.5, records=3000, ridge=200.0, radius=None, hes
     return Part(
         query=query,
         release=release,
-        noise=InObjective(law=noise_law(geometry, rate=rate)),
+        noise=InObjective(distribution=noise_distribution(geometry, rate=rate)),
         public=public,
         records=records,
         curvature=0.1,

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from hdpstats.design.geometry import from_public, whiten
+from hdpstats.formulas.geometry import from_public, whiten
 from hdpstats.losses import Logistic
-from hdpstats.protocols.public import PublicFit, WhitenedPublic, with_radius
+from hdpstats.public.fit import PublicFit, WhitenedPublic, with_radius
 
 BETA = np.array([-0.3, 0.8, -0.5])
 

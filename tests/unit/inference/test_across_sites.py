@@ -17,7 +17,7 @@ from hdpstats.inference.across_sites import (
     spread_variance,
     student,
 )
-from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 TRIALS = [  # 13 trials of the vaccine against tuberculosis: cases and others, vaccinated and not (Colditz et al. 1994)
     (4, 119, 11, 128), (6, 300, 29, 274), (3, 228, 11, 209), (62, 13536, 248, 12619), (33, 5036, 47, 5761),
@@ -130,7 +130,7 @@ def test_the_variance_between_sites_is_found_on_average(method):
 
 @pytest.mark.parametrize("k", [3, 5, 12])
 def test_intervals_from_the_spread_cover_whatever_the_factor_of_the_variances(k):
-    """Would fail for the normal law, for k degrees of freedom, and for weights that s^2 leaves out."""
+    """Would fail for the normal distribution, for k degrees of freedom, and for weights that s^2 leaves out."""
     rng = np.random.default_rng(k)
     variances = np.linspace(0.2, 5, k)[:, None]
     weights = 1 / (7 * variances)  # variances are known up to a factor only
@@ -140,7 +140,7 @@ def test_intervals_from_the_spread_cover_whatever_the_factor_of_the_variances(k)
     assert np.mean(np.abs(means) <= half) == pytest.approx(0.95, abs=0.012)
 
 
-def test_the_law_from_the_spread_is_students():
+def test_the_distribution_from_the_spread_is_students():
     found = from_spread(
         part([1.0, 2.0], np.diag([1.0, 4.0])), np.array([9.0, 1.0]), label="x", terms=("a", "b"), degrees=3
     )
@@ -157,15 +157,17 @@ def test_errors_are_drawn_with_the_quantiles_and_the_correlations_of_an_estimate
     heavy = rng.laplace(size=(200_000, 2)) @ np.array([[1.0, 0.6], [0.0, 0.8]])
     estimate = Estimate(
         label="x", terms=("a", "b"), values=np.zeros(2), sampling=0.0 * np.eye(2), privacy=np.cov(heavy.T),
-        law=ErrorLaw.of_draws(heavy),
+        distribution=ErrorDistribution.of_draws(heavy),
     )  # fmt: skip
     errors = part_of(estimate, draws.generator("ab")).errors
     for level in (0.5, 0.9, 0.99):
-        assert np.quantile(np.abs(errors), level, axis=0) == pytest.approx(estimate.law.half_width(level), rel=0.08)
+        assert np.quantile(np.abs(errors), level, axis=0) == pytest.approx(
+            estimate.distribution.half_width(level), rel=0.08
+        )
     assert np.corrcoef(errors.T)[0, 1] == pytest.approx(np.corrcoef(heavy.T)[0, 1], abs=0.04)
 
 
-def test_sites_that_differ_carry_their_difference_into_the_law():
+def test_sites_that_differ_carry_their_difference_into_the_distribution():
     rng = draws.generator("cd")
     apart = part([0.0], [[1.0]], errors=draws.normal(rng, np.eye(1), 20_000)).apart(np.array([3.0]), rng)
     assert apart.covariance == pytest.approx(np.array([[4.0]]))

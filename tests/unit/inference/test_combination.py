@@ -9,18 +9,11 @@ from hdpstats.inference import draws
 from hdpstats.inference.combination import Known, bias, combine_points, scalar_weight, shares
 from hdpstats.inference.information import BoughtInformation, NoisyHessian, PublicInformation, draw_jointly
 from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
-from hdpstats.inference.objective import (
-    ALL_DROWNED,
-    ASSUMED,
-    DROWNED,
-    DROWNED_SOMEWHERE,
-    NOT_BOUGHT,
-    TOGETHER,
-)
+from hdpstats.inference.objective import ALL_DROWNED, ASSUMED, DROWNED, DROWNED_SOMEWHERE, NOT_BOUGHT, TOGETHER
 from hdpstats.inference.parts import unshrink
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.protocols.objective import noise_law
 from tests.unit.inference.several import BOX, part, read
 from tests.unit.inference.sides import BETA, public_side
 
@@ -123,7 +116,9 @@ def test_sites_are_combined_by_inverse_variance():
     for theta, rate, ridge, H in zip(thetas, rates, ridges, curvatures, strict=True):
         inverse = np.linalg.inv(H)
         unshrunk.append(theta + inverse @ (ridge * theta))
-        precisions.append(np.linalg.inv(inverse @ (2.0 * H + np.diag(noise_law(BOX, rate=rate).variance)) @ inverse))
+        precisions.append(
+            np.linalg.inv(inverse @ (2.0 * H + np.diag(noise_distribution(BOX, rate=rate).variance)) @ inverse)
+        )
     V = np.linalg.inv(sum(precisions))
     u = V @ sum(P @ each for P, each in zip(precisions, unshrunk, strict=True))
     T = BOX.to_raw()
@@ -210,10 +205,10 @@ def test_scores_and_noises_average_out():
 
 def test_each_site_keeps_its_own_noise():
     # Noise in the objective at one site, on the minimiser at another, a tempered draw at the third.
-    H, normal = positive(1), NormalLaw(dimension=3, sd=0.3)
+    H, normal = positive(1), NormalDistribution(dimension=3, sd=0.3)
     noises = [
-        InObjective(law=NoiseLaw(norm=BallNorm(), dimension=3, rate=0.2)),
-        OnMinimiser(law=normal, ridge=50.0),
+        InObjective(distribution=NoiseDistribution(norm=BallNorm(), dimension=3, rate=0.2)),
+        OnMinimiser(distribution=normal, ridge=50.0),
         Tempered(temperature=0.05, ridge=50.0),
     ]
     site = part(None, BETA, ridge=50.0, hessian=stacked(H), sd=1e-6)
@@ -272,7 +267,7 @@ def test_where_nothing_is_known_released_points_are_averaged_by_people_and_noise
     found = read(*sites)
     # A variance of (n c + s^2) / (n c)^2 in each direction, with the guessed curvature c = 0.1 of a person.
     c = 0.1 * np.array(n)[:, None]
-    precision = c**2 / (c + np.array([noise_law(BOX, rate=rate).variance for rate in rates]))
+    precision = c**2 / (c + np.array([noise_distribution(BOX, rate=rate).variance for rate in rates]))
     weight = precision / precision.sum(axis=0)
     T = BOX.to_raw()
     assert found.chosen.values == pytest.approx(T @ np.sum(weight * thetas, axis=0))

@@ -1,4 +1,4 @@
-"""The law of importance weights: derivatives by differences, covariances by simulation and by draws."""
+"""The distribution of importance weights: derivatives by differences, covariances by simulation and by draws."""
 
 import json
 from dataclasses import replace
@@ -10,27 +10,27 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.inference.density_ratio_law import DensityRatioLaw
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm
 
 RNG = np.random.default_rng(11)
 X = np.column_stack([np.ones(400), RNG.normal(size=400), RNG.integers(0, 2, 400) - 0.5])
-LAW = DensityRatioLaw(
+LAW = DensityRatioWeights(
     coefficients=np.array([0.1, 0.6, -0.8]),
     rows=X,
     mallows=np.minimum(1.0, 1.5 / np.maximum(np.abs(X[:, 1]), 1e-9)),
     ridge=0.02,
-    noise=NormalLaw(dimension=3, sd=5.0),
+    noise=NormalDistribution(dimension=3, sd=5.0),
     on_minimiser=False,
     records=600,
     seed="ab" * 32,
 )
 
 
-def weights_at(b, law=LAW):
-    p = np.exp(law.rows @ b)
-    return law.records * p / p.sum()
+def weights_at(b, distribution=LAW):
+    p = np.exp(distribution.rows @ b)
+    return distribution.records * p / p.sum()
 
 
 def test_weights_are_the_exponentials_and_sum_to_the_records():
@@ -47,7 +47,7 @@ def test_coefficients_beyond_all_floats_still_give_weights():
 @pytest.mark.parametrize("on_minimiser", [True, False])
 def test_the_privacy_part_is_the_noise_through_the_derivative(on_minimiser):
     # The derivative by differences, and the exact minimiser under small noise in the objective by differences.
-    law = replace(LAW, on_minimiser=on_minimiser, noise=NormalLaw(dimension=3, sd=0.3))
+    distribution = replace(LAW, on_minimiser=on_minimiser, noise=NormalDistribution(dimension=3, sd=0.3))
     f = np.column_stack([X[:, 1], X[:, 2] > 0, X[:, 1] ** 2])
     residuals = f - LAW.weights @ f / 600
     step = 1e-5
@@ -62,11 +62,12 @@ def test_the_privacy_part_is_the_noise_through_the_derivative(on_minimiser):
         bent = 600 * (X.T @ (weight[:, None] * X) + 0.02 * np.eye(3))
         moved = np.linalg.solve(bent, slope)
         expected = moved.T @ moved * 0.3**2
-    assert law.covariance(residuals)[1] == pytest.approx(expected, rel=1e-6)
+    assert distribution.covariance(residuals)[1] == pytest.approx(expected, rel=1e-6)
 
 
 def test_sampling_of_both_samples_is_counted():
-    # Many pairs of samples from known laws, the noise-free fit by another solver, against the mean of the formula.
+    # Many pairs of samples from known distributions, the noise-free fit by another solver, against the mean of the
+    # formula.
     rng, means, formula = np.random.default_rng(5), [], []
     ridge = 0.001
     for _ in range(250):
@@ -78,20 +79,20 @@ def test_sampling_of_both_samples_is_counted():
             return losses, -D.T @ expit(-D @ b) / 300 + E.T @ expit(E @ b) / 250 + ridge * b
 
         b = minimize(value, np.zeros(2), jac=True, method="BFGS").x
-        law = DensityRatioLaw(
+        distribution = DensityRatioWeights(
             coefficients=b,
             rows=E,
             mallows=np.ones(250),
             ridge=ridge,
-            noise=NormalLaw(dimension=2, sd=1e-9),
+            noise=NormalDistribution(dimension=2, sd=1e-9),
             on_minimiser=False,
             records=300,
             seed="cd" * 32,
         )
         y = E[:, 1] + rng.normal(size=250)
-        mean = law.weights @ y / 300
+        mean = distribution.weights @ y / 300
         means.append(mean)
-        formula.append(law.covariance((y - mean)[:, None])[0][0, 0] / 300**2)
+        formula.append(distribution.covariance((y - mean)[:, None])[0][0, 0] / 300**2)
     assert np.mean(formula) == pytest.approx(np.var(means), rel=0.25)
     assert np.mean(means) == pytest.approx(0.6, abs=0.03)
 
@@ -100,64 +101,67 @@ def test_in_a_saturated_model_the_public_sampling_of_the_columns_cancels():
     # One binary column: its weighted mean is the private share, whatever share of the public rows has it.
     rows = np.column_stack([np.ones(500), np.repeat([1.0, 0.0], [100, 400])])
     b = np.array([np.log(0.6 / 0.8), np.log(0.4 / 0.2) - np.log(0.6 / 0.8)])
-    law = DensityRatioLaw(
+    distribution = DensityRatioWeights(
         coefficients=b,
         rows=rows,
         mallows=np.ones(500),
         ridge=1e-9,
-        noise=NormalLaw(dimension=2, sd=1e-9),
+        noise=NormalDistribution(dimension=2, sd=1e-9),
         on_minimiser=False,
         records=1000,
         seed="ef" * 32,
     )
-    share = law.weights @ rows[:, 1] / 1000
+    share = distribution.weights @ rows[:, 1] / 1000
     assert share == pytest.approx(0.4)
-    sampling = law.covariance((rows[:, 1] - share)[:, None] / 1000)[0][0, 0]
+    sampling = distribution.covariance((rows[:, 1] - share)[:, None] / 1000)[0][0, 0]
     assert sampling == pytest.approx(0.4 * 0.6 / 1000, rel=1e-3)
 
 
 def test_what_the_ridge_takes_is_counted_where_it_is_more_than_noise():
     f = (X[:, 1] - LAW.weights @ X[:, 1] / 600)[:, None]
-    bare = [replace(LAW, ridge=ridge, noise=NormalLaw(dimension=3, sd=1e-6)) for ridge in (1e-9, 0.5)]
-    free, bound = (law.covariance(f)[0][0, 0] for law in bare)
+    bare = [replace(LAW, ridge=ridge, noise=NormalDistribution(dimension=3, sd=1e-6)) for ridge in (1e-9, 0.5)]
+    free, bound = (distribution.covariance(f)[0][0, 0] for distribution in bare)
     slope = bare[1]._parts()[0] @ (X.T * (LAW.weights / 600)) @ f
     taken = 600 * 0.5 * float(LAW.coefficients @ slope[:, 0])
     assert bound > 0.95 * taken**2 > 5 * free
-    drowned = replace(LAW, ridge=0.5, noise=NormalLaw(dimension=3, sd=1e6))
+    drowned = replace(LAW, ridge=0.5, noise=NormalDistribution(dimension=3, sd=1e6))
     assert drowned.covariance(f)[0][0, 0] < 0.3 * bound
 
 
 LAWS = [
-    NormalLaw(dimension=3, sd=4.0),
-    NoiseLaw(norm=BoxNorm(radii=(Fraction(1), Fraction(5, 2), Fraction(1))), dimension=3, rate=0.8),
-    NoiseLaw(norm=CylinderNorm(radius=Fraction(3)), dimension=3, rate=0.8),
-    NoiseLaw(norm=BallNorm(), dimension=3, rate=30.0),
+    NormalDistribution(dimension=3, sd=4.0),
+    NoiseDistribution(norm=BoxNorm(radii=(Fraction(1), Fraction(5, 2), Fraction(1))), dimension=3, rate=0.8),
+    NoiseDistribution(norm=CylinderNorm(radius=Fraction(3)), dimension=3, rate=0.8),
+    NoiseDistribution(norm=BallNorm(), dimension=3, rate=30.0),
 ]
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=["normal", "box", "cylinder", "ball on the minimiser"])
 def test_draws_vary_as_the_covariance_says(noise):
-    law = replace(
-        LAW, noise=noise, ridge=1e-6, on_minimiser=isinstance(noise, NoiseLaw) and isinstance(noise.norm, BallNorm)
+    distribution = replace(
+        LAW,
+        noise=noise,
+        ridge=1e-6,
+        on_minimiser=isinstance(noise, NoiseDistribution) and isinstance(noise.norm, BallNorm),
     )
     f = np.column_stack([X[:, 1], X[:, 2]])
-    f = f - law.weights @ f / 600
-    drawn = law.draws(4000)
+    f = f - distribution.weights @ f / 600
+    drawn = distribution.draws(4000)
     assert drawn.shape == (4000, 400)
     assert drawn.sum(axis=1) == pytest.approx(np.full(4000, 600.0))
-    sampling, privacy = law.covariance(f)
+    sampling, privacy = distribution.covariance(f)
     assert np.cov((drawn @ f).T) == pytest.approx(sampling + privacy, rel=0.12, abs=0.05 * np.trace(sampling))
-    assert np.array_equal(law.draws(5), law.draws(5))
+    assert np.array_equal(distribution.draws(5), distribution.draws(5))
 
 
 @pytest.mark.parametrize("noise", LAWS)
-def test_a_law_is_read_back_exactly(noise):
-    law = replace(LAW, noise=noise)
-    back = DensityRatioLaw.from_dict(json.loads(json.dumps(law.to_dict())))
-    assert np.array_equal(back.weights, law.weights)
-    assert back.noise == law.noise
-    assert np.array_equal(back.draws(3), law.draws(3))
-    assert "kind" not in law.to_dict()
+def test_a_distribution_is_read_back_exactly(noise):
+    distribution = replace(LAW, noise=noise)
+    back = DensityRatioWeights.from_dict(json.loads(json.dumps(distribution.to_dict())))
+    assert np.array_equal(back.weights, distribution.weights)
+    assert back.noise == distribution.noise
+    assert np.array_equal(back.draws(3), distribution.draws(3))
+    assert "kind" not in distribution.to_dict()
 
 
 def test_parts_that_do_not_fit_are_refused():

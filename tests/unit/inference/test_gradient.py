@@ -1,4 +1,4 @@
-"""Errors of fits by clipped scores: two parts, three sources, and the law of the noise."""
+"""Errors of fits by clipped scores: two parts, three sources, and the distribution of the noise."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.inference.gradient import ALIKE, estimates
-from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.mechanisms.clipped_newton.covariance import ALIKE, estimates
+from hdpstats.mechanisms.clipped_newton.estimate import Matched, PrivateEstimate
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.protocols.matching import Matched, PrivateEstimate
-from hdpstats.protocols.moments import PublicFit
-from hdpstats.queries import GradientRelease
+from hdpstats.public.moments import PublicFit
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 T = np.array([[1.0, -0.5], [0.0, 2.0]])
@@ -39,14 +39,16 @@ def found_of(private=PRIVATE, sites=None, weights=(1.0,), shares=(1.0,)):
 
 
 FOUND = found_of()
-GAUSSIAN = GradientRelease(
+GAUSSIAN = ClippedNewtonRelease(
     total=(10.0, -3.0),
     noise_sd=9.0,
     grid=2.0**-29,
     records=1000,
-    events=(PrivacyEvent(ran=Ran.GRADIENT, epsilon=EPSILON, delta=DELTA, mu_squared=mu_of(EPSILON, DELTA) ** 2),),
+    events=(
+        PrivacyEvent(ran=MechanismName.GRADIENT, epsilon=EPSILON, delta=DELTA, mu_squared=mu_of(EPSILON, DELTA) ** 2),
+    ),
 )
-PURE = replace(GAUSSIAN, noise_sd=90.0**0.5, events=(PrivacyEvent(ran=Ran.GRADIENT_PURE, epsilon=EPSILON),))
+PURE = replace(GAUSSIAN, noise_sd=90.0**0.5, events=(PrivacyEvent(ran=MechanismName.GRADIENT_PURE, epsilon=EPSILON),))
 
 
 def read(found=FOUND, release=GAUSSIAN):
@@ -93,13 +95,13 @@ def test_without_noise_nothing_is_due_to_privacy():
 
 
 def test_normal_noise_has_normal_errors():
-    assert read().pooled.law is None
+    assert read().pooled.distribution is None
     assert read().pooled.conf_int().to_numpy()[:, 1] - read().pooled.values == pytest.approx(
         1.959964 * read().pooled.bse.to_numpy(), rel=1e-6
     )
 
 
-def test_pure_noise_has_errors_of_its_own_law():
+def test_pure_noise_has_errors_of_its_own_distribution():
     nothing = np.zeros((2, 2))
     alone = found_of(replace(PRIVATE, scores=nothing, public=nothing, counting=nothing))
     found = read(alone, PURE).private_only
@@ -108,15 +110,15 @@ def test_pure_noise_has_errors_of_its_own_law():
     noise = rng.gamma(2.0, 1.0 / rate, draws)[:, None] * direction / np.linalg.norm(direction, axis=1, keepdims=True)
     errors = np.abs(noise @ (T @ PRIVATE.response).T)
     for level, tolerance in ((0.5, 0.06), (0.95, 0.08), (0.99, 0.12)):
-        assert found.law.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
-    assert np.all(found.law.half_width(0.999) > 3.5 * found.bse.to_numpy())  # 3.29 for a normal law
+        assert found.distribution.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
+    assert np.all(found.distribution.half_width(0.999) > 3.5 * found.bse.to_numpy())  # 3.29 for a normal distribution
     assert found.privacy == pytest.approx(np.cov((noise @ (T @ PRIVATE.response).T).T), rel=0.03, abs=1e-4)
 
 
-def test_one_release_has_one_law():
-    first, again = read(release=PURE).pooled.law, read(release=PURE).pooled.law
+def test_one_release_has_one_distribution():
+    first, again = read(release=PURE).pooled.distribution, read(release=PURE).pooled.distribution
     assert np.array_equal(first.quantiles, again.quantiles)
-    other = read(release=replace(PURE, total=(10.0, -3.5))).pooled.law
+    other = read(release=replace(PURE, total=(10.0, -3.5))).pooled.distribution
     assert not np.array_equal(first.quantiles, other.quantiles)
 
 
@@ -148,7 +150,7 @@ def test_pure_noises_of_several_sites_are_each_drawn():
     nothing = np.zeros((2, 2))
     rest = {"scores": nothing, "public": nothing, "counting": nothing}
     second = replace(PURE, total=(1.0, 2.0), noise_sd=40.0**0.5)
-    law = several([PURE, second], replace(BOTH, **rest)).private_only.law
+    distribution = several([PURE, second], replace(BOTH, **rest)).private_only.distribution
     rng, draws = np.random.default_rng(3), 400_000
 
     def noise(rate):
@@ -157,7 +159,7 @@ def test_pure_noises_of_several_sites_are_each_drawn():
 
     errors = np.abs((noise(PURE.noise_rate) + 0.5 * noise(second.noise_rate)) @ (T @ PRIVATE.response).T)
     for level, tolerance in ((0.5, 0.06), (0.95, 0.08)):
-        assert law.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
+        assert distribution.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
 
 
 @pytest.mark.parametrize("release", [GAUSSIAN, PURE], ids=["normal", "pure"])

@@ -1,4 +1,4 @@
-"""Cochran's Q: by hand, against the chi-square law, with heavy tails and with errors that sites share."""
+"""Cochran's Q: by hand, against the chi-square distribution, with heavy tails and with errors that sites share."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_p_values_are_never_zero_and_i2_is_a_share():
 
 
 def test_p_values_of_sites_that_agree_are_uniform():
-    # Releases drawn from the very law that inference takes: curvature as on the public rows, K-norm noise.
+    # Releases drawn from the very distribution that inference takes: curvature as on the public rows, K-norm noise.
     public, rng = public_side(), np.random.default_rng(7)
     sites = [part(public, BETA, rate=rate, records=n) for rate, n in ((0.05, 500), (0.2, 1000), (0.1, 2000))]
     found = [read(*(_released(site, rng) for site in sites)).heterogeneity for _ in range(24)]
@@ -96,4 +96,4 @@ def _released(site, rng):
     score = rng.multivariate_normal(np.zeros(3), at.J)
     noise = site.noise.draw(rng, at.H[None])[0]
     theta = BETA - np.linalg.solve(at.H + bent, score + noise + site.ridge * (BETA - site.centre))
-    return part(site.public, theta, rate=site.noise.law.rate, records=site.records, ridge=site.ridge)
+    return part(site.public, theta, rate=site.noise.distribution.rate, records=site.records, ridge=site.ridge)

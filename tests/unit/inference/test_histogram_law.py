@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.inference import histogram_law as module
-from hdpstats.inference.histogram_law import HistogramLaw
 from hdpstats.inference.simplex import project, project_nested
+from hdpstats.mechanisms.histogram import estimate as module
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.noise.geometric import TwoSidedGeometric
 
 M, N, RECORDS = 30, 120, 3000
@@ -19,7 +19,7 @@ ORDER = RNG.permutation(M)
 VALUES = RNG.normal(size=(N, 2))
 
 
-def law_of(**changes):
+def distribution_of(**changes):
     fields = {
         "counts": COUNTS,
         "rate": Fraction(1, 2),
@@ -28,7 +28,7 @@ def law_of(**changes):
         "projection": "simplex",
         "seed": "ab12",
     }
-    return HistogramLaw(**(fields | changes))
+    return HistogramWeights(**(fields | changes))
 
 
 @pytest.mark.parametrize("total", [0.0, 1.0, 50.0])
@@ -74,19 +74,19 @@ def test_noise_in_empty_cells_is_taken_from_neighbours_and_not_from_afar():
 @pytest.mark.parametrize("order", [None, ORDER])
 @pytest.mark.parametrize("records", [RECORDS, None])
 def test_the_covariance_is_that_of_draws(projection, order, records):
-    law = law_of(projection=projection, order=order, records=records)
-    residuals = VALUES - law.weights @ VALUES / law.weights.sum()
-    claimed = sum(law.covariance(residuals))
-    drawn = np.cov((law.draws(3000) @ residuals).T)
+    distribution = distribution_of(projection=projection, order=order, records=records)
+    residuals = VALUES - distribution.weights @ VALUES / distribution.weights.sum()
+    claimed = sum(distribution.covariance(residuals))
+    drawn = np.cov((distribution.draws(3000) @ residuals).T)
     np.testing.assert_allclose(np.diag(claimed), np.diag(drawn), rtol=0.12)
 
 
 def test_without_projection_the_privacy_part_is_the_noise_of_cell_means():
-    law = law_of(projection="none", cell=np.arange(M))
-    _, privacy = law.covariance(VALUES[:M])
+    distribution = distribution_of(projection="none", cell=np.arange(M))
+    _, privacy = distribution.covariance(VALUES[:M])
     np.testing.assert_allclose(privacy, TwoSidedGeometric(rate=Fraction(1, 2)).variance * VALUES[:M].T @ VALUES[:M])
-    assert law.linear
-    assert not law_of().linear
+    assert distribution.linear
+    assert not distribution_of().linear
 
 
 def test_the_covariance_is_that_of_the_whole_way_from_people_to_weights():
@@ -99,55 +99,59 @@ def test_the_covariance_is_that_of_the_whole_way_from_people_to_weights():
         values = means[cell] + rng.normal(0, 2, len(cell))
         noise = rng.geometric(1 - np.exp(-0.1), m) - rng.geometric(1 - np.exp(-0.1), m)
         counts = rng.multinomial(people, shares) + noise
-        law = HistogramLaw(counts=counts, rate=Fraction(1, 10), cell=cell, records=people, projection="none", seed="1")
+        distribution = HistogramWeights(
+            counts=counts, rate=Fraction(1, 10), cell=cell, records=people, projection="none", seed="1"
+        )
         centred = values - shares @ means
-        sums.append(law.weights @ centred)
-        claimed.append(sum(law.covariance(centred[:, None]))[0, 0])
+        sums.append(distribution.weights @ centred)
+        claimed.append(sum(distribution.covariance(centred[:, None]))[0, 0])
     assert np.mean(claimed) == pytest.approx(np.var(sums), rel=0.15)
 
 
 def test_merged_counts_carry_the_noise_of_all_of_them():
     noises = np.full(M, 9)
-    single, merged = (law_of(projection="none", noises=each).covariance(VALUES)[1] for each in (None, noises))
+    single, merged = (distribution_of(projection="none", noises=each).covariance(VALUES)[1] for each in (None, noises))
     np.testing.assert_allclose(merged, 9 * single)
-    law = law_of(projection="none", noises=noises)
-    residuals = VALUES - law.weights @ VALUES / law.weights.sum()
-    drawn = np.cov((law.draws(3000) @ residuals).T)
-    np.testing.assert_allclose(np.diag(sum(law.covariance(residuals))), np.diag(drawn), rtol=0.12)
+    distribution = distribution_of(projection="none", noises=noises)
+    residuals = VALUES - distribution.weights @ VALUES / distribution.weights.sum()
+    drawn = np.cov((distribution.draws(3000) @ residuals).T)
+    np.testing.assert_allclose(np.diag(sum(distribution.covariance(residuals))), np.diag(drawn), rtol=0.12)
 
 
 def test_rows_of_a_cell_share_its_weight_equally():
-    law = law_of(order=ORDER)
+    distribution = distribution_of(order=ORDER)
     for cell in range(M):
-        own = law.weights[cell == CELL]
-        np.testing.assert_allclose(own, law.cell_weights[cell] / len(own))
-    assert law.weights.sum() == pytest.approx(RECORDS)
+        own = distribution.weights[cell == CELL]
+        np.testing.assert_allclose(own, distribution.cell_weights[cell] / len(own))
+    assert distribution.weights.sum() == pytest.approx(RECORDS)
 
 
 @pytest.mark.parametrize("projection", ["simplex", "clip"])
 def test_where_the_number_is_protected_weights_sum_to_the_noisy_counts(projection):
-    law = law_of(records=None, projection=projection)
-    assert law.weights.sum() == pytest.approx(COUNTS.sum())
-    nobody = law_of(records=None, projection=projection, counts=np.full(M, -3))
+    distribution = distribution_of(records=None, projection=projection)
+    assert distribution.weights.sum() == pytest.approx(COUNTS.sum())
+    nobody = distribution_of(records=None, projection=projection, counts=np.full(M, -3))
     assert nobody.weights.sum() == pytest.approx(1.0)
     assert np.all(np.isfinite(nobody.draws(20)))
 
 
 def test_draws_are_those_of_the_release():
-    np.testing.assert_array_equal(law_of().draws(5), law_of().draws(5))
-    assert not np.array_equal(law_of().draws(5), law_of(seed="cd34").draws(5))
+    np.testing.assert_array_equal(distribution_of().draws(5), distribution_of().draws(5))
+    assert not np.array_equal(distribution_of().draws(5), distribution_of(seed="cd34").draws(5))
 
 
 @pytest.mark.parametrize("kept", [0, 10**9])
 def test_draws_are_made_once_where_they_may_be_kept_and_sums_are_theirs_either_way(monkeypatch, kept):
     made = []
-    draw = module.HistogramLaw._draw
+    draw = module.HistogramWeights._draw
     monkeypatch.setattr(module, "KEPT", kept)
     monkeypatch.setattr(module, "BATCH", 7 * N)
-    monkeypatch.setattr(module.HistogramLaw, "_draw", lambda *given: made.append(given[-1]) or draw(*given))
-    law = law_of()
-    first, again, other = (law.drawn_sums(residuals, 50) for residuals in (VALUES, VALUES, 2.0 * VALUES[:, :1]))
-    np.testing.assert_allclose(first, law_of().draws(50) @ VALUES, rtol=1e-12)
+    monkeypatch.setattr(module.HistogramWeights, "_draw", lambda *given: made.append(given[-1]) or draw(*given))
+    distribution = distribution_of()
+    first, again, other = (
+        distribution.drawn_sums(residuals, 50) for residuals in (VALUES, VALUES, 2.0 * VALUES[:, :1])
+    )
+    np.testing.assert_allclose(first, distribution_of().draws(50) @ VALUES, rtol=1e-12)
     np.testing.assert_array_equal(again, first)
     np.testing.assert_allclose(other, 2.0 * first[:, :1], rtol=1e-12)
     assert made == ([7] * 7 + [1]) * ((1 if kept else 3) + 1)
@@ -155,11 +159,11 @@ def test_draws_are_made_once_where_they_may_be_kept_and_sums_are_theirs_either_w
 
 @pytest.mark.parametrize("changes", [{}, {"order": ORDER}, {"noises": np.full(M, 2), "records": None}])
 def test_round_trip(changes):
-    law = law_of(**changes)
-    again = HistogramLaw.from_dict(law.to_dict())
-    np.testing.assert_array_equal(again.weights, law.weights)
-    np.testing.assert_array_equal(again.draws(3), law.draws(3))
-    assert again.to_dict() == law.to_dict()
+    distribution = distribution_of(**changes)
+    again = HistogramWeights.from_dict(distribution.to_dict())
+    np.testing.assert_array_equal(again.weights, distribution.weights)
+    np.testing.assert_array_equal(again.draws(3), distribution.draws(3))
+    assert again.to_dict() == distribution.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -167,4 +171,4 @@ def test_round_trip(changes):
 )
 def test_nonsense_is_refused(changes):
     with pytest.raises(ArgumentError):
-        law_of(**changes)
+        distribution_of(**changes)

@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hdpstats.inference.newton import Path, _mean_curvature, estimates
-from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
+from hdpstats.mechanisms.public_hessian.estimate import Path, _mean_curvature, estimates
+from hdpstats.mechanisms.public_hessian.query import PublicHessianRelease
+from hdpstats.mechanisms.public_hessian.rounds import Newton, PublicPeople, advance, costs_of, place_of, standardised
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.protocols.gradient import SiteRounds
-from hdpstats.protocols.newton import (
-    Newton,
-    PublicPeople,
-    advance,
-    costs_of,
-    place_of,
-    standardised,
-)
-from hdpstats.queries import RegressionModel, ScoreRelease
+from hdpstats.records.model import RegressionModel
 
 RNG = np.random.default_rng(2)
 N0, SITES = 4000, {"A": 20_000, "B": 5_000}
@@ -56,9 +50,9 @@ def walked(*, noise_sd, rounds=1, delta=Fraction(0), records_sd=0.0, seed=3):
     )
     rng, asked, answered = np.random.default_rng(seed), [], []
     ran = (
-        PrivacyEvent(ran=Ran.SCORE, epsilon=EPSILON, delta=delta, mu_squared=mu_of(EPSILON, delta) ** 2)
+        PrivacyEvent(ran=MechanismName.SCORE, epsilon=EPSILON, delta=delta, mu_squared=mu_of(EPSILON, delta) ** 2)
         if delta
-        else PrivacyEvent(ran=Ran.SCORE_PURE, epsilon=EPSILON)
+        else PrivacyEvent(ran=MechanismName.SCORE_PURE, epsilon=EPSILON)
     )
     while isinstance(following := advance(state, asked, answered), dict):
         totals = {
@@ -68,7 +62,7 @@ def walked(*, noise_sd, rounds=1, delta=Fraction(0), records_sd=0.0, seed=3):
         asked.append(following)
         answered.append(
             {
-                name: ScoreRelease(
+                name: PublicHessianRelease(
                     total=tuple(total.tolist()), noise_sd=noise_sd, grid=2.0**-20, records=SITES[name], events=(ran,)
                 )
                 for name, total in totals.items()

@@ -7,11 +7,11 @@ import pytest
 
 from hdpstats.inference import draws
 from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
-from hdpstats.mechanisms.knorm import NoiseLaw, NormalLaw
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm
 
-LAWS = [NormalLaw(dimension=3, sd=0.7), NoiseLaw(norm=BallNorm(), dimension=3, rate=2.0)]
-BOX = NoiseLaw(norm=BoxNorm(radii=(Fraction(1), Fraction(1, 2), Fraction(3))), dimension=3, rate=2.0)
+LAWS = [NormalDistribution(dimension=3, sd=0.7), NoiseDistribution(norm=BallNorm(), dimension=3, rate=2.0)]
+BOX = NoiseDistribution(norm=BoxNorm(radii=(Fraction(1), Fraction(1, 2), Fraction(3))), dimension=3, rate=2.0)
 COUNT = 100_000
 
 
@@ -20,10 +20,14 @@ def hessian():
     return root @ root.T + np.eye(3)
 
 
-@pytest.mark.parametrize("law", [*LAWS, BOX], ids=["normal", "K-norm", "box"])
-def test_draws_have_the_covariance(law):
+@pytest.mark.parametrize("distribution", [*LAWS, BOX], ids=["normal", "K-norm", "box"])
+def test_draws_have_the_covariance(distribution):
     H = hessian()
-    for noise in (InObjective(law=law), OnMinimiser(law=law, ridge=2.5), Tempered(temperature=0.3, ridge=2.5)):
+    for noise in (
+        InObjective(distribution=distribution),
+        OnMinimiser(distribution=distribution, ridge=2.5),
+        Tempered(temperature=0.3, ridge=2.5),
+    ):
         drawn = noise.draw(draws.generator("ab" * 32), np.broadcast_to(H, (COUNT, 3, 3)))
         expected = noise.covariance(H)
         scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
@@ -31,13 +35,13 @@ def test_draws_have_the_covariance(law):
         assert np.abs(drawn.mean(axis=0) / np.sqrt(np.diag(expected))).max() < 0.03
 
 
-@pytest.mark.parametrize("law", LAWS, ids=["normal", "K-norm"])
-def test_noise_on_the_minimiser_is_undone_by_the_solve(law):
+@pytest.mark.parametrize("distribution", LAWS, ids=["normal", "K-norm"])
+def test_noise_on_the_minimiser_is_undone_by_the_solve(distribution):
     # Through (H + Lambda)^-1, with the sign of the score, comes out what was added.
     H, ridge = hessian(), 2.5
     stack = np.broadcast_to(H, (50, 3, 3))
-    b = OnMinimiser(law=law, ridge=ridge).draw(draws.generator("cd" * 32), stack)
-    added = draws.perturbation(draws.generator("cd" * 32), law, count=50)
+    b = OnMinimiser(distribution=distribution, ridge=ridge).draw(draws.generator("cd" * 32), stack)
+    added = draws.perturbation(draws.generator("cd" * 32), distribution, count=50)
     assert pytest.approx(added) == -np.linalg.solve(H + ridge * np.eye(3), b.T).T
 
 

@@ -6,12 +6,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hdpstats.inference import noisy_table
-from hdpstats.inference.discrimination import brier_scores
-from hdpstats.inference.discrimination import concordance as concordance_of_rows
-from hdpstats.inference.follow_up import FollowUp, kaplan_meier
-from hdpstats.inference.noisy_table import NoisyTable, limits, measure, monotone
-from hdpstats.queries import EvaluationQuery, TimeGrid
+from hdpstats.mechanisms.evaluation import estimate as noisy_table
+from hdpstats.mechanisms.evaluation.estimate import NoisyTable, limits, measure, monotone
+from hdpstats.mechanisms.evaluation.query import EvaluationQuery
+from hdpstats.public.discrimination import brier_scores
+from hdpstats.public.discrimination import concordance as concordance_of_rows
+from hdpstats.public.follow_up import FollowUp, kaplan_meier
+from hdpstats.records.timegrid import TimeGrid
 
 q = 12
 

@@ -1,4 +1,4 @@
-"""From a release to estimates: unshrinking, pooling, the law of errors, the draws behind it."""
+"""From a release to estimates: unshrinking, pooling, the distribution of errors, the draws behind it."""
 
 import math
 from dataclasses import replace
@@ -10,20 +10,22 @@ from scipy.special import ndtri
 from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.design.geometry import from_box, whiten
+from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.inference import draws
-from hdpstats.inference.estimate import ErrorLaw, Estimate
 from hdpstats.inference.noise import InObjective
 from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
 from hdpstats.inference.parts import Part, unshrink
+from hdpstats.inference.pooling import between_covariance
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import curvature, objective
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
+from hdpstats.mechanisms import curvature
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise.moments import ball_variance, cylinder_variance
-from hdpstats.protocols.objective import noise_law
-from hdpstats.protocols.pooling import between_covariance
-from hdpstats.queries import ObjectiveQuery, ObjectiveRelease, RegressionModel
-from hdpstats.queries.geometry import Geometry
+from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model import RegressionModel
 from tests import chance
 from tests.unit.inference.sides import BETA, public_side
 
@@ -58,7 +60,7 @@ def part_of(query, release, public=None):
     return Part(
         query=query,
         release=release,
-        noise=InObjective(law=noise_law(query.model.geometry, rate=release.noise_rate)),
+        noise=InObjective(distribution=noise_distribution(query.model.geometry, rate=release.noise_rate)),
         public=public,
         records=release.records,
         curvature=0.1,
@@ -144,7 +146,7 @@ def test_a_release_has_one_set_of_standard_errors():
     one, again = estimates_at(public, BETA), estimates_at(public, BETA)
     other = estimates_at(public, BETA + 1e-9)
     assert np.array_equal(one.pooled.bse, again.pooled.bse)
-    assert np.array_equal(one.pooled.law.quantiles, again.pooled.law.quantiles)
+    assert np.array_equal(one.pooled.distribution.quantiles, again.pooled.distribution.quantiles)
     assert not np.array_equal(one.pooled.bse, other.pooled.bse)
     assert one.pooled.bse.to_numpy() == pytest.approx(other.pooled.bse.to_numpy(), rel=0.2)
 
@@ -186,7 +188,7 @@ def test_without_public_rows_a_bought_hessian_gives_standard_errors():
     assert estimate.values == pytest.approx(T @ (BETA + np.linalg.solve(H, 20.0 * BETA)))
     # Sampling: T H^-1 T' for weights of one; privacy: T H^-1 B H^-1 T'.
     inverse = T @ np.linalg.inv(H)
-    noise = np.diag(noise_law(query.model.geometry, rate=release.noise_rate).variance)
+    noise = np.diag(noise_distribution(query.model.geometry, rate=release.noise_rate).variance)
     assert np.diag(estimate.sampling) == pytest.approx(np.diag(inverse @ T.T), rel=0.2)
     assert np.diag(estimate.privacy) == pytest.approx(np.diag(inverse @ noise @ inverse.T), rel=0.3)
     again = read(query, release).chosen
@@ -224,13 +226,13 @@ GEOMETRIES = {
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)
-def test_drawn_perturbations_have_the_mechanism_s_law(name):
-    # The draws are seeded: these are fixed numbers, and a law with another scale is outside the tolerance.
+def test_drawn_perturbations_have_the_mechanism_s_distribution(name):
+    # The draws are seeded: these are fixed numbers, and a distribution with another scale is outside the tolerance.
     geometry, rate, count = GEOMETRIES[name], 0.4, 200_000
-    found = draws.perturbation(draws.generator("ab" * 32), noise_law(geometry, rate=rate), count=count)
+    found = draws.perturbation(draws.generator("ab" * 32), noise_distribution(geometry, rate=rate), count=count)
     D, R = geometry.dimension, geometry.radius
     variances = cylinder_variance(D, rate, R) if geometry.intercept else np.full(D, ball_variance(D, rate / R))
-    assert noise_law(geometry, rate=rate).variance == pytest.approx(variances)
+    assert noise_distribution(geometry, rate=rate).variance == pytest.approx(variances)
     assert found.shape == (count, D)
     covariance = np.cov(found.T).reshape(D, D)
     scale = np.sqrt(np.outer(variances, variances))
@@ -252,7 +254,7 @@ def test_drawn_matrices_have_the_stacked_standard_deviation():
     assert np.abs(np.corrcoef(stacked.T) - np.eye(6)).max() < 0.02
 
 
-def test_other_draws_have_their_laws():
+def test_other_draws_have_their_distributions():
     rng = draws.generator("01" * 32)
     covariance = np.array([[2.0, 0.6, 0.0], [0.6, 0.5, 0.0], [0.0, 0.0, 0.0]])
     many = draws.normal(rng, covariance, 200_000)
@@ -270,37 +272,39 @@ def test_draws_belong_to_a_hash():
     assert not np.array_equal(one, two)
 
 
-def test_the_error_law_has_the_quantiles_of_its_draws():
+def test_the_error_distribution_has_the_quantiles_of_its_draws():
     errors = np.random.default_rng(5).standard_normal((50_000, 2)) * [1.0, 10.0]
-    law = ErrorLaw.of_draws(errors)
-    assert law.half_width(0.95) == pytest.approx([1.96, 19.6], rel=0.02)
+    distribution = ErrorDistribution.of_draws(errors)
+    assert distribution.half_width(0.95) == pytest.approx([1.96, 19.6], rel=0.02)
     for level in (0.5, 0.9, 0.95, 0.99, 0.999):
         exact = -ndtri((1.0 - level) / 2.0) * np.array([1.0, 10.0])
-        assert law.half_width(level) == pytest.approx(exact, rel=0.05)
-        assert law.exceedance(law.half_width(level)) == pytest.approx([1.0 - level] * 2, rel=1e-6, abs=1e-9)
-    widths = np.array([law.half_width(level) for level in np.linspace(0.001, 0.999, 300)])
+        assert distribution.half_width(level) == pytest.approx(exact, rel=0.05)
+        assert distribution.exceedance(distribution.half_width(level)) == pytest.approx(
+            [1.0 - level] * 2, rel=1e-6, abs=1e-9
+        )
+    widths = np.array([distribution.half_width(level) for level in np.linspace(0.001, 0.999, 300)])
     assert np.all(np.diff(widths, axis=0) >= 0.0)
-    assert law.exceedance(np.zeros(2)) == pytest.approx([1.0, 1.0])
-    beyond = law.exceedance(np.array([1e9, 1e9]))
+    assert distribution.exceedance(np.zeros(2)) == pytest.approx([1.0, 1.0])
+    beyond = distribution.exceedance(np.array([1e9, 1e9]))
     assert np.all((beyond > 0.0) & (beyond < 1e-4))
 
 
-def made(law, values=(0.5, -30.0)):
+def made(distribution, values=(0.5, -30.0)):
     return Estimate(
         label="private only",
         terms=("a", "b"),
         values=np.array(values),
         sampling=np.diag([0.5, 50.0]),
         privacy=np.diag([0.5, 50.0]),
-        law=law,
+        distribution=distribution,
     )
 
 
 def test_p_values_and_intervals_agree():
     errors = np.random.default_rng(6).standard_t(4, size=(20_000, 2)) * [1.0, 10.0]
-    for law in (None, ErrorLaw.of_draws(errors)):
+    for distribution in (None, ErrorDistribution.of_draws(errors)):
         for size in (0.01, 0.5, 1.5, 2.5, 4.0):
-            estimate = made(law, values=(size, -10.0 * size))
+            estimate = made(distribution, values=(size, -10.0 * size))
             p = estimate.pvalues.to_numpy()
             for alpha in (0.01, 0.05, 0.2):
                 limits = estimate.conf_int(alpha).to_numpy()
@@ -309,7 +313,7 @@ def test_p_values_and_intervals_agree():
                 assert np.array_equal(excludes[clear], (p < alpha)[clear])
 
 
-def test_the_normal_law_is_the_default():
+def test_the_normal_distribution_is_the_default():
     estimate = made(None, values=(1.959963984540054, 0.0))
     assert estimate.bse.to_numpy() == pytest.approx([1.0, 10.0])
     assert estimate.pvalues.to_numpy() == pytest.approx([0.05, 1.0])
@@ -325,7 +329,7 @@ def test_calibrated_noise_is_what_inference_assumes():
     public = public_side()
     query = query_of(public.geometry, centre=public.centre, ridge=200.0)
     constants = objective.calibrate(
-        query, RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0), records=10
+        query, RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0), records=10
     )
     drawn = np.array([[float(value) for value in constants.perturbation.draw()] for _ in range(400)])
     D, R = query.model.geometry.dimension, float(query.model.geometry.radius)
@@ -333,5 +337,5 @@ def test_calibrated_noise_is_what_inference_assumes():
     assert query.model.geometry.intercept
     assert chance.gamma_sum_fits(float(constants.noise_rate) * sizes.sum(), 400 * D)
     assert max(chance.miss_of_gamma_sum(400 * D, factor) for factor in (1.5, 1 / 1.5)) <= chance.ALARM
-    law = noise_law(query.model.geometry, rate=float(constants.noise_rate))
-    assert law.variance == pytest.approx(cylinder_variance(D, float(constants.noise_rate), R))
+    distribution = noise_distribution(query.model.geometry, rate=float(constants.noise_rate))
+    assert distribution.variance == pytest.approx(cylinder_variance(D, float(constants.noise_rate), R))

@@ -9,8 +9,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.noise import InObjective
-from hdpstats.inference.planning import averaged, of_point, predicted_errors
-from hdpstats.protocols.objective import noise_law
+from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.mechanisms.planning import averaged, of_point, predicted_errors
 from tests.unit.inference.sides import BETA, public_side
 
 SCHEMA = hdp.Schema(a=hdp.Continuous(-4, 4), b=hdp.Continuous(0, 10), y=hdp.Binary())
@@ -25,7 +25,9 @@ def frame(n=400):
 
 
 def predicted(public, *, rate, records):
-    point = of_point(public, noise=InObjective(law=noise_law(public.geometry, rate=rate)), records=records)
+    point = of_point(
+        public, noise=InObjective(distribution=noise_distribution(public.geometry, rate=rate)), records=records
+    )
     return predicted_errors(point, public.fit, T=public.geometry.to_raw())
 
 
@@ -38,7 +40,7 @@ def test_predictions_are_the_sandwich_in_closed_form():
     found = predicted(public, records=2000, rate=0.3)
     at = public.moments(public.fit.theta, records=2000)
     T, inverse = public.geometry.to_raw(), np.linalg.inv(at.H)
-    noise = inverse @ np.diag(noise_law(public.geometry, rate=0.3).variance) @ inverse
+    noise = inverse @ np.diag(noise_distribution(public.geometry, rate=0.3).variance) @ inverse
     sampling = inverse @ at.J @ inverse
     pooled = np.linalg.inv(np.linalg.inv(noise + sampling) + np.linalg.inv(public.fit.covariance))
     assert found.sampling == pytest.approx(np.sqrt(np.diag(T @ sampling @ T.T)))
@@ -52,7 +54,7 @@ def test_sites_are_averaged_by_inverse_variance():
     # Halves with the noise of a whole each: sampling as of the whole, noise sqrt(2) times as large. Fails where the
     # noise of k sites is taken for that of one, or small sites count as large ones do.
     public = public_side()
-    T, noise = public.geometry.to_raw(), InObjective(law=noise_law(public.geometry, rate=0.3))
+    T, noise = public.geometry.to_raw(), InObjective(distribution=noise_distribution(public.geometry, rate=0.3))
     half, whole = (of_point(public, noise=noise, records=records) for records in (1000, 2000))
     two, one = (predicted_errors(part, public.fit, T=T) for part in (averaged([half, half]), whole))
     assert two.sampling == pytest.approx(one.sampling)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.inference.discrimination import brier_scores, concordance
-from hdpstats.inference.follow_up import FollowUp, kaplan_meier
-from hdpstats.inference.public_check import GROUPS, PublicCheck, calibration, check
+from hdpstats.public.check import GROUPS, PublicCheck, calibration, check
+from hdpstats.public.discrimination import brier_scores, concordance
+from hdpstats.public.follow_up import FollowUp, kaplan_meier
 
 TIMES = np.array([0.5, 1.0, 2.0])
 

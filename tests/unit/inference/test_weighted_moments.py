@@ -1,4 +1,4 @@
-"""Weighted means and quantiles against repetition: the law of the weights is known here, so errors can be counted."""
+"""Weighted means and quantiles against repetition: the distribution of weights is known, so errors can be counted."""
 
 from typing import Any, final
 
@@ -12,11 +12,11 @@ from hdpstats.inference.weighted_moments import (
     weighted_means,
     weighted_quantile,
 )
-from hdpstats.inference.weights import WeightLaw
+from hdpstats.inference.weights import WeightDistribution
 
 
 @final
-class PoissonLaw(WeightLaw):
+class PoissonLaw(WeightDistribution):
     """Weights that are independent with variance ``v_i``, of which a share is noise."""
 
     kind = "poisson"
@@ -45,46 +45,46 @@ class PoissonLaw(WeightLaw):
 
 
 @pytest.fixture
-def law() -> PoissonLaw:
+def distribution() -> PoissonLaw:
     return PoissonLaw(np.random.default_rng(1).uniform(30.0, 90.0, 300), noise=9.0)
 
 
-def repeated(law: PoissonLaw, statistic: Any, number: int = 4000) -> np.ndarray:
-    return np.array([statistic(np.maximum(w, 0.0)) for w in law.draws(number)])
+def repeated(distribution: PoissonLaw, statistic: Any, number: int = 4000) -> np.ndarray:
+    return np.array([statistic(np.maximum(w, 0.0)) for w in distribution.draws(number)])
 
 
-def test_the_error_of_a_mean_is_that_of_repetition(law):
+def test_the_error_of_a_mean_is_that_of_repetition(distribution):
     f = np.random.default_rng(2).normal(3.0, 2.0, 300)
-    found = weighted_means(law, f[:, None])
+    found = weighted_means(distribution, f[:, None])
     error = float(np.sqrt(found.sampling + found.privacy)[0, 0])
-    assert found.estimates[0] == pytest.approx(np.average(f, weights=law.weights))
-    assert error == pytest.approx(repeated(law, lambda w: np.average(f, weights=w)).std(), rel=0.05)
+    assert found.estimates[0] == pytest.approx(np.average(f, weights=distribution.weights))
+    assert error == pytest.approx(repeated(distribution, lambda w: np.average(f, weights=w)).std(), rel=0.05)
 
 
-def test_a_constant_has_no_error(law):
-    found = weighted_means(law, np.full((300, 1), 5.0))
+def test_a_constant_has_no_error(distribution):
+    found = weighted_means(distribution, np.full((300, 1), 5.0))
     assert found.estimates[0] == pytest.approx(5.0)
     assert abs(float((found.sampling + found.privacy)[0, 0])) < 1e-20
 
 
-def test_sampling_and_noise_are_told_apart(law):
+def test_sampling_and_noise_are_told_apart(distribution):
     r = np.random.default_rng(3).normal(size=(300, 2))
-    sampling, privacy = sum_covariance(law, r)
+    sampling, privacy = sum_covariance(distribution, r)
     np.testing.assert_allclose(privacy, 9.0 * r.T @ r)
-    np.testing.assert_allclose(sampling, (r * law.weights[:, None]).T @ r)
+    np.testing.assert_allclose(sampling, (r * distribution.weights[:, None]).T @ r)
 
 
-def test_draws_serve_where_weights_are_not_linear_in_the_noise(law):
+def test_draws_serve_where_weights_are_not_linear_in_the_noise(distribution):
     r = np.random.default_rng(3).normal(size=(300, 2))
-    drawn = PoissonLaw(law.weights, noise=9.0, linear=False)
+    drawn = PoissonLaw(distribution.weights, noise=9.0, linear=False)
     whole = sum(sum_covariance(drawn, r))
-    np.testing.assert_allclose(np.diag(whole), np.diag(sum(sum_covariance(law, r))), rtol=0.25)
+    np.testing.assert_allclose(np.diag(whole), np.diag(sum(sum_covariance(distribution, r))), rtol=0.25)
 
 
-def test_limits_of_a_quantile_cover_the_spread_of_repetition(law):
+def test_limits_of_a_quantile_cover_the_spread_of_repetition(distribution):
     f = np.random.default_rng(4).exponential(size=300)
-    found = weighted_quantile(law, f, 0.5, alpha=0.05)
-    medians = repeated(law, lambda w: np.sort(f)[np.searchsorted(np.cumsum(w[np.argsort(f)]), 0.5 * w.sum())])
+    found = weighted_quantile(distribution, f, 0.5, alpha=0.05)
+    medians = repeated(distribution, lambda w: np.sort(f)[np.searchsorted(np.cumsum(w[np.argsort(f)]), 0.5 * w.sum())])
     assert found.lower < found.value < found.upper
     inside = np.mean((medians >= found.lower) & (medians <= found.upper))
     assert 0.93 < inside < 0.996  # the limits are public values: a little wide
@@ -97,8 +97,8 @@ def test_a_quantile_is_the_least_value_with_that_share(q, value):
 
 
 def test_weights_decide_a_quantile():
-    law = PoissonLaw(np.array([1.0, 1.0, 8.0]), noise=0.0)
-    assert weighted_quantile(law, np.array([1.0, 2.0, 3.0]), 0.5, alpha=0.05).value == 3.0
+    distribution = PoissonLaw(np.array([1.0, 1.0, 8.0]), noise=0.0)
+    assert weighted_quantile(distribution, np.array([1.0, 2.0, 3.0]), 0.5, alpha=0.05).value == 3.0
 
 
 def test_effective_size_and_overlap():

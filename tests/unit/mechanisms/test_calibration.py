@@ -8,20 +8,27 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.data.columns import Binary, Continuous
-from hdpstats.data.schema import Schema
-from hdpstats.design.geometry import from_box, whiten
+from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import curvature, objective
-from hdpstats.mechanisms.knorm import NoiseLaw
+from hdpstats.mechanisms import curvature
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople, regression_contrast, score_norm
+from hdpstats.mechanisms.person_loss.regression import (
+    RegressionPeople,
+    RegressionPersonLoss,
+    regression_person_loss,
+    score_norm,
+)
+from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.coupled import coupled_loss
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm
-from hdpstats.queries import ObjectiveQuery, RegressionModel
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema.columns import Binary, Continuous
+from hdpstats.schema.schema import Schema
 
 SMALL = Fraction(1, 2**30)
 
@@ -41,8 +48,8 @@ def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(
 
 
 def calibrate(query, *, records=1000, weight=1.0, offset=0.0, relation=Relation.REPLACE_ONE):
-    contrast = RegressionContrast(model=query.model, largest_weight=weight, largest_offset=offset)
-    return objective.calibrate(query, contrast, records=records, relation=relation)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=offset)
+    return objective.calibrate(query, person_loss, records=records, relation=relation)
 
 
 CASES = [
@@ -68,7 +75,7 @@ def test_events_add_up_to_epsilon_exactly(case, weight):
     constants = calibrate(query, weight=weight)
     assert total(constants.events).epsilon == query.epsilon
     assert total(constants.events).delta == 0
-    assert [event.ran for event in constants.events[:2]] == [Ran.OBJECTIVE, Ran.SMOOTHING]
+    assert [event.ran for event in constants.events[:2]] == [MechanismName.OBJECTIVE, MechanismName.SMOOTHING]
     assert (constants.hessian is not None) == (query.hessian_share > 0) == (len(constants.events) == 3)
 
 
@@ -100,7 +107,7 @@ def test_the_noise_rate_costs_what_the_event_says(case, weight, relation):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_lattice_law_is_the_stated_one(case):
+def test_the_lattice_distribution_is_the_stated_one(case):
     query = make_query(**case)
     constants = calibrate(query)
     noise, D = constants.perturbation.noise, query.model.geometry.dimension
@@ -181,9 +188,9 @@ def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
     query = make_query()
     schema = Schema(y=Binary(), x=Continuous(-1, 1), z=Continuous(-1, 1), v=Continuous(-1, 1))
     model = replace(query.model, formula="y ~ x + z + v")
-    assert regression_contrast(model, schema).largest_weight == 1.0
+    assert regression_person_loss(model, schema).largest_weight == 1.0
     with pytest.raises(MechanismError, match="no loss is called"):
-        regression_contrast(replace(model, loss="hinge"), schema)
+        regression_person_loss(replace(model, loss="hinge"), schema)
     with pytest.raises(MechanismError, match="larger ridge"):
         calibrate(replace(query, ridge=Fraction(1, 1024)))
 
@@ -192,12 +199,12 @@ def test_a_loss_without_coupling_pays_for_its_determinant_and_says_so():
     query = make_query()
     squares = replace(query, model=replace(query.model, loss="squares"))
     bought = calibrate(squares)
-    contrast = RegressionContrast(model=squares.model, largest_weight=1.0, largest_offset=0.0)
+    person_loss = RegressionPersonLoss(model=squares.model, largest_weight=1.0, largest_offset=0.0)
     epsilon = query.epsilon * (1 - query.hessian_share - objective.SMOOTHING_SHARE)
-    paid = math.log1p(float(contrast.trace / query.ridge))
+    paid = math.log1p(float(person_loss.trace / query.ridge))
     assert float(bought.noise_rate) == pytest.approx((float(epsilon) - paid) / 2.0, rel=1e-6)
-    assert bought.events[0].ran is Ran.OBJECTIVE_PAYING
-    assert calibrate(query).events[0].ran is Ran.OBJECTIVE
+    assert bought.events[0].ran is MechanismName.OBJECTIVE_PAYING
+    assert calibrate(query).events[0].ran is MechanismName.OBJECTIVE
     with pytest.raises(MechanismError, match="determinant alone costs"):
         calibrate(replace(squares, ridge=Fraction(1, 16)))
 
@@ -210,11 +217,11 @@ def test_options_are_exact_and_named():
         named("laplace")
 
 
-def test_variances_are_those_of_the_noise_laws():
+def test_variances_are_those_of_the_noise_distributions():
     for case in ({}, {"intercept": False}, {"slopes": 0}):
         query = make_query(**case)
         D, R = query.model.geometry.dimension, query.model.geometry.radius
-        variances = NoiseLaw(norm=score_norm(query.model.geometry), dimension=D, rate=0.25).variance
+        variances = NoiseDistribution(norm=score_norm(query.model.geometry), dimension=D, rate=0.25).variance
         expected = np.full(D, 16.0 * (D + 1) * R**2)
         if query.model.geometry.intercept:
             expected = np.full(D, 16.0 * (D + 2) * R**2)

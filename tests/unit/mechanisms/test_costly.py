@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.mechanisms.answering import prepare
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.costly import costly_table, follow_up_of
+from hdpstats.mechanisms.registry import prepare
 from hdpstats.privacy.relation import Relation
 from tests.privacy.test_gradient_sensitivity import SCHEMA, hazard_model, make_query, regression_model
 
@@ -18,19 +18,26 @@ def test_a_query_about_follow_up_is_answered_from_people_who_are_followed_to_the
     long: bool, causes: int, unit: str | None
 ) -> None:
     query = make_query(hazard_model(long=long, causes=causes))
-    custody = Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=40, unit=unit, most_rows=3 if unit else 1)
-    prepared = prepare(query, custody)
-    table = costly_table(query, custody, rows=40 * custody.most_rows)
+    site_facts = SiteFacts(
+        schema=SCHEMA, relation=Relation.REPLACE_ONE, records=40, unit=unit, most_rows=3 if unit else 1
+    )
+    prepared = prepare(query, site_facts)
+    table = costly_table(query, site_facts, rows=40 * site_facts.most_rows)
     admitted = table.admit(prepared.needs, key=prepared.key)
     assert follow_up_of(query, SCHEMA).start == ("start" if long else None)
-    assert admitted.rows == 40 * custody.most_rows
+    assert admitted.rows == 40 * site_facts.most_rows
     assert np.max(admitted.numeric["stop"]) == 6.0
     with rehearsing():
         assert len(prepared.compute(admitted).total) == len(query.theta)
 
 
 def test_a_query_about_no_follow_up_is_answered_from_rows_of_the_schema() -> None:
-    query, custody = make_query(regression_model()), Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=9)
-    prepared = prepare(query, custody)
+    query, site_facts = (
+        make_query(regression_model()),
+        SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=9),
+    )
+    prepared = prepare(query, site_facts)
     assert follow_up_of(query, SCHEMA) is None
-    assert len(prepared.compute(costly_table(query, custody, rows=9).admit(prepared.needs)).total) == len(query.theta)
+    assert len(prepared.compute(costly_table(query, site_facts, rows=9).admit(prepared.needs)).total) == len(
+        query.theta
+    )

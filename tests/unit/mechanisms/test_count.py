@@ -1,4 +1,4 @@
-"""The noisy number of people: who is counted, the law of the noise, the cut, and when it is for sale."""
+"""The noisy number of people: who is counted, the distribution of the noise, the cut, and when it is for sale."""
 
 import math
 from dataclasses import replace
@@ -10,15 +10,16 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import InsufficientBudget, MechanismError
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import count
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count import site as count
+from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CountQuery, CountRelease, query_from_json, release_from_json
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateTable
 from tests import chance
 
 SCHEMA = Schema(x=hdp.Continuous(0, 1))
@@ -26,8 +27,8 @@ QUERY = CountQuery(epsilon=Fraction(1, 2), schema_sha256=SCHEMA.sha256)
 NAMES = ["a", "b", "a", None, "c", " ", "b"]
 
 
-def custody(most=1000, relation=Relation.ADD_OR_REMOVE_ONE):
-    return Custody(schema=SCHEMA, relation=relation, records=most)
+def site_facts(most=1000, relation=Relation.ADD_OR_REMOVE_ONE):
+    return SiteFacts(schema=SCHEMA, relation=relation, records=most)
 
 
 def table_of(names, *, unit=True):
@@ -55,7 +56,7 @@ def test_one_person_more_is_one_more_whatever_the_rows(rows):
         assert count.number_of_people(table_of(more)) == count.number_of_people(table_of(NAMES)) + 1
 
 
-def law(people, *, epsilon, most, reach=400):
+def distribution(people, *, epsilon, most, reach=400):
     """Return the exact probabilities of the released numbers 1 to ``most``."""
     z = np.arange(-reach, reach + 1)
     p = math.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(z))
@@ -64,31 +65,34 @@ def law(people, *, epsilon, most, reach=400):
 
 @pytest.mark.parametrize(("people", "most"), [(0, 30), (3, 30), (29, 30), (30, 30), (60, 30)])
 def test_the_loss_reaches_epsilon_and_does_not_exceed_it(people, most):
-    prepared = count.prepare(QUERY, custody(most))
+    prepared = count.prepare(QUERY, site_facts(most))
     rate = float(prepared.noise.rate)
-    one, other = (law(n, epsilon=rate, most=most) for n in (people, people + 1))
+    one, other = (distribution(n, epsilon=rate, most=most) for n in (people, people + 1))
     loss = np.max(np.abs(np.log(one) - np.log(other)))
     [event] = prepared.events
-    assert event.ran is Ran.COUNT
+    assert event.ran is MechanismName.COUNT
     assert (event.delta, event.mu_squared) == (0, 0)
     assert loss == pytest.approx(float(event.epsilon), abs=1e-9)
 
 
 @pytest.mark.entropy
-def test_releases_follow_that_law():
-    """A rate of epsilon / 2 or 2 epsilon, or a cut at 0, is another law: missed, as right ones fail, with 1e-9."""
+def test_releases_follow_that_distribution():
+    """A rate of epsilon / 2 or 2 epsilon, or a cut at 0, is told apart: missed, as right ones fail, with 1e-9."""
     people, most, draws = 3, 9, 4000
-    prepared = count.prepare(QUERY, custody(most))
+    prepared = count.prepare(QUERY, site_facts(most))
     table = table_of(NAMES)
     seen = [prepared.compute(table).count for _ in range(draws)]
     assert set(seen) <= set(range(1, most + 1))
-    laws = [chance.Law(dict(enumerate(law(people, epsilon=rate, most=most), start=1))) for rate in (0.5, 0.25, 1.0)]
-    uncut = chance.Law(dict(enumerate(law(people + 1, epsilon=0.5, most=most + 1))))
-    chance.tells(laws[0], seen, *laws[1:], uncut)
+    distributions = [
+        chance.OutcomeDistribution(dict(enumerate(distribution(people, epsilon=rate, most=most), start=1)))
+        for rate in (0.5, 0.25, 1.0)
+    ]
+    uncut = chance.OutcomeDistribution(dict(enumerate(distribution(people + 1, epsilon=0.5, most=most + 1))))
+    chance.tells(distributions[0], seen, *distributions[1:], uncut)
 
 
 def test_a_release_tells_the_cut_number_and_public_constants(monkeypatch):
-    prepared = count.prepare(QUERY, custody(most=5))
+    prepared = count.prepare(QUERY, site_facts(most=5))
     for noise, expected in ((0, 3), (-100, 1), (-3, 1), (1, 4), (100, 5)):
         without_noise(monkeypatch, noise)
         release = prepared.compute(table_of(NAMES))
@@ -100,7 +104,7 @@ def test_a_release_tells_the_cut_number_and_public_constants(monkeypatch):
 
 def test_a_public_number_is_not_for_sale():
     with pytest.raises(MechanismError, match="public under replace_one"):
-        count.prepare(QUERY, custody(relation=Relation.REPLACE_ONE))
+        count.prepare(QUERY, site_facts(relation=Relation.REPLACE_ONE))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +124,7 @@ def test_queries_and_releases_survive_the_wire(ahead):
     assert read == query
     assert read.to_json() == query.to_json()
     assert [each.asked for each in read.ahead] == [each.asked for each in ahead]
-    release = count.prepare(query, custody()).compute(table_of(NAMES))
+    release = count.prepare(query, site_facts()).compute(table_of(NAMES))
     assert release_from_json(release.to_json()) == release
     assert isinstance(release, CountRelease)
 

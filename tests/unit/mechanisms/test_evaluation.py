@@ -10,13 +10,15 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import FormulaError, MechanismError, SiteError
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import evaluation
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.evaluation import site as evaluation
+from hdpstats.mechanisms.evaluation.query import EvaluationQuery
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import EvaluationQuery, TimeGrid, query_from_json, release_from_json
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -65,8 +67,8 @@ def some(number, seed=0):
     )
 
 
-def prepared(query, relation=REPLACE, **custody):
-    return evaluation.prepare(query, Custody(schema=SCHEMA, relation=relation, records=100, **custody))
+def prepared(query, relation=REPLACE, **site_facts):
+    return evaluation.prepare(query, SiteFacts(schema=SCHEMA, relation=relation, records=100, **site_facts))
 
 
 def table_of(query, frame):
@@ -157,7 +159,7 @@ def test_a_row_at_a_cut_is_where_it_is_whoever_stands_beside_it():
 def test_the_loss_reaches_epsilon_and_does_not_exceed_it(query, relation, rate):
     made = prepared(query, relation)
     [event] = made.events
-    assert (event.ran, event.epsilon, event.delta) == (Ran.HISTOGRAM, query.epsilon, 0)
+    assert (event.ran, event.epsilon, event.delta) == (MechanismName.HISTOGRAM, query.epsilon, 0)
     assert made.noise.rate == rate * query.epsilon
     here = exact_counts(query, some(40))
     there = here.copy()

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.design.geometry import from_box
+from hdpstats.formulas.geometry import from_box
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import gradient
-from hdpstats.mechanisms.regression import RegressionPeople
+from hdpstats.mechanisms.clipped_newton import site as gradient
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.noise.ball import BallNoise
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import GradientQuery, RegressionModel
+from hdpstats.records.model import RegressionModel
 from tests import chance
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
@@ -24,7 +25,7 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 
 def make_query(*, clip=Fraction(2.7), delta=DELTA, share=Fraction(1, 4), slopes=2):
     geometry = from_box([-1.0] * slopes, [1.0] * slopes, intercept=True)
-    return GradientQuery(
+    return ClippedNewtonQuery(
         model=RegressionModel(formula="y ~ x", loss="logistic", geometry=geometry),
         theta=(0.1,) + (-0.2,) * slopes,
         clip=clip,
@@ -56,7 +57,7 @@ def test_the_constants_are_those_of_the_docstring(relation, slopes):
     assert float(found.sensitivity.value) == pytest.approx(exact, rel=1e-15)
     assert found.noise.sd >= found.sensitivity.value / mu_of(EPSILON, DELTA) * 2
     assert found.noise_sd == pytest.approx(exact / float(mu_of(EPSILON, DELTA)) * 2, rel=1e-12)
-    assert (found.event.ran, found.event.mu_squared) == (Ran.GRADIENT, query.mu_squared)
+    assert (found.event.ran, found.event.mu_squared) == (MechanismName.GRADIENT, query.mu_squared)
     assert (found.event.epsilon, found.event.delta) == (EPSILON, DELTA)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats.mechanisms.curvature import unstack
-from hdpstats.mechanisms.hazard_people import HazardPeople
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
 from tests.unit.solvers.capped_problems import capped, in_time_order, people_of
 
 

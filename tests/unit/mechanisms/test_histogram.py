@@ -10,14 +10,14 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import histogram
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.histogram import site as histogram
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import HistogramQuery, query_from_json, release_from_json
-from hdpstats.queries.histogram import Axis
-from hdpstats.queries.limits import MOST_CELLS
+from hdpstats.records.limits import MOST_CELLS
+from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -29,8 +29,8 @@ QUERY = HistogramQuery(
 )
 
 
-def prepared(query=QUERY, relation=REPLACE, **custody):
-    return histogram.prepare(query, Custody(schema=SCHEMA, relation=relation, records=100, **custody))
+def prepared(query=QUERY, relation=REPLACE, **site_facts):
+    return histogram.prepare(query, SiteFacts(schema=SCHEMA, relation=relation, records=100, **site_facts))
 
 
 def table_of(frame):

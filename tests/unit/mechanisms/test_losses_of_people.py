@@ -1,4 +1,4 @@
-"""The losses of people: their slopes are the scores, their float errors are within what contrasts say."""
+"""The losses of people: their slopes are the scores, their float errors are within what person_losses say."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 from tests.unit.mechanisms.test_calibration import make_query
 from tests.unit.solvers.capped_problems import cells_of, log_cap, row_of
@@ -20,16 +20,18 @@ def regression_people(n=60, seed=0):
     geometry = query.model.geometry
     weights = np.minimum(1.0, geometry.radius / np.linalg.norm(X[:, 1:], axis=1))
     weights = np.minimum(weights, geometry.leverage / np.sum(X**2, axis=1)) * rng.uniform(0.0, 3.0, n)
-    contrast = RegressionContrast(model=query.model, largest_weight=3.0, largest_offset=2.0)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=3.0, largest_offset=2.0)
     people = RegressionPeople(
         loss=Logistic(), X=X, y=rng.integers(0, 2, n) + 0.0, weights=weights, offset=rng.uniform(-2.0, 2.0, n)
     )
-    return contrast, people
+    return person_loss, people
 
 
 def hazard_people(**options):
     regime = Regime(radius=2.0, slopes=2, weight=2.0, level=3.0, intervals=6, **options)
-    return regime.contrast, regime.contrast.people(table_of(regime, pool(regime, np.random.default_rng(1), size=40)))
+    return regime.person_loss, regime.person_loss.people(
+        table_of(regime, pool(regime, np.random.default_rng(1), size=40))
+    )
 
 
 MADE = {
@@ -43,10 +45,10 @@ MADE = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_slopes_of_losses_are_scores(name):
-    contrast, people = MADE[name]()
-    theta, step = 0.3 * np.random.default_rng(2).standard_normal(contrast.dimension), 1e-5
+    person_loss, people = MADE[name]()
+    theta, step = 0.3 * np.random.default_rng(2).standard_normal(person_loss.dimension), 1e-5
     scores = people.scores(theta)
-    assert contrast.valued
+    assert person_loss.valued
     for j, move in enumerate(step * np.eye(len(theta))):
         slope = (people.losses(theta + move) - people.losses(theta - move)) / (2.0 * step)
         assert slope == pytest.approx(scores[:, j], rel=1e-5, abs=1e-5)
@@ -54,12 +56,12 @@ def test_slopes_of_losses_are_scores(name):
 
 @pytest.mark.parametrize("name", MADE)
 def test_losses_grow_no_faster_than_the_reach(name):
-    contrast, people = MADE[name]()
+    person_loss, people = MADE[name]()
     rng = np.random.default_rng(3)
     for size in (0.1, 3.0, 100.0):
-        one, two = size * rng.standard_normal((2, contrast.dimension))
+        one, two = size * rng.standard_normal((2, person_loss.dimension))
         change = np.abs(people.losses(one) - people.losses(two))
-        assert np.all(change <= float(contrast.euclidean_reach) * np.linalg.norm(one - two) * (1.0 + 1e-9))
+        assert np.all(change <= float(person_loss.euclidean_reach) * np.linalg.norm(one - two) * (1.0 + 1e-9))
 
 
 def exact_losses(people, theta):
@@ -86,19 +88,19 @@ def exact_losses(people, theta):
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("size", [0.0, 1.0, 50.0])
 def test_losses_err_by_less_than_the_contrast_says(name, size):
-    contrast, people = MADE[name]()
-    theta = size * np.random.default_rng(4).standard_normal(contrast.dimension)
+    person_loss, people = MADE[name]()
+    theta = size * np.random.default_rng(4).standard_normal(person_loss.dimension)
     with mpmath.workprec(200):
         pairs = zip(people.losses(theta).tolist(), exact_losses(people, theta), strict=True)
         errors = [abs(float(mpmath.mpf(value) - exact)) for value, exact in pairs]
-    bound = contrast.loss_rounding(float(np.linalg.norm(theta)))
+    bound = person_loss.loss_rounding(float(np.linalg.norm(theta)))
     assert max(errors) <= bound
     # Not absurd: a hundred thousand units of the largest loss.
     assert bound <= 1e-11 * max(1.0, float(np.max(people.losses(theta)))) * (1.0 + size)
 
 
 def test_single_precision_would_be_noticed():
-    contrast, people = regression_people()
+    person_loss, people = regression_people()
     theta = np.ones(4)
     coarse = replace(people, X=people.X.astype(np.float32).astype(float))
-    assert np.max(np.abs(coarse.losses(theta) - people.losses(theta))) > contrast.loss_rounding(2.0)
+    assert np.max(np.abs(coarse.losses(theta) - people.losses(theta))) > person_loss.loss_rounding(2.0)

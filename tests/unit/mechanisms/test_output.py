@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import output
 from hdpstats.mechanisms.minimiser import certified
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
+from hdpstats.mechanisms.output import site as output
+from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise import BallNoise, RoundedNormal
 from hdpstats.privacy.accountant import as_pair, total
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.gaussian import delta_of
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import OutputQuery
 from hdpstats.solvers import accelerated
 from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
@@ -31,12 +31,12 @@ def asked(*, delta=Fraction(0), **options):
     return replace(OutputQuery.from_dict(make_query(**options).to_dict()), delta=delta)
 
 
-def contrast_for(query, weight=1.0):
-    return RegressionContrast(model=query.model, largest_weight=weight, largest_offset=0.0)
+def person_loss_for(query, weight=1.0):
+    return RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
 
 
 def calibrate(query, *, weight=1.0, relation=Relation.REPLACE_ONE, records=RECORDS):
-    return output.calibrate(query, contrast_for(query, weight), records=records, relation=relation)
+    return output.calibrate(query, person_loss_for(query, weight), records=records, relation=relation)
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -60,14 +60,14 @@ def test_the_noise_costs_what_the_events_say(relation, weight, delta, share):
         spent = constants.noise.rate * constants.sensitivity.value / constants.grid
         assert event.epsilon * (1 - SMALL) <= spent <= event.epsilon
         assert constants.noise_rate == constants.noise.rate / constants.grid
-        assert event.ran is Ran.OUTPUT
+        assert event.ran is MechanismName.OUTPUT
     else:
         assert isinstance(constants.noise, RoundedNormal)
         mu = constants.sensitivity.value / constants.noise.sd
         assert mu * mu <= event.mu_squared
         assert delta * (1 - Fraction(1, 10**6)) <= delta_of(event.epsilon, mu) <= delta
         assert constants.noise.grid == constants.grid
-        assert event.ran is Ran.GAUSSIAN_OUTPUT
+        assert event.ran is MechanismName.GAUSSIAN_OUTPUT
     pair = as_pair(total(constants.events))
     assert (pair.epsilon, pair.delta) == (query.epsilon, delta)
     assert (constants.hessian is not None) == (share > 0) == (len(constants.events) == 2)
@@ -118,7 +118,7 @@ def test_no_neighbours_are_farther_apart_and_some_almost_are():
 def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
     regime = Regime(radius=2.0, total=2.0, relation=relation, ridge=1.0)
     query = OutputQuery.from_dict(regime.query.to_dict())
-    constants = output.calibrate(query, regime.contrast, records=9, relation=relation)
+    constants = output.calibrate(query, regime.person_loss, records=9, relation=relation)
     rng = np.random.default_rng(3)
     people, still = pool(regime, rng, size=30), (Fraction(0),) * regime.model.dimension
     largest = 0.0
@@ -130,7 +130,7 @@ def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
         points = [
             certified(
                 replace(query, centre=centre),
-                regime.contrast.people(table_of(regime, each)),
+                regime.person_loss.people(table_of(regime, each)),
                 effort=constants.effort,
                 perturbation=still,
             )
@@ -206,8 +206,10 @@ def test_the_certificate_is_asked_for(monkeypatch):
 def test_variances_are_those_of_the_noise():
     for delta in DELTAS:
         query = asked(ridge=5.0, delta=delta)
-        constants, contrast = calibrate(query), contrast_for(query)
-        found = output.noise_variance(contrast, epsilon=Fraction(1), delta=delta, relation=Relation.REPLACE_ONE) / 25.0
+        constants, person_loss = calibrate(query), person_loss_for(query)
+        found = (
+            output.noise_variance(person_loss, epsilon=Fraction(1), delta=delta, relation=Relation.REPLACE_ONE) / 25.0
+        )
         if delta:
             assert found == pytest.approx(float(constants.noise_sd) ** 2, rel=1e-6)
         else:

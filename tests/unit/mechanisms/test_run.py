@@ -7,11 +7,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.design.geometry import from_box, whiten
+from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import minimiser, objective
-from hdpstats.mechanisms.regression import RegressionContrast, RegressionPeople
-from hdpstats.queries import ObjectiveQuery, RegressionModel
+from hdpstats.mechanisms import minimiser
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, Solution, accelerated
 from hdpstats.solvers.newton import certify
 from tests.unit.solvers.problems import distance, true_minimiser
@@ -42,8 +44,8 @@ def make_rows(query, n=120):
 
 
 def calibrate(query, *, records=120):
-    contrast = RegressionContrast(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    return objective.calibrate(query, contrast, records=records)
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
+    return objective.calibrate(query, person_loss, records=records)
 
 
 def truth(query, rows):

@@ -9,21 +9,22 @@ import pytest
 from scipy.special import expit
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.data.columns import Binary, Continuous
-from hdpstats.data.schema import Schema
-from hdpstats.data.table import AdmittedTable
-from hdpstats.design.geometry import from_box
-from hdpstats.mechanisms import score
-from hdpstats.mechanisms.answering import prepare
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.regression import RegressionPeople
+from hdpstats.formulas.geometry import from_box
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.mechanisms.public_hessian import site as score
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
+from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.event import Ran
+from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.logistic_score import diameter, length
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import RegressionModel, ScoreQuery
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema.columns import Binary, Continuous
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 from tests import chance
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
@@ -34,7 +35,7 @@ MODEL = RegressionModel(
 
 
 def make_query(**changes):
-    query = ScoreQuery(
+    query = PublicHessianQuery(
         model=MODEL,
         theta=(0.3, -0.4),
         truncation=2.0,
@@ -48,8 +49,8 @@ def make_query(**changes):
     return replace(query, **changes)
 
 
-def custody(relation=Relation.REPLACE_ONE):
-    return Custody(schema=SCHEMA, relation=relation, records=60)
+def site_facts(relation=Relation.REPLACE_ONE):
+    return SiteFacts(schema=SCHEMA, relation=relation, records=60)
 
 
 def table(n=60):
@@ -68,7 +69,7 @@ def test_the_constants_are_those_of_the_docstring(relation):
     assert float(found.sensitivity.value) == pytest.approx(2.25 * float(factor), rel=1e-8)
     assert found.sensitivity.value > Fraction(2.25) * factor  # floats and rounding are paid for
     assert isinstance(found.noise, BallNoise)
-    assert found.event.ran is Ran.SCORE_PURE
+    assert found.event.ran is MechanismName.SCORE_PURE
     assert found.event.cost.epsilon == EPSILON / 2
     assert 1 - Fraction(1, 10**9) <= found.noise.rate * (found.sensitivity.value / found.grid) / (EPSILON / 2) <= 1
     assert found.noise_sd == pytest.approx(math.sqrt(3) * float(found.sensitivity.value) / 0.5, rel=1e-9)
@@ -97,14 +98,14 @@ def test_with_a_delta_noise_is_normal_and_rounds_compose_in_mu():
     query = make_query(delta=DELTA, cost=whole / 4, ahead=3 * whole / 4)
     found = score.calibrate(query, relation=Relation.REPLACE_ONE)
     assert isinstance(found.noise, RoundedNormal)
-    assert (found.event.ran, found.event.mu_squared) == (Ran.SCORE, whole / 4)
+    assert (found.event.ran, found.event.mu_squared) == (MechanismName.SCORE, whole / 4)
     assert found.noise_sd == pytest.approx(2 * float(found.sensitivity.value) / float(mu_of(EPSILON, DELTA)), rel=1e-9)
-    ahead = prepare(query, custody()).ahead
+    ahead = prepare(query, site_facts()).ahead
     assert [(each.epsilon, each.mu_squared) for each in ahead] == [(0, whole / 4)] * 3
 
 
 def test_later_rounds_without_a_delta_are_announced_as_epsilon():
-    prepared = prepare(make_query(), custody())
+    prepared = prepare(make_query(), site_facts())
     assert [(each.epsilon, each.mu_squared) for each in prepared.ahead] == [(EPSILON / 2, 0)]
     assert set(prepared.needs) == {"x", "y"}
 
@@ -123,7 +124,7 @@ def test_rows_are_cut_column_by_column_and_then_as_a_whole():
 @pytest.mark.entropy
 def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_announced_size():
     query, rows = make_query(norm=Fraction(1.5)), table()
-    prepared = prepare(query, custody())
+    prepared = prepare(query, site_facts())
     z = np.clip(rows.numeric["x"], -2.0, 2.0)
     X = np.column_stack([np.ones(60), z])
     X *= np.minimum(1.0, 1.5 / np.linalg.norm(X, axis=1))[:, None]
@@ -145,11 +146,11 @@ def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_ann
 @pytest.mark.parametrize("delta", [False, True])
 def test_noise_is_drawn_before_a_score_is_computed(monkeypatch, delta):
     done, scores = [], RegressionPeople.scores
-    for law in (BallNoise, RoundedNormal):
-        monkeypatch.setattr(law, "draw", lambda self: done.append("noise") or (0,) * self.dimension)
+    for distribution in (BallNoise, RoundedNormal):
+        monkeypatch.setattr(distribution, "draw", lambda self: done.append("noise") or (0,) * self.dimension)
     monkeypatch.setattr(RegressionPeople, "scores", lambda self, at: done.append("scores") or scores(self, at))
     costs = {"delta": DELTA, "cost": mu_of(EPSILON, DELTA) ** 2, "ahead": Fraction(0)} if delta else {}
-    prepare(make_query(**costs), custody()).compute(table())
+    prepare(make_query(**costs), site_facts()).compute(table())
     assert done == ["noise", "scores"]
 
 

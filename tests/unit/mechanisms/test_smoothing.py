@@ -1,4 +1,4 @@
-"""The law of the smoothing noise: as it is drawn, and as far as a release tells it."""
+"""The distribution of the smoothing noise: as it is drawn, and as far as a release tells it."""
 
 import math
 from fractions import Fraction
@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.smoothing import smoothing_law, smoothing_noise, widest_smoothing
-from hdpstats.privacy.event import PrivacyEvent, Ran
-from hdpstats.queries import ObjectiveRelease
+from hdpstats.mechanisms.objective.query import ObjectiveRelease
+from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, smoothing_noise, widest_smoothing
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
 
 EPSILON = Fraction(1, 1000)
 TOTALS = [Fraction(4), Fraction(5), Fraction(8) - Fraction(1, 10**9), Fraction(3, 10**7), Fraction(1, 10**12)]
@@ -27,7 +27,10 @@ def release_of(*, dimension, grid, events):
 
 
 def smoothed(epsilon=EPSILON):
-    return (PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=Fraction(1)), PrivacyEvent(ran=Ran.SMOOTHING, epsilon=epsilon))
+    return (
+        PrivacyEvent(ran=MechanismName.OBJECTIVE, epsilon=Fraction(1)),
+        PrivacyEvent(ran=MechanismName.SMOOTHING, epsilon=epsilon),
+    )
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 30])
@@ -35,7 +38,7 @@ def smoothed(epsilon=EPSILON):
 def test_a_release_never_understates_the_noise_and_overstates_it_by_a_known_factor(total, dimension):
     noise, grid = smoothing_noise(total=total, dimension=dimension, epsilon=EPSILON)
     assert 4 <= total / grid < 8
-    exact = smoothing_law(noise, grid).variance
+    exact = smoothing_distribution(noise, grid).variance
     length = 2.0 * float(total + grid * Fraction(math.sqrt(dimension))) / float(EPSILON)
     assert exact == pytest.approx(np.full(dimension, (dimension + 1) * length**2))
     told = widest_smoothing(release_of(dimension=dimension, grid=grid, events=smoothed())).variance
@@ -45,5 +48,5 @@ def test_a_release_never_understates_the_noise_and_overstates_it_by_a_known_fact
 
 
 def test_where_nothing_was_smoothed_there_is_no_such_noise():
-    events = (PrivacyEvent(ran=Ran.OUTPUT, epsilon=Fraction(1)),)
+    events = (PrivacyEvent(ran=MechanismName.OUTPUT, epsilon=Fraction(1)),)
     assert widest_smoothing(release_of(dimension=2, grid=2.0**-20, events=events)) is None

@@ -11,14 +11,14 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SchemaError, SiteError
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import statistics
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.statistics import site as statistics
+from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import StatisticsQuery, query_from_json, release_from_json
-from hdpstats.queries.statistics import UNITS
+from hdpstats.schema.table import PrivateTable
 from tests import chance
 from tests.support import CORNERS
 
@@ -36,8 +36,8 @@ QUERIES = {
 }
 
 
-def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=100, **custody):
-    return statistics.prepare(query, Custody(schema=SCHEMA, relation=relation, records=records, **custody))
+def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=100, **site_facts):
+    return statistics.prepare(query, SiteFacts(schema=SCHEMA, relation=relation, records=records, **site_facts))
 
 
 def frame_of(cells):
@@ -66,7 +66,7 @@ def test_the_worst_record_moves_the_exponent_by_epsilon_and_none_by_more(name):
 
 
 @pytest.mark.entropy
-def test_the_noise_has_the_exact_law_of_the_box():
+def test_the_noise_has_the_exact_distribution_of_the_box():
     """rate max |z| is Gamma(2, 1): exact tails of the sum of 3000. A false alarm, and noise 1.2 times too small, which
     passes, have a probability of 1e-9 at most."""
     answer = prepared()
@@ -113,7 +113,7 @@ def test_one_strange_cell_changes_no_other_and_raises_nothing():
 
 
 @pytest.mark.parametrize(
-    ("change", "custody", "error"),
+    ("change", "site_facts", "error"),
     [
         ({"column": "nobody"}, {}, SchemaError),
         ({"column": "g"}, {}, SchemaError),
@@ -123,9 +123,9 @@ def test_one_strange_cell_changes_no_other_and_raises_nothing():
         ({}, {"unit": "id", "most_rows": 3}, SiteError),
     ],
 )
-def test_what_no_proof_covers_is_refused_without_a_row(change, custody, error):
+def test_what_no_proof_covers_is_refused_without_a_row(change, site_facts, error):
     with pytest.raises(error):
-        prepared(replace(QUERY, **change), **custody)
+        prepared(replace(QUERY, **change), **site_facts)
 
 
 @pytest.mark.parametrize("change", [{"epsilon": Fraction(0)}, {"delta": Fraction(1, 10)}])

@@ -10,15 +10,16 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import subsample
-from hdpstats.mechanisms.base import Custody
-from hdpstats.mechanisms.subsample import optimal_blocks, starts_of_blocks, units_of_blocks
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.statistics.query import UNITS
+from hdpstats.mechanisms.subsample import site as subsample
+from hdpstats.mechanisms.subsample.query import SubsampleQuery
+from hdpstats.mechanisms.subsample.site import optimal_blocks, starts_of_blocks, units_of_blocks
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import SubsampleQuery, query_from_json, release_from_json
-from hdpstats.queries.statistics import UNITS
+from hdpstats.schema.table import PrivateTable
 from tests import chance
 
 SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50))
@@ -35,9 +36,9 @@ RATES = replace(QUERY, column="p", family="exponential", box=((0.5, 2.0),))
 N = 100
 
 
-def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=N, row_order="arbitrary", **custody):
-    custody |= {"row_order": row_order}
-    return subsample.prepare(query, Custody(schema=SCHEMA, relation=relation, records=records, **custody))
+def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=N, row_order="arbitrary", **site_facts):
+    site_facts |= {"row_order": row_order}
+    return subsample.prepare(query, SiteFacts(schema=SCHEMA, relation=relation, records=records, **site_facts))
 
 
 def units(query, cells):
@@ -132,7 +133,7 @@ def test_the_answer_is_the_sum_of_blocks_plus_noise(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "custody", "error"),
+    ("change", "site_facts", "error"),
     [
         ({"blocks": 101}, {}, MechanismError),
         ({"box": ((0.0, 1.0),)}, {}, MechanismError),
@@ -140,9 +141,9 @@ def test_the_answer_is_the_sum_of_blocks_plus_noise(monkeypatch):
         ({}, {"unit": "id", "most_rows": 3}, SiteError),
     ],
 )
-def test_what_no_proof_covers_is_refused_without_a_row(change, custody, error):
+def test_what_no_proof_covers_is_refused_without_a_row(change, site_facts, error):
     with pytest.raises(error):
-        prepared(replace(QUERY, **change), **custody)
+        prepared(replace(QUERY, **change), **site_facts)
 
 
 @pytest.mark.parametrize(

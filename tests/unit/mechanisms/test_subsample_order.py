@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.data.coerce import marks
-from hdpstats.data.table import PrivateTable
-from hdpstats.mechanisms import subsample
-from hdpstats.mechanisms.base import Custody
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.statistics.query import UNITS
+from hdpstats.mechanisms.subsample import site as subsample
+from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import SubsampleQuery, query_from_json
-from hdpstats.queries.statistics import UNITS
+from hdpstats.schema.coerce import marks
+from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.forms import Facts
 
 EPSILON = Fraction(7, 10)
@@ -44,12 +45,12 @@ def local_site(cells, **declared):
     return hdp.LocalSite(frame_of(cells), schema=SCHEMA, ledger=ledger, **declared)
 
 
-def custody(**fields):
-    return Custody(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=2 * BLOCKS, **fields)
+def site_facts(**fields):
+    return SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=2 * BLOCKS, **fields)
 
 
 def units(cells, *, row_order="arbitrary"):
-    prepared = subsample.prepare(BY_ROWS, custody(row_order=row_order))
+    prepared = subsample.prepare(BY_ROWS, site_facts(row_order=row_order))
     table = PrivateTable.from_frame(frame_of(cells), SCHEMA).admit(prepared.needs)
     return subsample.units_of_blocks(BY_ROWS, prepared.family, table.numeric["x"])
 
@@ -98,7 +99,7 @@ def test_a_declaration_must_be_one_of_two_words_and_comes_with_the_rows():
 
 def test_by_rows_one_person_moves_one_block_by_at_most_what_the_noise_pays_for():
     """Every corner in every place, no person's row moving another: exactly once the sensitivity is attained."""
-    rate = subsample.prepare(BY_ROWS, custody(row_order="arbitrary")).noise.rate
+    rate = subsample.prepare(BY_ROWS, site_facts(row_order="arbitrary")).noise.rate
     before, most = units(SORTED), 0
     for row in (0, 1, 57, 398, 399):
         for cell in (-1e7, 1e7, 10.0 * BLOCKS):
@@ -117,7 +118,7 @@ NAMED = replace(
 def named_units(people):
     """Return the estimates of both blocks from (name, value) pairs, in their order."""
     names, values = zip(*people, strict=True)
-    prepared = subsample.prepare(NAMED, custody(unit="id"))
+    prepared = subsample.prepare(NAMED, site_facts(unit="id"))
     frame = pd.DataFrame({"id": names, "p": values, "x": 0.0})
     table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(prepared.needs, key=prepared.key)
     return subsample.units_of_persons(NAMED, prepared.family, table)[:, 0]
@@ -141,12 +142,12 @@ def test_by_persons_the_worst_neighbours_move_both_blocks_in_one_direction_whate
     for order in (lambda people: people, lambda people: sorted(people, key=lambda each: each[1])):
         moved = int(named_units(order(after)).sum() - named_units(order(before)).sum())
         assert moved == 2 * UNITS
-    assert subsample.prepare(NAMED, custody(unit="id")).noise.rate * moved == NAMED.epsilon
+    assert subsample.prepare(NAMED, site_facts(unit="id")).noise.rate * moved == NAMED.epsilon
 
 
 def test_a_column_that_names_people_is_used_where_it_is_declared_as_the_unit_and_not_otherwise():
     with pytest.raises(hdp.MechanismError, match="have no unit"):
-        subsample.prepare(NAMED, custody(row_order="arbitrary"))
+        subsample.prepare(NAMED, site_facts(row_order="arbitrary"))
 
 
 def test_people_are_marked_before_the_first_answer(monkeypatch):
@@ -155,6 +156,6 @@ def test_people_are_marked_before_the_first_answer(monkeypatch):
     named = frame_of(SORTED, who=[f"p{i}" for i in range(len(SORTED))])
     site = hdp.LocalSite(named, schema=SCHEMA, ledger=ledger, unit="who", max_rows_per_unit=1, n_max=len(SORTED))
     site.read()
-    monkeypatch.setattr("hdpstats.data.coerce.marks", None)
-    monkeypatch.setattr("hdpstats.data.coerce.persons", None)
+    monkeypatch.setattr("hdpstats.schema.coerce.marks", None)
+    monkeypatch.setattr("hdpstats.schema.coerce.persons", None)
     assert site.answer(replace(BY_ROWS, by="persons")).blocks == BLOCKS

@@ -13,12 +13,12 @@ from matplotlib import pyplot
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from hdpstats.data.spells import spells
-from hdpstats.inference.discrimination import concordance
-from hdpstats.inference.follow_up import FollowUp, kaplan_meier
 from hdpstats.models.evaluation import _groups
 from hdpstats.noise import TwoSidedGeometric
-from hdpstats.queries import TimeGrid
+from hdpstats.public.discrimination import concordance
+from hdpstats.public.follow_up import FollowUp, kaplan_meier
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.spells import spells
 from tests.support import CORNERS, seen_of_ledger
 
 SCHEMA = hdp.Schema(

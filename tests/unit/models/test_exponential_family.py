@@ -47,7 +47,7 @@ def study_of(private, **options):
 
 def model_of(name, study):
     column, ranges, _ = CASES[name]
-    return hdpf.family(f"{column} ~ 1", data=study, family=name, ranges=ranges)
+    return hdpf.distribution(f"{column} ~ 1", data=study, family=name, ranges=ranges)
 
 
 @pytest.mark.entropy
@@ -98,9 +98,9 @@ def test_standard_errors_are_those_of_the_likelihood_and_of_the_noise():
     assert sampling == pytest.approx(result.params["mean"] / 400)
     assert privacy == pytest.approx(2 * (25 / (400 * 0.5)) ** 2)  # Laplace noise of scale Lambda_T / (n epsilon)
     rng = np.random.default_rng(0)
-    law = rng.normal(0, np.sqrt(sampling), 10**6) + rng.laplace(0, 25 / 200, 10**6)
+    distribution = rng.normal(0, np.sqrt(sampling), 10**6) + rng.laplace(0, 25 / 200, 10**6)
     half = (result.conf_int()[1] - result.params).iloc[0]
-    assert half == pytest.approx(np.quantile(np.abs(law), 0.95), rel=0.03)
+    assert half == pytest.approx(np.quantile(np.abs(distribution), 0.95), rel=0.03)
 
 
 def test_a_result_is_read_back_and_told_like_any_other(tmp_path):
@@ -109,7 +109,7 @@ def test_a_result_is_read_back_and_told_like_any_other(tmp_path):
     again = hdp.Result.from_json(result.to_json(tmp_path / "fit.json"))
     assert again.to_json() == result.to_json()
     text = str(again.summary())
-    for words in ("ExponentialFamily results, differentially private", "normal law", "box noise", "public only"):
+    for words in ("Distribution results, differentially private", "normal distribution", "box noise", "public only"):
         assert words in text
     assert list(result.tidy()["term"]) == ["mean", "sd"]
     assert result.disclosure()["model"]["family"] == "normal"
@@ -129,7 +129,7 @@ def test_the_fit_to_public_rows_is_maximum_likelihood():
 
 
 def test_arrays_do_as_well():
-    model = hdp.ExponentialFamily(
+    model = hdp.Distribution(
         people()["visits"].to_numpy(), family="poisson", endog_bounds=(0, 25), budget=hdp.Budget(epsilon=20)
     )
     assert model.fit(20.0).params["mean"] == pytest.approx(3.0, abs=0.2)
@@ -153,12 +153,12 @@ def test_arrays_do_as_well():
 )
 def test_what_cannot_be_is_refused(formula, family, ranges, error, words):
     with pytest.raises(error, match=words):
-        hdpf.family(formula, data=study_of(people(30)), family=family, ranges=ranges)
+        hdpf.distribution(formula, data=study_of(people(30)), family=family, ranges=ranges)
 
 
 def test_refusals_come_before_any_charge():
     study = study_of(people(30))
-    for mechanism in ("objective", "laplace", hdp.mechanisms.NoisyNewton()):
+    for mechanism in ("objective", "laplace", hdp.mechanisms.ClippedNewton()):
         with pytest.raises(hdp.MechanismError):
             model_of("poisson", study).fit(1.0, mechanism=mechanism)
     with pytest.raises(hdp.MechanismError, match="for distributions"):
@@ -270,7 +270,7 @@ def test_public_rows_that_are_all_equal_tell_no_errors_and_break_nothing(name):
 def test_exponential_times_of_zero_in_public_rows_break_nothing():
     schema = hdp.Schema(stay=hdp.Continuous(0, 60))
     study = hdp.Study(public=pd.DataFrame({"stay": [0.0] * 30}), schema=schema)
-    model = hdpf.family("stay ~ 1", data=study, family="exponential", ranges={"rate": (0.1, 2)})
+    model = hdpf.distribution("stay ~ 1", data=study, family="exponential", ranges={"rate": (0.1, 2)})
     assert np.isinf(model.fit_public().params["rate"])
     assert model.fit_public().bse.isna().all()
     assert np.isfinite(model.plan(1.0, n=100).frame["std_error"]).all()

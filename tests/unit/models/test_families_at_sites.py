@@ -9,8 +9,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.statistics import out_of_units
-from hdpstats.mechanisms.subsample import optimal_blocks
+from hdpstats.mechanisms.statistics.site import out_of_units
+from hdpstats.mechanisms.subsample.site import optimal_blocks
 from hdpstats.noise import BoxNoise
 from tests import known_noise
 
@@ -35,7 +35,7 @@ def blocks(**options):
 
 
 def visits(study):
-    return hdpf.family("visits ~ 1", data=study, family="poisson")
+    return hdpf.distribution("visits ~ 1", data=study, family="poisson")
 
 
 def released(result, box):
@@ -62,9 +62,9 @@ def test_noise_of_sites_averages_out_and_sampling_is_that_of_all_people(sites):
     assert result.cov_sampling.iloc[0, 0] == pytest.approx(result.params["mean"] / (400 * sites))
     half = (result.conf_int()[1] - result.params).iloc[0]
     rng = np.random.default_rng(0)
-    law = rng.laplace(0, 25 / 200, (200_000, sites)).mean(axis=1)
-    law += rng.normal(0, np.sqrt(result.cov_sampling.iloc[0, 0]), 200_000)
-    assert half == pytest.approx(np.quantile(np.abs(law), 0.95), rel=0.03)
+    distribution = rng.laplace(0, 25 / 200, (200_000, sites)).mean(axis=1)
+    distribution += rng.normal(0, np.sqrt(result.cov_sampling.iloc[0, 0]), 200_000)
+    assert half == pytest.approx(np.quantile(np.abs(distribution), 0.95), rel=0.03)
 
 
 @pytest.mark.parametrize("mechanism", ["statistics", blocks()])
@@ -116,8 +116,10 @@ def test_means_are_inverted_once_and_not_site_by_site(monkeypatch):
     It is one standard deviation at every site, up and down in turn: no chance.
     """
     signs = itertools.cycle((1, -1))
-    monkeypatch.setattr(BoxNoise, "draw", lambda law: (next(signs) * round(known_noise.variance(law)[0] ** 0.5),))
-    result = hdpf.family("stay ~ 1", data=study_of([50] * 40), family="exponential", ranges=RATES).fit(0.5)
+    monkeypatch.setattr(
+        BoxNoise, "draw", lambda distribution: (next(signs) * round(known_noise.variance(distribution)[0] ** 0.5),)
+    )
+    result = hdpf.distribution("stay ~ 1", data=study_of([50] * 40), family="exponential", ranges=RATES).fit(0.5)
     assert result.params["rate"] == pytest.approx(1 / released(result, [(0.0, 20.0)]).mean(), rel=1e-9)
     apart = np.mean([site.estimate.params["rate"] for site in result.site_facts])
     assert apart != pytest.approx(result.params["rate"], rel=1e-3)
@@ -131,7 +133,7 @@ def test_means_are_inverted_once_and_not_site_by_site(monkeypatch):
 def test_fits_at_sites_of_different_sizes_are_within_their_errors(column, family, ranges, mechanism):
     truth = {"normal": [130.0, 15.0], "exponential": [0.5]}[family]
     study = study_of([300, 1000, 4000], public=people(100, seed=9))
-    result = hdpf.family(f"{column} ~ 1", data=study, family=family, ranges=ranges).fit(2.0, mechanism=mechanism)
+    result = hdpf.distribution(f"{column} ~ 1", data=study, family=family, ranges=ranges).fit(2.0, mechanism=mechanism)
     assert (np.abs(result.params - truth) < 6 * result.bse).all()
     assert result.facts.records == 5300
     assert result.public_only is not None
@@ -142,9 +144,9 @@ def test_fits_at_sites_of_different_sizes_are_within_their_errors(column, family
 
 def test_a_site_alone_has_the_estimate_that_is_shown_for_it():
     study = study_of([300, 1000])
-    model = hdpf.family("sbp ~ 1", data=study, family="normal", ranges={"sd": (5, 40)})
+    model = hdpf.distribution("sbp ~ 1", data=study, family="normal", ranges={"sd": (5, 40)})
     shown = model.fit(1.0).site_facts[1].estimate
-    alone = hdpf.family("sbp ~ 1", data=study.at("site 1"), family="normal", ranges={"sd": (5, 40)}).fit(1.0)
+    alone = hdpf.distribution("sbp ~ 1", data=study.at("site 1"), family="normal", ranges={"sd": (5, 40)}).fit(1.0)
     assert alone.conf_int().equals(shown.conf_int())
     assert study.ledgers["site 1"].spent.epsilon == 1
 

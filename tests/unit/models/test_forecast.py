@@ -6,9 +6,11 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.models.forecast import CLEARLY
-from hdpstats.queries import ObjectiveQuery, RoundsQuery, SitesQuery
-from hdpstats.simulate.trials import eight_interval_trial
+from hdpstats.papers.trials import eight_interval_trial
+from hdpstats.records.sites import SitesQuery
 from tests.support import FORMULA, SCHEMA, people
 
 PUBLIC = people(300, seed=99)
@@ -38,7 +40,7 @@ ONE, THREE = {"A": 3000}, {"A": 3000, "B": 1500, "C": 300}
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta, epsilon):
     model = model_of(sizes)
-    rounds = hdp.mechanisms.NoisyNewton(rounds=3 if delta else 1)
+    rounds = hdp.mechanisms.ClippedNewton(rounds=3 if delta else 1)
     objective, gradient = (
         mean_gain(model.plan(epsilon, delta=delta, mechanism=mechanism)) for mechanism in ("objective", rounds)
     )
@@ -46,12 +48,12 @@ def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta
     assert chosen == ("gradient" if delta and gradient < CLEARLY * objective else "objective")
     query = model.fit(epsilon, delta=delta).query
     first = query.sites[0][1] if isinstance(query, SitesQuery) else query
-    assert isinstance(first, RoundsQuery if chosen == "gradient" else ObjectiveQuery)
+    assert isinstance(first, ClippedNewtonRounds if chosen == "gradient" else ObjectiveQuery)
 
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
-    ("mechanism", "delta"), [("objective", 0), ("gradient", 1e-6), (hdp.mechanisms.NoisyNewton(rounds=1), 0)]
+    ("mechanism", "delta"), [("objective", 0), ("gradient", 1e-6), (hdp.mechanisms.ClippedNewton(rounds=1), 0)]
 )
 @pytest.mark.parametrize("sizes", [ONE, THREE], ids=["1 site", "3 sites"])
 def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
@@ -69,14 +71,14 @@ def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
 
 def test_rows_at_several_sites_are_planned_to_be_worth_less_than_at_one():
     whole, apart = (model_of(sizes) for sizes in ({"A": 4000}, dict.fromkeys("ABCD", 1000)))
-    for options in ({"mechanism": "objective"}, {"mechanism": "gradient", "delta": 1e-6}):
+    for options in ({"mechanism": "objective"}, {"mechanism": "clipped_newton", "delta": 1e-6}):
         one, four = (model.plan(1.0, **options).frame for model in (whole, apart))
         assert np.median(four["privacy"] / one["privacy"]) == pytest.approx(2.0, rel=0.2)
         assert np.median(four["sampling"] / one["sampling"]) == pytest.approx(1.0, rel=0.1)
 
 
 def test_a_small_site_never_makes_a_plan_worse():
-    for options in ({"mechanism": "objective"}, {"mechanism": "gradient", "delta": 1e-6}):
+    for options in ({"mechanism": "objective"}, {"mechanism": "clipped_newton", "delta": 1e-6}):
         alone = mean_gain(model_of(ONE).plan(0.5, **options))
         with_small = mean_gain(model_of(ONE | {"B": 10}).plan(0.5, **options))
         assert 0.97 * alone < with_small < 1.001 * alone
@@ -86,7 +88,7 @@ def test_a_plan_depends_on_no_private_row():
     others = {name: people(rows, seed + 50).assign(y=1.0, x=3.0) for seed, (name, rows) in enumerate(THREE.items())}
     budget = hdp.Budget(epsilon=50, delta=1e-4)
     other = hdpf.logit(FORMULA, data=hdp.Study(private=others, public=PUBLIC, schema=SCHEMA, budget=budget))
-    for options in ({}, {"delta": 1e-6}, {"delta": 1e-6, "mechanism": "gradient"}):
+    for options in ({}, {"delta": 1e-6}, {"delta": 1e-6, "mechanism": "clipped_newton"}):
         pd.testing.assert_frame_equal(other.plan(1.0, **options).frame, model_of(THREE).plan(1.0, **options).frame)
 
 
@@ -94,7 +96,7 @@ def test_too_few_public_people_leave_objective_perturbation():
     few = model_of(THREE, public=PUBLIC.iloc[:59])  # 5 coefficients, 12 each
     assert named(few.plan(0.1, delta=1e-6)) == "objective"
     with pytest.raises(hdp.MechanismError, match="12 complete public people per coefficient"):
-        few.plan(0.1, delta=1e-6, mechanism="gradient")
+        few.plan(0.1, delta=1e-6, mechanism="clipped_newton")
     assert named(model_of(THREE, public=None).plan(0.1, delta=1e-6)) == "objective"
 
 
@@ -107,10 +109,10 @@ def test_a_number_of_people_is_of_one_site():
 
 def test_what_cannot_be_foretold_says_so():
     for mechanism in ("output", "sampling", "histogram"):
-        with pytest.raises(hdp.MechanismError, match="predicted for mechanism='objective' and 'gradient'"):
+        with pytest.raises(hdp.MechanismError, match="predicted for mechanism='objective' and 'clipped_newton'"):
             model_of(ONE).plan(1.0, delta=1e-6, mechanism=mechanism)
     with pytest.raises(hdp.MechanismError, match="needs a delta"):
-        model_of(ONE).plan(1.0, mechanism="gradient")
+        model_of(ONE).plan(1.0, mechanism="clipped_newton")
 
 
 def test_hazards_take_rounds_with_a_delta():
@@ -130,7 +132,7 @@ def test_hazards_take_rounds_with_a_delta():
 
 def test_the_noise_of_a_protected_number_is_planned_for():
     open_, protected = (
-        model_of(ONE, **options).plan(1.0, delta=1e-6, mechanism="gradient", n=3000).frame
+        model_of(ONE, **options).plan(1.0, delta=1e-6, mechanism="clipped_newton", n=3000).frame
         for options in ({}, {"relation": "add_or_remove_one", "n_max": 5000})
     )
     # Half the sensitivity, 49/50 of epsilon, and the noise of the number.
@@ -141,12 +143,12 @@ def test_the_noise_of_a_protected_number_is_planned_for():
 def test_sites_may_be_planned_to_spend_differently():
     model = model_of(THREE)
     frugal, same = {"A": 0.2, "B": 1.0, "C": 1.0}, dict.fromkeys("ABC", 1.0)
-    for options in ({"mechanism": "objective"}, {"mechanism": "gradient", "delta": 1e-6}):
+    for options in ({"mechanism": "objective"}, {"mechanism": "clipped_newton", "delta": 1e-6}):
         one = model.plan(1.0, **options)
         pd.testing.assert_frame_equal(model.plan(same, **options).frame, one.frame)
         assert mean_gain(model.plan(frugal, **options)) > 1.1 * mean_gain(one)
     query = model.fit(frugal, delta=1e-6).query.sites[0][1]
-    kind = {"objective": ObjectiveQuery, "gradient": RoundsQuery}[named(model.plan(frugal, delta=1e-6))]
+    kind = {"objective": ObjectiveQuery, "gradient": ClippedNewtonRounds}[named(model.plan(frugal, delta=1e-6))]
     assert isinstance(query, kind)
     for wrong, n in (({"A": 1.0}, None), (same, 4000)):
         with pytest.raises(hdp.ArgumentError, match="epsilon must be a number"):

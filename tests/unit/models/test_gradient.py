@@ -9,10 +9,10 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRounds, ClippedNewtonRoundsRelease
 from hdpstats.models.forecast import CLEARLY
+from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.queries import GradientQuery, RoundsQuery, RoundsRelease
-from hdpstats.simulate.trials import eight_interval_trial
 from hdpstats.sites import local
 
 TRIAL = eight_interval_trial(3200, seed=5)
@@ -45,7 +45,7 @@ def kind(result):
 
 def test_hazards_with_a_delta_are_fitted_by_clipped_scores():
     model = hazard(study_of())
-    assert kind(model.fit(2.0, delta=DELTA)) == "RoundsQuery"
+    assert kind(model.fit(2.0, delta=DELTA)) == "ClippedNewtonRounds"
     assert kind(model.fit(2.0)) == "ObjectiveQuery"
     assert kind(model.fit(2.0, delta=DELTA, mechanism="objective")) == "ObjectiveQuery"
     assert kind(model.fit(2.0, delta=DELTA, se_share=0.1)) == "ObjectiveQuery"
@@ -53,20 +53,20 @@ def test_hazards_with_a_delta_are_fitted_by_clipped_scores():
 
 def test_hazards_with_too_few_public_people_are_not():
     assert kind(hazard(study_of(PUBLIC.iloc[:167])).fit(2.0, delta=DELTA)) == "ObjectiveQuery"
-    assert kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA)) == "RoundsQuery"  # 12 times 14
+    assert kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA)) == "ClippedNewtonRounds"  # 12 times 14
 
 
-@pytest.mark.parametrize(("covariates", "chosen"), [(5, "ObjectiveQuery"), (23, "RoundsQuery")])
+@pytest.mark.parametrize(("covariates", "chosen"), [(5, "ObjectiveQuery"), (23, "ClippedNewtonRounds")])
 def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covariates, chosen):
     # Normal noise has the variance 1 / mu^2 in each direction, pure noise (D + 1) / epsilon^2: the first is the smaller
     # one where there are many coefficients.
     model = logit_study(covariates, rows=3000)
     assert kind(model.fit(1.0, delta=DELTA)) == chosen
-    names = {"ObjectiveQuery": "objective", "RoundsQuery": "gradient"}
+    names = {"ObjectiveQuery": "objective", "ClippedNewtonRounds": "gradient"}
     assert set(model.plan(1.0, delta=DELTA).frame["mechanism"]) == {names[chosen]}
     errors = {name: model.plan(1.0, delta=DELTA, mechanism=name).frame for name in names.values()}
     gains = {name: np.mean((each["std_error"] / each["public_only"]) ** 2) for name, each in errors.items()}
-    assert (gains["gradient"] < CLEARLY * gains["objective"]) == (chosen == "RoundsQuery")
+    assert (gains["gradient"] < CLEARLY * gains["objective"]) == (chosen == "ClippedNewtonRounds")
     assert kind(model.fit(1.0)) == "ObjectiveQuery"
 
 
@@ -119,8 +119,8 @@ def test_the_same_call_again_is_free_and_another_replicate_is_not():
 def test_a_result_survives_json():
     result = hazard(study_of()).fit(1.0, delta=DELTA)
     back = hdp.Result.from_json(result.to_json())
-    assert isinstance(back.query, RoundsQuery)
-    assert isinstance(back.release, RoundsRelease)
+    assert isinstance(back.query, ClippedNewtonRounds)
+    assert isinstance(back.release, ClippedNewtonRoundsRelease)
     assert (back.query, back.release) == (result.query, result.release)
     assert back.params.equals(result.params)
     assert str(back.summary()) == str(result.summary())
@@ -143,7 +143,7 @@ def test_a_budget_for_the_first_rounds_alone_is_refused_before_anything_is_charg
 
 def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
     right = local.prepare
-    monkeypatch.setattr(local, "prepare", lambda query, custody: replace(right(query, custody), ahead=()))
+    monkeypatch.setattr(local, "prepare", lambda query, site_facts: replace(right(query, site_facts), ahead=()))
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget):
         hazard(study).fit(1.0, delta=DELTA)
@@ -193,18 +193,18 @@ def test_it_is_fitted_where_the_number_of_people_is_protected():
 
 
 def test_one_round_without_a_delta_is_pure():
-    result = hazard(study_of()).fit(2.0, mechanism=hdp.mechanisms.NoisyNewton(rounds=1))
+    result = hazard(study_of()).fit(2.0, mechanism=hdp.mechanisms.ClippedNewton(rounds=1))
     assert result.guarantee.delta == 0
     assert len(result.release.rounds) == 1
-    assert result.estimate.law is not None
+    assert result.estimate.distribution is not None
 
 
 def test_how_people_are_followed_may_be_declared():
     model = hazard(study_of())
-    declared = model.fit(1.0, delta=DELTA, mechanism=hdp.mechanisms.NoisyNewton(censoring="administrative"))
+    declared = model.fit(1.0, delta=DELTA, mechanism=hdp.mechanisms.ClippedNewton(censoring="administrative"))
     assert "followed to the horizon" in " ".join(str(declared.summary()).split())
     with pytest.raises(hdp.ArgumentError, match="censoring"):
-        hdp.mechanisms.NoisyNewton(censoring="never")
+        hdp.mechanisms.ClippedNewton(censoring="never")
 
 
 WEIGHTED = hdp.Schema(
@@ -253,7 +253,7 @@ def test_what_no_proof_covers_is_refused_with_what_does_work(name):
     study = study_of(**options)
     model = hazard(study, columns.pop("formula", TRIAL.formula), **columns)
     with pytest.raises(hdp.MechanismError, match=reason) as caught:
-        model.fit(1.0, **({"delta": DELTA, "mechanism": "gradient"} | fit))
+        model.fit(1.0, **({"delta": DELTA, "mechanism": "clipped_newton"} | fit))
     assert caught.value.available == ("objective",)
     assert study.ledger.history().empty
 
@@ -265,7 +265,7 @@ def test_a_site_does_not_answer_a_whole_fit_at_once():
     with pytest.raises(hdp.SiteError, match="does not answer"):
         study.site.answer(result.query)
     assert study.ledger.balance.charged == spent
-    assert isinstance(result.query.rounds[0], GradientQuery)
+    assert isinstance(result.query.rounds[0], ClippedNewtonQuery)
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -275,6 +275,6 @@ def test_late_entrants_are_fitted():
     late = late[late["time"] > late["start"]]
     study = study_of(late.iloc[:400], late.iloc[400:], schema=WITH_START)
     result = hazard(study, "Surv(start, time, event) ~ x1 + x2 + x3 + x4 + x5 + x6").fit(4.0, delta=DELTA)
-    assert kind(result) == "RoundsQuery"
+    assert kind(result) == "ClippedNewtonRounds"
     truth = np.concatenate([TRIAL.alpha, TRIAL.beta])
     assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 2.0

@@ -8,9 +8,10 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds, ClippedNewtonRoundsRelease
+from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.queries import RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
-from hdpstats.simulate.trials import eight_interval_trial
+from hdpstats.records.sites import SitesQuery, SitesRelease
 from tests import chance
 from tests.support import FORMULA, SCHEMA, people
 
@@ -20,7 +21,7 @@ PUBLIC = people(300, seed=99)
 SIZES = {"A": 3000, "B": 1500, "C": 300}
 BUDGET = hdp.Budget(epsilon=20, delta=1e-4)
 DELTA = Fraction(1, 10**6)
-ROUNDS = {"mechanism": "gradient", "delta": 1e-6}
+ROUNDS = {"mechanism": "clipped_newton", "delta": 1e-6}
 
 
 def study_of(sizes=SIZES, **options):
@@ -177,8 +178,8 @@ def test_a_site_that_never_answers_has_no_part():
 def test_one_site_has_plain_rounds_as_its_record():
     study = study_of({"A": 2000})
     result = logit(study).fit(epsilon=1, **ROUNDS)
-    assert isinstance(result.query, RoundsQuery)
-    assert isinstance(result.release, RoundsRelease)
+    assert isinstance(result.query, ClippedNewtonRounds)
+    assert isinstance(result.release, ClippedNewtonRoundsRelease)
     assert result.release.entry == result.release.rounds[-1].entry
     assert result.heterogeneity is None
 
@@ -227,8 +228,8 @@ def test_hazards_are_fitted_at_several_sites():
     )
     model = hdpf.hazard(trial.formula, study, intervals=8, baseline="dummies")
     truth = np.concatenate([trial.alpha, trial.beta])
-    for options in ({"delta": 1e-6}, {"mechanism": hdp.mechanisms.NoisyNewton(rounds=1)}):
+    for options in ({"delta": 1e-6}, {"mechanism": hdp.mechanisms.ClippedNewton(rounds=1)}):
         result = model.fit(2.0, **options)
-        assert isinstance(result.query.sites[0][1], RoundsQuery)
+        assert isinstance(result.query.sites[0][1], ClippedNewtonRounds)
         assert result.guarantee.epsilon == 2
         assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 3.0

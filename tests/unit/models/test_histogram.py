@@ -11,21 +11,21 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.options import PerturbedHistogram
 from hdpstats.models.histogram import axes_of, perturbed_histogram
-from hdpstats.simulate.wang import fit, simulated_hospitals
+from hdpstats.papers.wang import fit, simulated_hospitals
 from tests import known_noise
 
 
 def test_cells_are_projected_neighbourhood_by_neighbourhood(monkeypatch):
     """Projected all at once, what noise leaves in empty cells pulls the mean to the middle of the box.
 
-    Noise of the law is that of a generator with a seed: no chance.
+    Noise of the distribution is that of a generator with a seed: no chance.
     """
     known_noise.counts(monkeypatch, 1)
     schema = hdp.Schema(x=hdp.Continuous(-8, 8), z=hdp.Continuous(-8, 8))
     people = pd.DataFrame(np.random.default_rng(1).normal(-3, 1.5, (2_000, 2)).clip(-8, 8), columns=["x", "z"])
     study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
     sample = perturbed_histogram(study, ("x", "z"), epsilon=Fraction(1), bins=40, replicate=1)
-    at_once = replace(sample, law=replace(sample.law, order=None))
+    at_once = replace(sample, distribution=replace(sample.distribution, order=None))
     errors = [
         abs(float(each.weights @ each.rows["x"]) / len(people) - people["x"].mean()) for each in (sample, at_once)
     ]
@@ -36,7 +36,7 @@ def test_cells_are_projected_neighbourhood_by_neighbourhood(monkeypatch):
 def test_classes_are_few_enough_for_fits_and_not_only_for_means(monkeypatch):
     """As many classes as suit a mean leave noise in empty cells far out, where it pulls slopes to 0.
 
-    Noise of the law is that of a generator with a seed: no chance.
+    Noise of the distribution is that of a generator with a seed: no chance.
     """
     known_noise.counts(monkeypatch, 1)
     pair = simulated_hospitals(private=10_000, public=100, seed=3)

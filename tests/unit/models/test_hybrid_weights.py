@@ -10,9 +10,9 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
+from hdpstats.mechanisms.hybrid_weights.steps import candidate_sizes, part_of, penalties
+from hdpstats.mechanisms.neighbours.query import NeighboursQuery
 from hdpstats.models.hybrid_weights import hybrid_weights
-from hdpstats.protocols.hybrid import candidate_sizes, part_of, penalties
-from hdpstats.queries import NeighboursQuery
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.sites.tables import PublicTables
 from tests import chance
@@ -76,7 +76,7 @@ def test_a_purchase_costs_what_was_asked_once(select, distance_share, relation):
     assert len(sample.releases) == 1 + bool(select) + bool(distance_share)
     again = hybrid_weights(study, COLUMNS, **asked)
     assert study.ledger.spent.epsilon == Fraction(7, 10)
-    np.testing.assert_array_equal(again.law.weights, sample.law.weights)
+    np.testing.assert_array_equal(again.distribution.weights, sample.distribution.weights)
     hybrid_weights(study, COLUMNS, **asked, replicate=2)
     assert study.ledger.spent.epsilon == Fraction(14, 10)
 
@@ -104,8 +104,8 @@ def test_with_little_noise_the_weights_are_the_private_frequencies():
         for y in (0, 1):
             share = sample.mean(lambda rows, name=name, y=y: (rows.g == name) & (rows.y == y)).estimate
             assert share == pytest.approx(np.mean((private.g == name) & (private.y == y)), abs=1e-9)
-    assert len(sample.law.counts) == 6
-    assert sample.law.weights.sum() == pytest.approx(3000)
+    assert len(sample.distribution.counts) == 6
+    assert sample.distribution.weights.sum() == pytest.approx(3000)
 
 
 @pytest.mark.entropy
@@ -118,13 +118,13 @@ def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
     study, found, noise = study_of(private, public, epsilon=10_000), [], []
     for replicate in range(1, 201):
         sample = hybrid_weights(study, ["g", "y"], epsilon=0.05, projection="none", replicate=replicate)
-        cells = pd.DataFrame({"cell": sample.law.cell, "g": public.g, "y": public.y}).drop_duplicates("cell")
+        cells = pd.DataFrame({"cell": sample.distribution.cell, "g": public.g, "y": public.y}).drop_duplicates("cell")
         exact = [int(((private.g == g) & (private.y == y)).sum()) for g, y in zip(cells.g, cells.y, strict=True)]
-        noise.append(np.array(sample.law.counts)[cells.cell.to_numpy()] - exact)
-        found.append(float(sample.law.weights[public.g == "b"].sum()))
+        noise.append(np.array(sample.distribution.counts)[cells.cell.to_numpy()] - exact)
+        found.append(float(sample.distribution.weights[public.g == "b"].sum()))
         of_b = np.isin(cells.g.to_numpy(), ["b"])
         assert found[-1] == pytest.approx((noise[-1] + exact)[of_b].sum())
-    rate, noise = float(sample.law.rate), np.array(noise)
+    rate, noise = float(sample.distribution.rate), np.array(noise)
     assert rate == 0.025
     assert noise.shape == (200, 6)
     assert chance.gamma_sum_fits(rate * np.abs(noise).sum(), noise.size)
@@ -147,8 +147,8 @@ def test_samples_survive_json(projection):
     study = study_of()
     sample = hybrid_weights(study, COLUMNS, epsilon=1, select=True, projection=projection, distance_share=0.1)
     again = WeightedSample.from_json(sample.to_json())
-    np.testing.assert_array_equal(again.law.weights, sample.law.weights)
-    np.testing.assert_array_equal(again.law.draws(4), sample.law.draws(4))
+    np.testing.assert_array_equal(again.distribution.weights, sample.distribution.weights)
+    np.testing.assert_array_equal(again.distribution.draws(4), sample.distribution.draws(4))
     assert again.facts == sample.facts
     assert again.queries == sample.queries
 
@@ -160,9 +160,9 @@ def test_where_the_number_is_protected_it_plays_no_part():
         study = study_of(people(number), relation="add_or_remove_one", n_max=5000)
         sample = hybrid_weights(study, COLUMNS, epsilon=1, select=False, distance_share=0.1)
         asked.append([query.to_json() for query in sample.queries])
-        assert sample.law.records is None
+        assert sample.distribution.records is None
         total = max(sum(sample.releases[0].counts), 1)
-        assert sample.law.weights.sum() == pytest.approx(total)
+        assert sample.distribution.weights.sum() == pytest.approx(total)
         assert sample.facts.records == total
     assert asked[0] == asked[1]
 
@@ -170,8 +170,8 @@ def test_where_the_number_is_protected_it_plays_no_part():
 def test_nobody_where_the_number_is_protected():
     study = study_of(people(0), relation="add_or_remove_one", n_max=100)
     sample = hybrid_weights(study, COLUMNS, epsilon=1, select=True)
-    assert np.all(np.isfinite(sample.law.weights))
-    assert sample.law.weights.sum() > 0
+    assert np.all(np.isfinite(sample.distribution.weights))
+    assert sample.distribution.weights.sum() > 0
 
 
 def test_nobody_where_the_number_is_public_is_refused():
@@ -184,7 +184,7 @@ def test_a_level_that_no_public_row_has_is_named_and_its_people_are_counted():
     public["g"] = public.g.replace("c", "a")
     sample = hybrid_weights(study_of(public=public), COLUMNS, epsilon=40)
     assert any("'g' 'c'" in note for note in sample.facts.notes)
-    assert sample.law.weights.sum() == pytest.approx(800)
+    assert sample.distribution.weights.sum() == pytest.approx(800)
 
 
 def test_a_public_range_of_one_value_is_left_out_and_named():
@@ -193,15 +193,15 @@ def test_a_public_range_of_one_value_is_left_out_and_named():
     assert any("the same in 'x'" in note for note in sample.facts.notes)
     assert sample.queries[0].space.names == ("g", "y")
     alone = hybrid_weights(study_of(public=public), ["x"], epsilon=1, select=True)
-    assert len(alone.law.counts) == 1
-    np.testing.assert_allclose(alone.law.weights, 800 / 200)
+    assert len(alone.distribution.counts) == 1
+    np.testing.assert_allclose(alone.distribution.weights, 800 / 200)
 
 
 def test_everybody_outside_the_public_range_is_counted_at_its_edge():
     public = people(200, seed=2).assign(x=np.linspace(2.0, 4.0, 200))
     private = people(300).assign(x=-3.0)
     sample = hybrid_weights(study_of(private, public), ["x"], epsilon=40, select=False)
-    assert sample.law.weights[0] == pytest.approx(300, abs=2)
+    assert sample.distribution.weights[0] == pytest.approx(300, abs=2)
     far = hybrid_weights(study_of(private, public), ["x"], epsilon=40, distance_share=0.5, select=False)
     assert "mean distance of 2.5 " in far.facts.notes[0]  # from -3 to 2 in ranges of 2: clipping does not hide it
 
@@ -210,7 +210,7 @@ def test_everybody_outside_the_public_range_is_counted_at_its_edge():
 def test_one_public_row(select):
     study = study_of(public=people(1, seed=3))
     sample = hybrid_weights(study, COLUMNS, epsilon=1, select=select, model="y ~ x" if select == "loss" else None)
-    assert sample.law.weights.tolist() == [800.0]
+    assert sample.distribution.weights.tolist() == [800.0]
     assert study.ledger.spent.epsilon == 1
 
 
@@ -221,7 +221,7 @@ def test_more_than_a_hundred_columns():
     private, public = (pd.DataFrame(rng.normal(size=(400, 120)), columns=names) for _ in range(2))
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=2))
     sample = hybrid_weights(study, names, epsilon=2, select=True)
-    assert sample.law.weights.sum() == pytest.approx(400)
+    assert sample.distribution.weights.sum() == pytest.approx(400)
 
 
 def test_incomplete_public_rows_are_left_out_and_numbered():
@@ -258,7 +258,7 @@ def test_a_site_that_forgot_the_public_rows_is_given_them_again():
     first = hybrid_weights(study, COLUMNS, epsilon=1)
     study.site._public = PublicTables()
     again = hybrid_weights(study, COLUMNS, epsilon=1)
-    np.testing.assert_array_equal(first.law.weights, again.law.weights)
+    np.testing.assert_array_equal(first.distribution.weights, again.distribution.weights)
 
 
 def test_a_site_keeps_the_latest_public_tables_only():
@@ -339,8 +339,8 @@ def test_a_curve_is_shown_with_its_noise_and_chooses_the_least():
     release = sample.releases[1]
     assert any("Errors of the sizes" in note for note in sample.facts.notes)
     size = candidate_sizes(len(sample.releases[0].counts))[int(np.argmin(release.errors))]
-    assert len(sample.law.counts) == size
-    assert sample.law.weights.sum() == pytest.approx(800)
+    assert len(sample.distribution.counts) == size
+    assert sample.distribution.weights.sum() == pytest.approx(800)
 
 
 def test_a_chosen_size_is_what_is_counted_at():
@@ -349,7 +349,7 @@ def test_a_chosen_size_is_what_is_counted_at():
     size = selection.sizes[sample.releases[0].choice]
     assert isinstance(counting, NeighboursQuery)
     assert counting.support == selection.order[:size]
-    assert len(sample.law.counts) == size
+    assert len(sample.distribution.counts) == size
 
 
 def test_a_choice_is_the_default_for_continuous_columns_only():

@@ -11,10 +11,13 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
-from hdpstats.data.public import PublicTable
+from hdpstats.mechanisms.importance_weights.query import Box
+from hdpstats.mechanisms.objective.query import ObjectiveRelease
+from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.models.importance_weights import importance_weights
-from hdpstats.queries import Box, Geometry, ObjectiveRelease, OutputRelease
+from hdpstats.records.geometry import Geometry
 from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.schema.public import PublicTable
 from tests import known_noise
 from tests.support import CORNERS
 
@@ -55,11 +58,11 @@ def test_a_purchase_costs_what_was_asked_once():
     assert study.ledger.spent.epsilon == sample.guarantee.epsilon == Fraction(7, 10)
     assert sample.guarantee.delta == 0
     same = importance_weights(study, "~ x + g", epsilon=0.7)
-    assert np.array_equal(same.law.weights, sample.law.weights)
+    assert np.array_equal(same.distribution.weights, sample.distribution.weights)
     before = study.ledger.spent.epsilon
     other = importance_weights(study, "~ x + g", epsilon=0.7, replicate=2)
     assert study.ledger.spent.epsilon == before + Fraction(7, 10)
-    assert not np.array_equal(other.law.weights, sample.law.weights)
+    assert not np.array_equal(other.distribution.weights, sample.distribution.weights)
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -93,15 +96,15 @@ def test_the_sample_says_what_it_is():
     assert sample.facts.columns == ("x", "g", "k")
     assert sample.facts.formula == "~ 1 + x + g + k + x:g"
     assert (sample.facts.records, sample.facts.public_rows) == (2000, 1500)
-    assert sample.law.weights.sum() == pytest.approx(2000)
-    assert Fraction(sample.law.ridge * 2000) == sample.queries[0].ridge
+    assert sample.distribution.weights.sum() == pytest.approx(2000)
+    assert Fraction(sample.distribution.ridge * 2000) == sample.queries[0].ridge
     assert 0 < sample.overlap < 1
     assert 1 < sample.effective_size < 1500
     assert any("ridge leaves" in note for note in sample.facts.notes)
     assert any("80 to 95 %" in note for note in sample.facts.notes)
     assert not any("80 to 95 %" in note for note in importance_weights(study, "~ g*y", epsilon=1).facts.notes)
     back = WeightedSample.from_json(sample.to_json())
-    assert np.array_equal(back.law.weights, sample.law.weights)
+    assert np.array_equal(back.distribution.weights, sample.distribution.weights)
     assert back.mean("x") == sample.mean("x")
     assert "importance" in str(sample)
 
@@ -139,8 +142,8 @@ def test_public_rows_that_do_not_differ_are_refused_before_anything_is_charged(f
 def test_two_public_rows_share_the_weight():
     public = people(2).assign(x=[0.0, 1.0])
     sample = importance_weights(study_of(public=public), "~ x", epsilon=1)
-    assert sample.law.weights.sum() == pytest.approx(2000)
-    assert (sample.law.weights > 0).all()
+    assert sample.distribution.weights.sum() == pytest.approx(2000)
+    assert (sample.distribution.weights > 0).all()
 
 
 def test_without_private_records_there_is_nothing_to_stand_for():
@@ -152,7 +155,7 @@ def test_without_private_records_there_is_nothing_to_stand_for():
 
 def test_one_private_record_is_an_ordinary_study():
     sample = importance_weights(study_of(people(1)), "~ x + g", epsilon=1)
-    assert sample.law.weights.sum() == pytest.approx(1.0)
+    assert sample.distribution.weights.sum() == pytest.approx(1.0)
 
 
 def test_more_than_a_hundred_columns_are_weighted():
@@ -163,7 +166,7 @@ def test_more_than_a_hundred_columns_are_weighted():
     sample = importance_weights(study, "~ " + " + ".join(schema), epsilon=1)
     assert isinstance(sample.queries[0].model.coding, Box)
     assert len(sample.releases[0].theta) == 121
-    assert np.isfinite(sample.law.weights).all()
+    assert np.isfinite(sample.distribution.weights).all()
 
 
 def test_it_is_proved_under_replace_one_only_and_says_what_to_use():
@@ -288,34 +291,34 @@ def test_no_private_cell_changes_what_is_seen(corner):
 @pytest.mark.parametrize("coding", [Box, Geometry])
 @pytest.mark.parametrize("mechanism", ["objective", "output"])
 def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, monkeypatch):
-    """By replay, with no chance: what a step of noise along each coordinate does, times the variance of the law drawn.
+    """By replay, with no chance: what a step of noise along each coordinate does, times the variance of the distribution drawn.
 
     A standard error for noise of another rate would be wrong by that factor: by 1.5, or the root of 2 for a variance
     per coordinate that is counted twice, where 1.02 is allowed.
     """
     if coding is Box:
-        monkeypatch.setattr("hdpstats.protocols.importance.geometries_of", lambda sample: iter(()))
+        monkeypatch.setattr("hdpstats.mechanisms.importance_weights.request.geometries_of", lambda sample: iter(()))
 
     def mean(step, axis):
         study = study_of()
         with monkeypatch.context() as patch:
-            laws = known_noise.given(patch, [np.eye(2)[axis] * step])
+            distributions = known_noise.given(patch, [np.eye(2)[axis] * step])
             sample = importance_weights(study, "~ x", epsilon=1, mechanism=mechanism)
         assert isinstance(sample.queries[0].model.coding, coding)
-        return sample.mean("x"), laws[0]
+        return sample.mean("x"), distributions[0]
 
-    still, law = mean(0, 0)
-    assert law.dimension == 2
-    steps = np.rint(0.1 * np.sqrt(known_noise.variance(law)))
+    still, distribution = mean(0, 0)
+    assert distribution.dimension == 2
+    steps = np.rint(0.1 * np.sqrt(known_noise.variance(distribution)))
     moved = [mean(step, axis)[0].estimate - mean(-step, axis)[0].estimate for axis, step in enumerate(steps)]
-    expected = np.sum(known_noise.variance(law) * np.square(moved / (2.0 * steps)))
+    expected = np.sum(known_noise.variance(distribution) * np.square(moved / (2.0 * steps)))
     assert still.std_error**2 - still.sampling_error**2 == pytest.approx(expected, rel=0.04)
 
 
 def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
     """Whitening 60 columns promises less error here, but noise of 0.8 in log weights leaves few rows with any.
 
-    Noise is that of a generator with a seed, by the law that the mechanism asks for: no chance.
+    Noise is that of a generator with a seed, by the distribution that the mechanism asks for: no chance.
     """
     rng, names = np.random.default_rng(1), [f"x{j}" for j in range(60)]
     private, public = (
@@ -326,14 +329,14 @@ def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
 
     def bought(vectors):
         with monkeypatch.context() as patch:
-            laws = known_noise.given(patch, vectors)
+            distributions = known_noise.given(patch, vectors)
             found = hdp.importance_weights(
                 study, "~ " + " + ".join(names), epsilon=0.1, ridge=0.1, replicate=next(replicates)
             )
-        return found, laws[0]
+        return found, distributions[0]
 
     replicates = itertools.count(1)
-    sample, law = bought([])
+    sample, distribution = bought([])
     assert "columns in a box" in sample.facts.method
-    sizes = [bought([known_noise.drawn(law, rng)])[0].effective_size for _ in range(5)]
+    sizes = [bought([known_noise.drawn(distribution, rng)])[0].effective_size for _ in range(5)]
     assert min(sizes) > 0.75 * len(public)

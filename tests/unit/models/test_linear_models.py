@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.queries.wire import query_from_json
+from hdpstats.mechanisms.json_codec import query_from_json
 
 SCHEMA = hdp.Schema(
     y=hdp.Continuous(0, 50),
@@ -195,8 +195,8 @@ def test_a_hessian_is_not_sold_where_it_does_not_give_standard_errors(name: str)
 def test_mechanisms_without_a_method_are_refused_with_those_that_have_one(name: str) -> None:
     data = study(public=rows(200, 1))
     with pytest.raises(hdp.MechanismError, match=r"'objective', 'output'") as refusal:
-        MODELS[name](data).fit(1.0, delta=1e-6, mechanism="gradient")
-    assert refusal.value.available == ("objective", "output", "sampling")
+        MODELS[name](data).fit(1.0, delta=1e-6, mechanism="clipped_newton")
+    assert refusal.value.available == ("objective", "output", "exponential")
     assert data.ledger.spent.epsilon == 0
 
 
@@ -217,7 +217,7 @@ def test_least_squares_by_clipped_scores_need_far_less_noise_than_the_range_asks
 @pytest.mark.usefixtures("no_noise")
 def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_largest_count_asks_for() -> None:
     data = study(public=rows(300, 1))
-    result = MODELS["poisson"](data).fit(1.0, delta=1e-5, mechanism="gradient")
+    result = MODELS["poisson"](data).fit(1.0, delta=1e-5, mechanism="clipped_newton")
     without = ordinary("poisson")
     assert ((result.private_only.params - without.params).abs() < 5.0 * result.private_only.bse).all()
     assert result.bse.max() < MODELS["poisson"](data).fit(1.0).bse.max()
@@ -226,7 +226,7 @@ def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_larg
     many = hdp.Schema({name: SCHEMA[name] for name in SCHEMA} | {"k": hdp.Continuous(0, 300)})
     wide = hdp.Study(private=rows(500, 0), public=rows(100, 1), schema=many, budget=hdp.Budget(epsilon=1, delta=1e-5))
     with pytest.raises(hdp.MechanismError, match="at most 200"):
-        MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="gradient")
+        MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="clipped_newton")
 
 
 @pytest.mark.usefixtures("no_noise")

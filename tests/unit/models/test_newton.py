@@ -8,7 +8,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.queries import ScoreQuery, ScoreRoundsQuery, ScoreRoundsRelease, SitesQuery
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRounds, PublicHessianRoundsRelease
+from hdpstats.records.sites import SitesQuery
 from hdpstats.sites import Site
 from tests import chance
 
@@ -21,7 +22,7 @@ SCHEMA = hdp.Schema(
     o=hdp.Offset(-1, 1),
 )
 FORMULA = "y ~ x + g"
-NEWTON = hdp.mechanisms.PublicHessianNewton
+NEWTON = hdp.mechanisms.PublicHessian
 
 
 def people(rows, seed):
@@ -51,8 +52,8 @@ def test_a_fit_at_one_site_costs_epsilon_and_is_near_the_truth():
     result = model.fit(3.0, mechanism=NEWTON(rounds=2))
     assert (one.ledger.spent.epsilon, one.ledger.spent.delta) == (3, 0)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (3, 0)
-    assert isinstance(result.query, ScoreRoundsQuery)
-    assert isinstance(result.release, ScoreRoundsRelease)
+    assert isinstance(result.query, PublicHessianRounds)
+    assert isinstance(result.release, PublicHessianRoundsRelease)
     assert [query.cost for query in result.query.rounds] == [Fraction(3, 2)] * 2
     assert np.all(np.abs(result.params - [-0.3, 0.8, 0.5]) < 5 * result.bse)
     assert np.all(result.bse < 0.2)
@@ -131,7 +132,7 @@ def test_a_site_that_falls_silent_is_left_out_of_later_rounds():
     assert np.all(np.isfinite(result.bse))
 
 
-@pytest.mark.parametrize("mechanism", [NEWTON(rounds=1), "objective", hdp.mechanisms.NoisyNewton(rounds=1)])
+@pytest.mark.parametrize("mechanism", [NEWTON(rounds=1), "objective", hdp.mechanisms.ClippedNewton(rounds=1)])
 def test_people_whose_number_was_bought_are_promised_what_they_paid(mechanism):
     """A site that sells its number and then falls silent has charged its people, for much if its epsilon is large."""
     hidden = {"relation": "add_or_remove_one", "n_max": 5000, "epsilon": 100.0}
@@ -188,7 +189,7 @@ def test_other_models_are_refused():
     one = site(500, 10)
     study = hdp.Study(private=one, public=PUBLIC, schema=SCHEMA)
     with pytest.raises(hdp.MechanismError, match="logistic"):
-        hdpf.linear("n ~ x", data=study).fit(1.0, mechanism="newton")
+        hdpf.linear("n ~ x", data=study).fit(1.0, mechanism="public_hessian")
     assert one.ledger.spent.epsilon == 0
 
 
@@ -196,6 +197,6 @@ def test_options_are_checked_and_the_mechanism_has_a_name():
     for wrong in ({"rounds": 0}, {"rounds": 11}, {"ridge": 0.0}, {"truncation": 0.0}, {"start": "guess"}):
         with pytest.raises(hdp.ArgumentError):
             NEWTON(**wrong)
-    result = model_of(site(500, 11)).fit(1.0, mechanism="newton")
-    assert isinstance(result.query.rounds[0], ScoreQuery)
+    result = model_of(site(500, 11)).fit(1.0, mechanism="public_hessian")
+    assert isinstance(result.query.rounds[0], PublicHessianQuery)
     assert len(result.query.rounds) == 2

@@ -8,8 +8,9 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.privacy.event import Ran
-from hdpstats.queries import ObjectiveQuery, OutputQuery, OutputRelease
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
+from hdpstats.privacy.event import MechanismName
 from tests.support import CORNERS, people, replaced
 from tests.support import SCHEMA as CELLS
 
@@ -57,7 +58,7 @@ def test_output_perturbation_is_fitted(model, public):
     result = model(data).fit(epsilon=2.0, mechanism="output")
     assert isinstance(result.query, OutputQuery)
     assert isinstance(result.release, OutputRelease)
-    assert [event.ran for event in result.release.events] == [Ran.OUTPUT]
+    assert [event.ran for event in result.release.events] == [MechanismName.OUTPUT]
     assert result.facts.method.startswith("output perturbation, ")
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, 0)
     assert data.ledger.spent.epsilon == 2
@@ -82,7 +83,7 @@ def test_estimates_are_near_the_truth_and_say_how_near():
 def test_a_bought_hessian_gives_standard_errors_without_public_rows():
     options = hdp.mechanisms.OutputPerturbation(se_share=0.3)
     result = logit(study(20_000, public=0)).fit(epsilon=5.0, mechanism=options)
-    assert [event.ran for event in result.release.events] == [Ran.OUTPUT, Ran.HESSIAN]
+    assert [event.ran for event in result.release.events] == [MechanismName.OUTPUT, MechanismName.HESSIAN]
     assert result.guarantee.epsilon == 5
     z = (result.params[["a", "b"]] - BETA) / result.bse[["a", "b"]]
     assert np.all(np.abs(z) < 5.0)
@@ -96,7 +97,7 @@ def test_a_delta_is_spent_where_normal_noise_is_smaller(mechanism):
     loose = logit(data).fit(epsilon=1.0, delta=0.1, mechanism=mechanism)
     assert loose.guarantee.delta == loose.query.delta == Fraction(1, 10)
     assert loose.release.noise_sd > 0 == loose.release.noise_rate
-    ran = Ran.GAUSSIAN_OUTPUT if mechanism == "output" else Ran.GAUSSIAN_OBJECTIVE
+    ran = MechanismName.GAUSSIAN_OUTPUT if mechanism == "output" else MechanismName.GAUSSIAN_OBJECTIVE
     assert loose.release.events[0].ran is ran
     assert "with normal noise" in loose.facts.method
     assert np.all(loose.bse.notna())

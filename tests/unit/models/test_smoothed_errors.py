@@ -8,14 +8,14 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.knorm import NoiseLaw
-from hdpstats.mechanisms.smoothing import smoothing_law, widest_smoothing
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
 from hdpstats.models.contributions import Contribution
 from hdpstats.models.fit import read
 from hdpstats.models.forecast import forecast
 from hdpstats.models.points import ask_objective, noise_of
 from hdpstats.models.request import fit_request
+from hdpstats.noise.distributions import NoiseDistribution
 from tests.unit.models.test_points import SCHEMA, frame, hazard, logit, study
 
 LARGE = 1_000_000
@@ -60,7 +60,7 @@ def test_a_reported_covariance_has_the_variance_of_the_smoothing(model):
 @pytest.mark.parametrize("model", [logit, linear, hazard])
 def test_at_an_ordinary_number_of_people_smoothing_is_not_to_be_seen(model):
     spec, result = fitted(model)
-    noise = noise_of(result.query, result.release, spec.contrast(result.query.model))
+    noise = noise_of(result.query, result.release, spec.person_loss(result.query.model))
     assert isinstance(noise, Smoothed)
     side = spec.side(result.query.model)
     H = side.moments(side.centre, records=result.release.records).H
@@ -71,15 +71,17 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampl
     """By exact formula, from the constants of the fit. Errors that leave it out are some times too small."""
     spec = logit(study(100, public=0))._spec
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
-    contrast = spec.contrast(query.model)
-    constants = objective.calibrate(query, contrast, records=LARGE, relation=spec.study.relation)
-    H = LARGE * 0.2 * np.eye(contrast.dimension)  # curvature of the order that rows of unit variance have
-    exact = OnMinimiser(law=smoothing_law(constants.smoothing, constants.grid), ridge=float(query.ridge)).covariance(H)
+    person_loss = spec.person_loss(query.model)
+    constants = objective.calibrate(query, person_loss, records=LARGE, relation=spec.study.relation)
+    H = LARGE * 0.2 * np.eye(person_loss.dimension)  # curvature of the order that rows of unit variance have
+    exact = OnMinimiser(
+        distribution=smoothing_distribution(constants.smoothing, constants.grid), ridge=float(query.ridge)
+    ).covariance(H)
     length = 2.0 * float(constants.effort.radius) / float(constants.events[1].epsilon)
-    assert np.all(np.diag(exact) > (contrast.dimension + 1) * (length * 0.2 * LARGE) ** 2)
-    release = release_of(constants, dimension=contrast.dimension)
-    told = noise_of(query, release, contrast)
-    inside = InObjective(law=told.inside.law).covariance(H)
+    assert np.all(np.diag(exact) > (person_loss.dimension + 1) * (length * 0.2 * LARGE) ** 2)
+    release = release_of(constants, dimension=person_loss.dimension)
+    told = noise_of(query, release, person_loss)
+    inside = InObjective(distribution=told.inside.distribution).covariance(H)
     assert np.all(np.diag(told.covariance(H)) >= np.diag(exact + inside))
     assert np.all(np.diag(exact) > np.diag(H))  # whose inverse is the covariance that sampling gives
 
@@ -99,12 +101,12 @@ def release_of(constants, *, dimension):
 def test_plans_count_it_too():
     spec = logit(hdp.Study(public=frame(100), schema=SCHEMA))._spec
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
-    constants = objective.calibrate(query, spec.contrast(query.model), records=LARGE, relation=spec.study.relation)
+    constants = objective.calibrate(query, spec.person_loss(query.model), records=LARGE, relation=spec.study.relation)
     T = spec.to_terms(query.model)
-    smoothing = T @ np.diag(smoothing_law(constants.smoothing, constants.grid).variance) @ T.T
+    smoothing = T @ np.diag(smoothing_distribution(constants.smoothing, constants.grid).variance) @ T.T
     foreseen = forecast(spec, asked(1.0), {"site": LARGE}).errors
-    inside = NoiseLaw(
-        norm=spec.contrast(query.model).norm, dimension=query.dimension, rate=float(constants.noise_rate)
+    inside = NoiseDistribution(
+        norm=spec.person_loss(query.model).norm, dimension=query.dimension, rate=float(constants.noise_rate)
     ).variance
     side = spec.side(query.model)
     inverse = np.linalg.inv(side.moments(side.centre, records=LARGE).H)

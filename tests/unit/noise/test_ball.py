@@ -1,4 +1,4 @@
-"""The record of ball noise: its halves, its arguments, its extremes. Its law is tested in tests/privacy."""
+"""The record of ball noise: its halves, its arguments, its extremes. Its distribution is tested in tests/privacy."""
 
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError
@@ -74,7 +74,7 @@ def test_draws_are_integers_at_any_rate(dimension: int, rate: Fraction) -> None:
     assert len(noise.draw()) == dimension
 
 
-def test_record_is_frozen_compares_by_its_law_and_shows_it() -> None:
+def test_record_is_frozen_compares_by_its_distribution_and_shows_it() -> None:
     noise = BallNoise(dimension=3, rate=Fraction(1, 2))
     assert noise == BallNoise(dimension=3, rate=Fraction(2, 4))
     assert hash(noise) == hash(BallNoise(dimension=3, rate=Fraction(1, 2)))

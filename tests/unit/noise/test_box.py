@@ -1,4 +1,4 @@
-"""The record of box noise: its arguments and its extremes. Its law is tested in tests/privacy."""
+"""The record of box noise: its arguments and its extremes. Its distribution is tested in tests/privacy."""
 
 import math
 from fractions import Fraction
@@ -36,9 +36,11 @@ def test_the_size_on_a_fine_lattice_is_that_of_the_density() -> None:
 
 
 @pytest.mark.entropy
-def test_a_geometric_number_has_its_law_and_never_a_sign() -> None:
-    law, wrong = (chance.Law({y: math.exp(-rate * y) for y in range(200)}) for rate in (1 / 3, 1.25 / 3))
-    chance.tells(law, [geometric(1, 3) for _ in range(20000)], wrong)
+def test_a_geometric_number_has_its_distribution_and_never_a_sign() -> None:
+    distribution, wrong = (
+        chance.OutcomeDistribution({y: math.exp(-rate * y) for y in range(200)}) for rate in (1 / 3, 1.25 / 3)
+    )
+    chance.tells(distribution, [geometric(1, 3) for _ in range(20000)], wrong)
 
 
 @pytest.mark.parametrize("dimension", [0, -1, 2.5, None, 100_001])

@@ -1,4 +1,4 @@
-"""The record of cylinder noise: its proposals, its arguments. Its law is tested in tests/privacy."""
+"""The record of cylinder noise: its proposals, its arguments. Its distribution is tested in tests/privacy."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -85,7 +85,7 @@ def test_draws_are_integers() -> None:
         assert all(type(coordinate) is int for coordinate in z)
 
 
-def test_one_dimension_is_the_discrete_laplace_law_itself() -> None:
+def test_one_dimension_is_the_discrete_laplace_distribution_itself() -> None:
     noise = CylinderNoise(**{**DECLARED, "dimension": 1})
     assert noise._proposals == TwoSidedGeometric(rate=Fraction(1, 24))
     assert len(noise.draw()) == 1
@@ -97,7 +97,7 @@ def test_extreme_radii_draw_and_do_not_raise(radius: Fraction) -> None:
     assert all(len(noise.draw()) == 4 for _ in range(20))
 
 
-def test_record_compares_by_its_law_and_shows_it() -> None:
+def test_record_compares_by_its_distribution_and_shows_it() -> None:
     noise = CylinderNoise(**DECLARED)
     assert noise == CylinderNoise(**DECLARED)
     assert noise != CylinderNoise(**{**DECLARED, "radius": Fraction(1)})

@@ -1,4 +1,4 @@
-"""The two-sided geometric law: goodness of fit, moments, arguments.
+"""The two-sided geometric distribution: goodness of fit, moments, arguments.
 
 Fits are judged by `tests.chance`: a right sampler fails with probability 1e-9 at most, and a rate that is 1.5 times too
 large or too small, or a zero that comes twice as often, passes with no more (computed there).
@@ -20,26 +20,30 @@ from tests import chance
 DRAWS = 15000
 
 
-def law_of(rate: float, *, zero: float = 1.0) -> chance.Law:
+def distribution_of(rate: float, *, zero: float = 1.0) -> chance.OutcomeDistribution:
     """Return P[z] ∝ exp(-rate |z|), that of 0 multiplied by ``zero``."""
     reach = math.ceil(60 / rate)
-    return chance.Law({z: math.exp(-rate * abs(z)) * (1.0 if z else zero) for z in range(-reach, reach + 1)})
+    return chance.OutcomeDistribution(
+        {z: math.exp(-rate * abs(z)) * (1.0 if z else zero) for z in range(-reach, reach + 1)}
+    )
 
 
 @pytest.mark.entropy
 @pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(2, 3), Fraction(1), Fraction(7, 3)])
-def test_law(rate: Fraction) -> None:
+def test_distribution(rate: Fraction) -> None:
     draws = TwoSidedGeometric(rate=rate).draws(DRAWS)
-    chance.tells(law_of(float(rate)), draws, law_of(float(rate) * 1.5), law_of(float(rate) / 1.5))
+    chance.tells(
+        distribution_of(float(rate)), draws, distribution_of(float(rate) * 1.5), distribution_of(float(rate) / 1.5)
+    )
 
 
 @pytest.mark.entropy
 def test_a_second_zero_would_be_noticed() -> None:
     signed = [geometric(1, 1) * (-1 if bits(1) else 1) for _ in range(DRAWS)]
-    chance.tells(law_of(1.0, zero=2.0), signed, law_of(1.0))
+    chance.tells(distribution_of(1.0, zero=2.0), signed, distribution_of(1.0))
 
 
-def test_variance_is_that_of_the_law() -> None:
+def test_variance_is_that_of_the_distribution() -> None:
     for rate in (0.05, 1.0, 3.0):
         z = np.arange(-2000, 2001)
         direct = float(np.sum(z**2 * np.tanh(rate / 2) * np.exp(-rate * np.abs(z))))

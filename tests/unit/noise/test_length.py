@@ -1,4 +1,4 @@
-"""Draws of noise are so long in a rehearsal that one draw is hardly ever longer, and their laws are the same there."""
+"""Draws of noise are so long in a rehearsal that a draw is hardly ever longer; their distributions are the same."""
 
 import math
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_a_rehearsed_draw_is_longer_than_any_of_many(source: Source, name: str) 
 def test_a_rehearsed_tilted_number_makes_twice_the_proposals_of_the_least_favourable(
     monkeypatch: pytest.MonkeyPatch, source: Source, lower: int, upper: int, slope: Fraction
 ) -> None:
-    law = TiltedNormal(lower=lower, upper=upper, slope=slope, curvature=Fraction(1, 900))
+    distribution = TiltedNormal(lower=lower, upper=upper, slope=slope, curvature=Fraction(1, 900))
     plain, proposals = TiltedNormal.exponent, [0]
     blocks = "hdpstats.noise.tilted.below"
 
@@ -75,16 +75,19 @@ def test_a_rehearsed_tilted_number_makes_twice_the_proposals_of_the_least_favour
         return entropy.below(bound)
 
     monkeypatch.setattr(blocks, spy)
-    drawn = [law.draw() for _ in range(400)]
+    drawn = [distribution.draw() for _ in range(400)]
     assert proposals[0] / 400 < 0.6 * PROPOSALS
     proposals[0] = 0
     with rehearsing():
-        rehearsed = [law.draw() for _ in range(400)]
+        rehearsed = [distribution.draw() for _ in range(400)]
     assert proposals[0] >= 400 * PROPOSALS
     assert min(*drawn, *rehearsed) >= lower
     assert max(*drawn, *rehearsed) <= upper
-    # The law is the same: a false alarm has 1e-9. Which wrong laws such a check finds is computed in `test_tilted.py`.
-    assert chance.Law({k: math.exp(-float(plain(law, k))) for k in range(lower, upper + 1)}).fits(rehearsed)
+    # The distribution is the same: a false alarm has 1e-9. Which wrong distributions such a check finds is computed in
+    # `test_tilted.py`.
+    assert chance.OutcomeDistribution(
+        {k: math.exp(-float(plain(distribution, k))) for k in range(lower, upper + 1)}
+    ).fits(rehearsed)
 
 
 def test_the_number_of_coins_of_a_choice_does_not_depend_on_the_costs(
@@ -128,13 +131,13 @@ def cylinder(s: float, dimension: int) -> float:
     return log_mgf_of_geometric(log_mgf_of_geometric(s, 0.28) + ball(s, dimension - 1), math.exp(-1.0))
 
 
-@pytest.mark.parametrize("law", [ball, cylinder])
+@pytest.mark.parametrize("distribution", [ball, cylinder])
 @pytest.mark.parametrize("dimension", [2, 3, 10, 465])
-def test_the_tails_that_are_claimed(law: Callable[[float, int], float], dimension: int) -> None:
-    mean = law(1e-9, dimension) / 1e-9
+def test_the_tails_that_are_claimed(distribution: Callable[[float, int], float], dimension: int) -> None:
+    mean = distribution(1e-9, dimension) / 1e-9
     rates = [share / mean for share in np.linspace(0.01, 0.99, 99).tolist()]
     for bits, times in ((20, 16.5), (30, 23.5), (60, 44.5)):
-        quantile = min((law(s, dimension) + bits * math.log(2.0)) / s for s in rates)
+        quantile = min((distribution(s, dimension) + bits * math.log(2.0)) / s for s in rates)
         assert quantile <= times * mean
 
 

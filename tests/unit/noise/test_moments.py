@@ -1,4 +1,4 @@
-"""Variances of the noise laws against direct sums over fine lattices."""
+"""Variances of the noise distributions against direct sums over fine lattices."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The record of rounded normal noise: its arguments, its rounding, its digits. Its law is tested in tests/privacy."""
+"""The record of rounded normal noise: its arguments, its rounding, its digits. tests/privacy tests its distribution."""
 
 import math
 import os

@@ -54,11 +54,11 @@ def test_import_is_lazy_and_admits_contributed_constructors_only() -> None:
     assert run.stdout.strip() == "['contrib'] False False"
 
 
-def test_laws_of_the_noise() -> None:
-    for draw, law in ((draw_laplace, laplace), (draw_gaussian, norm)):
+def test_distributions_of_the_noise() -> None:
+    for draw, distribution in ((draw_laplace, laplace), (draw_gaussian, norm)):
         noisy = draw([3.0] * DRAWS, Fraction(2))
-        assert kstest(noisy, law(3.0, 2.0).cdf).pvalue > ALPHA
-        assert kstest(noisy, law(3.0, 3.0).cdf).pvalue < ALPHA
+        assert kstest(noisy, distribution(3.0, 2.0).cdf).pvalue > ALPHA
+        assert kstest(noisy, distribution(3.0, 3.0).cdf).pvalue < ALPHA
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(7, 10), Fraction(1), Fraction(3), Fraction(10, 3)])

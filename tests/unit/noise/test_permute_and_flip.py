@@ -1,4 +1,4 @@
-"""Permute-and-flip: its law by enumeration of all permutations, and its guarantee."""
+"""Permute-and-flip: its distribution by enumeration of all permutations, and its guarantee."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ from tests import chance
 COSTS, RATE = (3, 0, 1, 7), Fraction(2, 5)
 
 
-def law(costs, rate):
+def distribution(costs, rate):
     """Return the probability of each choice: the average over permutations of the first coin that shows heads."""
     heads = [math.exp(-float(rate) * (cost - min(costs))) for cost in costs]
     found = np.zeros(len(costs))
@@ -27,23 +27,28 @@ def law(costs, rate):
     return found
 
 
-def law_of(costs, rate):
-    return chance.Law(dict(enumerate(law(costs, rate))))
+def distribution_of(costs, rate):
+    return chance.OutcomeDistribution(dict(enumerate(distribution(costs, rate))))
 
 
 @pytest.mark.entropy
-def test_draws_follow_the_law_and_not_that_of_a_rate_that_is_off_by_a_third():
+def test_draws_follow_the_distribution_and_not_that_of_a_rate_that_is_off_by_a_third():
     """False alarm and miss of a rate 4/3 times as large, or exponential noise's, are at most 1e-9 (`tests.chance`)."""
     drawn = [permute_and_flip(COSTS, RATE) for _ in range(12_000)]
     heights = np.exp(-float(RATE) * np.array(COSTS))  # the exponential mechanism, with the same rate
-    chance.tells(law_of(COSTS, RATE), drawn, law_of(COSTS, RATE * Fraction(4, 3)), chance.Law(dict(enumerate(heights))))
+    chance.tells(
+        distribution_of(COSTS, RATE),
+        drawn,
+        distribution_of(COSTS, RATE * Fraction(4, 3)),
+        chance.OutcomeDistribution(dict(enumerate(heights))),
+    )
 
 
-def test_the_law_is_that_of_the_least_cost_less_exponential_noise():
+def test_the_distribution_is_that_of_the_least_cost_less_exponential_noise():
     rng = np.random.default_rng(0)
     noisy = np.array(COSTS) - rng.exponential(1 / float(RATE), (200_000, len(COSTS)))
     shares = np.bincount(noisy.argmin(axis=1), minlength=len(COSTS)) / len(noisy)
-    np.testing.assert_allclose(shares, law(COSTS, RATE), atol=5e-3)
+    np.testing.assert_allclose(shares, distribution(COSTS, RATE), atol=5e-3)
 
 
 def test_a_change_of_differences_by_reach_changes_odds_by_at_most_their_product():
@@ -53,13 +58,15 @@ def test_a_change_of_differences_by_reach_changes_odds_by_at_most_their_product(
         for change in itertools.product((-5, 0, 5), repeat=3):
             if max(change) - min(change) <= reach:
                 moved = [cost + step for cost, step in zip(costs, change, strict=True)]
-                ratio = np.abs(np.log(law(costs, Fraction(1, reach)) / law(moved, Fraction(1, reach)))).max()
+                ratio = np.abs(
+                    np.log(distribution(costs, Fraction(1, reach)) / distribution(moved, Fraction(1, reach)))
+                ).max()
                 worst = max(worst, ratio)
     assert 0.97 < worst <= 1 + 1e-12
 
 
 def test_a_common_change_of_costs_changes_nothing():
-    np.testing.assert_allclose(law(COSTS, RATE), law([cost + 100 for cost in COSTS], RATE))
+    np.testing.assert_allclose(distribution(COSTS, RATE), distribution([cost + 100 for cost in COSTS], RATE))
 
 
 @pytest.mark.entropy

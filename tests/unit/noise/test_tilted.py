@@ -1,7 +1,7 @@
-"""The tilted normal law on integers: goodness of fit, with laws of which it must be told apart.
+"""The tilted normal distribution on integers: goodness of fit, with distributions of which it must be told apart.
 
 Fits are judged by `tests.chance`: a right sampler fails with probability 1e-9 at most; twice the slope and curvature
-pass with no more where the law is wide.
+pass with no more where the distribution is wide.
 """
 
 import math
@@ -26,26 +26,38 @@ LAWS = {
 }
 
 
-def law_of(law: TiltedNormal, factor: float = 1.0, *, zero: float = 1.0) -> chance.Law:
+def distribution_of(
+    distribution: TiltedNormal, factor: float = 1.0, *, zero: float = 1.0
+) -> chance.OutcomeDistribution:
     """Return P[k] ∝ exp(-slope |k| - curvature k²), both multiplied by ``factor`` and P[0] by ``zero``."""
-    slope, curvature = factor * float(law.slope), factor * float(law.curvature)
-    points = range(law.lower, law.upper + 1)
-    return chance.Law({k: math.exp(-slope * abs(k) - curvature * k**2) * (1.0 if k else zero) for k in points})
+    slope, curvature = factor * float(distribution.slope), factor * float(distribution.curvature)
+    points = range(distribution.lower, distribution.upper + 1)
+    return chance.OutcomeDistribution(
+        {k: math.exp(-slope * abs(k) - curvature * k**2) * (1.0 if k else zero) for k in points}
+    )
 
 
 @pytest.mark.entropy
 @pytest.mark.parametrize("name", LAWS)
-def test_draws_have_the_law(name: str) -> None:
-    law = LAWS[name]
-    drawn = [law.draw() for _ in range(DRAWS)]
-    chance.tells(law_of(law), drawn, *([law_of(law, 2.0)] if law.upper - law.lower > 20 else []))
+def test_draws_have_the_distribution(name: str) -> None:
+    distribution = LAWS[name]
+    drawn = [distribution.draw() for _ in range(DRAWS)]
+    chance.tells(
+        distribution_of(distribution),
+        drawn,
+        *([distribution_of(distribution, 2.0)] if distribution.upper - distribution.lower > 20 else []),
+    )
 
 
 @pytest.mark.entropy
 def test_zero_is_as_likely_as_it_should_be() -> None:
     """Both signs lead to it: without a rejection it would have twice its probability."""
-    law = TiltedNormal(lower=-2, upper=2, slope=Fraction(0), curvature=Fraction(1, 10**6))
-    chance.tells(law_of(law), [law.draw() for _ in range(DRAWS)], law_of(law, zero=2.0))
+    distribution = TiltedNormal(lower=-2, upper=2, slope=Fraction(0), curvature=Fraction(1, 10**6))
+    chance.tells(
+        distribution_of(distribution),
+        [distribution.draw() for _ in range(DRAWS)],
+        distribution_of(distribution, zero=2.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +65,7 @@ def test_zero_is_as_likely_as_it_should_be() -> None:
     [{"lower": 1}, {"upper": -1}, {"lower": 0, "upper": 0}, {"slope": Fraction(-1)}, {"curvature": 0}],
     ids=str,
 )
-def test_what_is_no_law_is_refused(change: dict[str, object]) -> None:
+def test_what_is_no_distribution_is_refused(change: dict[str, object]) -> None:
     fields = {"lower": -3, "upper": 3, "slope": Fraction(0), "curvature": Fraction(1)} | change
     with pytest.raises(ArgumentError):
         TiltedNormal(**fields)

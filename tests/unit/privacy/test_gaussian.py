@@ -1,4 +1,4 @@
-"""Bounds of Gaussian noise: against quadrature, against published values, and against exact laws on grids."""
+"""Bounds of Gaussian noise: against quadrature, against published values, and against exact distributions on grids."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -175,9 +175,9 @@ def test_threads_give_the_values_of_one_thread():
             assert list(pool.map(lambda pair: delta_of(*pair), arguments)) == alone
 
 
-# One coefficient: the exact law of the minimiser of a ridge logistic regression with Gaussian objective perturbation.
-# It has density nu(b(theta)) b'(theta), b(theta) = -ridge (theta - centre) - sum of the gradients. A centre far to the
-# left lets a record x = 1, y = 1 pull with all its force.
+# One coefficient: the exact distribution of the minimiser of a ridge logistic regression with Gaussian objective
+# perturbation. It has density nu(b(theta)) b'(theta), b(theta) = -ridge (theta - centre) - sum of the gradients. A
+# centre far to the left lets a record x = 1, y = 1 pull with all its force.
 
 GRID = np.linspace(-60, 60, 600_001)
 FAR = -8.0

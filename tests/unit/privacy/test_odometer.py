@@ -1,4 +1,4 @@
-"""What counts as spent when an analyst stops because of what he saw: exact laws of Gaussian releases, on a grid.
+"""What counts as spent when an analyst stops because of what he saw: exact Gaussian releases, on a grid.
 
 The privacy loss of Gaussian releases of squared mu summing to m is N(m/2, m) under the first data set, and that of
 further ones is independent of it. An analyst who stops when the loss is L, where (e, d) is said to be spent, adds

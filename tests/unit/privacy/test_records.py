@@ -10,16 +10,16 @@ from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
 from hdpstats.privacy.accountant import guarantee, total
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
-from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import epsilon_of, mu_of
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
 
 EVENTS = (
-    PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=Fraction(849, 1000)),
-    PrivacyEvent(ran=Ran.SMOOTHING, epsilon=Fraction(1, 1000)),
-    PrivacyEvent(ran=Ran.HESSIAN, epsilon=Fraction(15, 100), delta=Fraction(1, 10**7)),
+    PrivacyEvent(ran=MechanismName.OBJECTIVE, epsilon=Fraction(849, 1000)),
+    PrivacyEvent(ran=MechanismName.SMOOTHING, epsilon=Fraction(1, 1000)),
+    PrivacyEvent(ran=MechanismName.HESSIAN, epsilon=Fraction(15, 100), delta=Fraction(1, 10**7)),
 )
 
 
@@ -86,8 +86,8 @@ def test_events_add_up_and_become_a_guarantee() -> None:
 
 
 MU = mu_of(Fraction(1), Fraction(1, 10**6))
-ROUND = PrivacyEvent(ran=Ran.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=MU**2 / 4)
-COUNT = PrivacyEvent(ran=Ran.COUNT, epsilon=Fraction(1, 50))
+ROUND = PrivacyEvent(ran=MechanismName.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=MU**2 / 4)
+COUNT = PrivacyEvent(ran=MechanismName.COUNT, epsilon=Fraction(1, 50))
 
 
 def test_the_rounds_of_a_fit_promise_what_the_fit_was_asked() -> None:
@@ -138,7 +138,7 @@ def test_records_survive_a_round_trip() -> None:
     assert Guarantee.from_dict(promise.to_dict()) == promise
     with pytest.raises(ArgumentError):
         PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"epsilon": "one"})
-    with pytest.raises(ValueError, match="Ran"):
+    with pytest.raises(ValueError, match="MechanismName"):
         PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"ran": "magic"})
 
 

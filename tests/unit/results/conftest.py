@@ -6,17 +6,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.data.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.data.schema import Schema
-from hdpstats.inference.estimate import ErrorLaw, Estimate
-from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import Geometry, LedgerEntry, ObjectiveQuery, ObjectiveRelease
-from hdpstats.queries.geometry import Source
-from hdpstats.queries.model import RegressionModel
-from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import RegressionModel
+from hdpstats.records.query import LedgerEntry
+from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import HazardFacts, ModelFacts, Result
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.schema.schema import Schema
 
 FORMULA = "event3 ~ age + size + log1p(nodes)"
 TERMS = ("Intercept", "age", "size[T.20-50]", "size[T.>50]", "log1p(nodes)")
@@ -33,7 +34,7 @@ def make_schema():
     )
 
 
-def make_estimate(label, values, sampling_sd, privacy_sd, *, law=False, note=None):
+def make_estimate(label, values, sampling_sd, privacy_sd, *, distribution=False, note=None):
     ends = np.outer([0.0, 1.0, 2.0, 4.0], np.array(sampling_sd) + np.array(privacy_sd))
     return Estimate(
         label=label,
@@ -41,7 +42,9 @@ def make_estimate(label, values, sampling_sd, privacy_sd, *, law=False, note=Non
         values=np.array(values),
         sampling=np.diag(np.square(sampling_sd)),
         privacy=np.diag(np.square(privacy_sd)),
-        law=ErrorLaw(levels=np.array([0.0, 0.6, 0.95, 0.999]), quantiles=ends) if law else None,
+        distribution=ErrorDistribution(levels=np.array([0.0, 0.6, 0.95, 0.999]), quantiles=ends)
+        if distribution
+        else None,
         note=note,
     )
 
@@ -139,9 +142,9 @@ def make_release():
         grid=2.0**-30,
         records=RECORDS,
         events=(
-            PrivacyEvent(ran=Ran.OBJECTIVE, epsilon=Fraction(849999, 1000000)),
-            PrivacyEvent(ran=Ran.SMOOTHING, epsilon=Fraction(1, 1000000)),
-            PrivacyEvent(ran=Ran.HESSIAN, epsilon=Fraction(3, 20)),
+            PrivacyEvent(ran=MechanismName.OBJECTIVE, epsilon=Fraction(849999, 1000000)),
+            PrivacyEvent(ran=MechanismName.SMOOTHING, epsilon=Fraction(1, 1000000)),
+            PrivacyEvent(ran=MechanismName.HESSIAN, epsilon=Fraction(3, 20)),
         ),
         entry=LedgerEntry(dataset="rotterdam", version=1, number=2, head="ab12" * 16),
     )
@@ -157,14 +160,14 @@ def result():
         [-1.65, 0.011, 0.42, 0.77, 0.74],
         [0.21, 0.0035, 0.09, 0.13, 0.05],
         [0.1, 0.003, 0.11, 0.14, 0.05],
-        law=True,
+        distribution=True,
     )
     pooled = make_estimate(
         "pooled",
         [-1.7, 0.009, 0.41, 0.74, 0.76],
         [0.2, 0.0032, 0.08, 0.12, 0.045],
         [0.08, 0.0025, 0.09, 0.1, 0.04],
-        law=True,
+        distribution=True,
     )
     return Result(
         facts=ModelFacts(

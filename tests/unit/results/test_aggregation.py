@@ -11,7 +11,7 @@ from scipy import stats
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results import ModelFacts
 from tests.support import FORMULA, SCHEMA, people
 
@@ -23,11 +23,11 @@ FACTS = ModelFacts(
 )  # fmt: skip
 
 
-def made(values, scale=1.0, *, law=None, terms=TERMS, facts=FACTS, correlation=0.4):
+def made(values, scale=1.0, *, distribution=None, terms=TERMS, facts=FACTS, correlation=0.4):
     covariance = np.array([[1.0, correlation], [correlation, 0.5]]) * scale**2
     estimate = Estimate(
         label="maximum likelihood", terms=terms, values=np.array(values, dtype=float), sampling=0.6 * covariance,
-        privacy=0.4 * covariance, law=law,
+        privacy=0.4 * covariance, distribution=distribution,
     )  # fmt: skip
     return hdp.Result(
         facts=facts, schema=hdp.Schema(age=hdp.Continuous(0, 1), died=hdp.Binary()), estimate=estimate,
@@ -116,8 +116,10 @@ def test_groups_with_effects_are_the_members_of_the_level_above():
 
 def test_heavy_tails_of_noise_reach_the_top_and_thin_out():
     levels = np.append(np.linspace(0, 0.99, 100), 1 - np.geomspace(0.01, 1e-5, 40)[1:])
-    heavy = ErrorLaw(levels=levels, quantiles=np.outer(-np.log1p(-levels), np.sqrt([0.5, 0.25])))  # Laplace errors
-    alone = made([0.0, 0.0], law=heavy)
+    heavy = ErrorDistribution(
+        levels=levels, quantiles=np.outer(-np.log1p(-levels), np.sqrt([0.5, 0.25]))
+    )  # Laplace errors
+    alone = made([0.0, 0.0], distribution=heavy)
     ratio = [hdp.aggregate([alone] * k).conf_int(0.01)[1] / hdp.aggregate([alone] * k).bse for k in (1, 2, 30)]
     assert ratio[0].tolist() == pytest.approx([np.log(100) / np.sqrt(2)] * 2, rel=0.1)
     assert (ratio[0] > ratio[1]).all()
@@ -179,8 +181,8 @@ def test_what_cannot_be_combined_is_refused():
 
 def test_one_release_does_not_count_twice():
     study = hdp.Study(private=people(100), schema=SCHEMA, budget=hdp.Budget(epsilon=4))
-    fit = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
-    again = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
+    fit = hdpf.distribution("y ~ 1", data=study, family="bernoulli").fit(1.0)
+    again = hdpf.distribution("y ~ 1", data=study, family="bernoulli").fit(1.0)
     for twice in ([fit, again], [fit, fit], {"state": hdp.aggregate([fit]), "school": again}):
         with pytest.raises(hdp.ArgumentError, match="twice"):
             hdp.aggregate(twice)
@@ -188,8 +190,8 @@ def test_one_release_does_not_count_twice():
 
 def test_a_site_does_not_count_alone_and_among_others():
     study = hdp.Study(private=[people(100, 1), people(100, 2)], schema=SCHEMA, budget=hdp.Budget(epsilon=4))
-    both = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
-    one = hdpf.family("y ~ 1", data=study.at("site 1"), family="bernoulli").fit(1.0)
+    both = hdpf.distribution("y ~ 1", data=study, family="bernoulli").fit(1.0)
+    one = hdpf.distribution("y ~ 1", data=study.at("site 1"), family="bernoulli").fit(1.0)
     for twice in ([both, one], {"a": [one], "b": [hdp.Result.from_json(both.to_json())]}):
         with pytest.raises(hdp.ArgumentError, match="twice"):
             hdp.aggregate(twice)
@@ -198,7 +200,7 @@ def test_a_site_does_not_count_alone_and_among_others():
 def test_sites_of_one_result_are_members():
     private = {name: people(300, seed=place) for place, name in enumerate("ABC")}
     study = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=4))
-    fit = hdpf.family("y ~ 1", data=study, family="bernoulli").fit(1.0)
+    fit = hdpf.distribution("y ~ 1", data=study, family="bernoulli").fit(1.0)
     found = hdp.aggregate(fit, interval="across_sites", name="together")
     assert [node.path for node in found.nodes] == [("together",), *(("together", name) for name in "ABC")]
     means = np.array([site.estimate.values[0] for site in fit.site_facts])
@@ -206,7 +208,7 @@ def test_sites_of_one_result_are_members():
     assert found.params.iloc[0] == pytest.approx((weights * means).sum() / weights.sum())
     square = (weights * (means - found.params.iloc[0]) ** 2).sum() / weights.sum() / 2
     assert found.bse.iloc[0] == pytest.approx(np.sqrt(square))
-    alone = hdpf.family("y ~ 1", data=study.at("A"), family="bernoulli").fit(1.0)
+    alone = hdpf.distribution("y ~ 1", data=study.at("A"), family="bernoulli").fit(1.0)
     with pytest.raises(hdp.ArgumentError, match="several sites"):
         hdp.aggregate(alone)
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.data.public import PublicTable
-from hdpstats.inference.discrimination import brier_scores, concordance
-from hdpstats.inference.follow_up import FollowUp
+from hdpstats.public.discrimination import brier_scores, concordance
+from hdpstats.public.follow_up import FollowUp
 from hdpstats.results import Result, check_public
+from hdpstats.schema.public import PublicTable
 
 CUTS = np.array([1.0, 2.5, 4.0, 10.0])
 

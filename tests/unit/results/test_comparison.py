@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.queries.timegrid import TimeGrid
+from hdpstats.records.timegrid import TimeGrid
 
 IN_R = ["(Intercept)", "age", "size20-50", "size>50", "log1p(nodes)"]
 
@@ -40,14 +40,16 @@ def test_differences_are_measured_in_four_ways(result):
     assert found.relative_error == pytest.approx(0.5 * np.sqrt(5) / np.linalg.norm(a + 0.5))
 
 
-def test_limits_are_the_result_s_own_and_the_normal_law_s(result):
+def test_limits_are_the_result_s_own_and_the_normal_distribution_s(result):
     table = result.compare(reference(result)).frame
     own = result.conf_int().to_numpy()
     np.testing.assert_array_equal(table[["conf_low", "conf_high"]].to_numpy(), own)
     half = 1.959963984540054 * 0.25
     np.testing.assert_allclose(table["reference_conf_low"], table["reference_estimate"] - half)
     np.testing.assert_allclose(table["reference_conf_high"], table["reference_estimate"] + half)
-    assert not np.allclose(own[:, 1] - own[:, 0], 2 * 1.959964 * result.bse)  # the law of a release is another one
+    assert not np.allclose(
+        own[:, 1] - own[:, 0], 2 * 1.959964 * result.bse
+    )  # the distribution of a release is another one
 
 
 def test_the_order_of_the_reference_does_not_matter(result):

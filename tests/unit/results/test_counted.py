@@ -7,9 +7,10 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.privacy.event import PrivacyEvent, Ran
+from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.queries import CountRelease, LedgerEntry
+from hdpstats.records.query import LedgerEntry
 from hdpstats.results import Result
 
 NUMBER = 1013
@@ -22,7 +23,7 @@ def counted(result):
         count=NUMBER,
         noise_sd=70.7095,
         most=5000,
-        events=(PrivacyEvent(ran=Ran.COUNT, epsilon=Fraction(1, 50)),),
+        events=(PrivacyEvent(ran=MechanismName.COUNT, epsilon=Fraction(1, 50)),),
         entry=LedgerEntry(dataset="rotterdam", version=1, number=2, head="cd34" * 16),
     )
     release = replace(result.release, entry=replace(result.release.entry, number=4))
@@ -69,7 +70,7 @@ def test_it_comes_back_from_json(counted):
 def test_the_privacy_record_adds_it_up(counted):
     record = counted.disclosure()
     events = record["accounting"]["events"]
-    assert events[0]["ran"] == Ran.COUNT.value
+    assert events[0]["ran"] == MechanismName.COUNT.value
     assert sum(Fraction(event["epsilon"]) for event in events) == counted.guarantee.epsilon
     assert record["number_of_records"] == {
         "release_sha256": counted.count.sha256,

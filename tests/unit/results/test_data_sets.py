@@ -25,7 +25,7 @@ def study_of(ledger):
 
 
 def fitted(study, epsilon=1, **options):
-    return hdpf.family("died ~ 1", data=study, family="bernoulli").fit(epsilon=epsilon, **options)
+    return hdpf.distribution("died ~ 1", data=study, family="bernoulli").fit(epsilon=epsilon, **options)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_fit_below_the_floor_is_charged_the_floor_and_says_so(path):
     ledger = hdp.Ledger(path, dataset="trial", epsilon=2)
     study = study_of(ledger)
     least = Fraction(1, 10**4)
-    plan = hdpf.family("died ~ 1", data=study, family="bernoulli").plan(epsilon=[1e-5, 1])
+    plan = hdpf.distribution("died ~ 1", data=study, family="bernoulli").plan(epsilon=[1e-5, 1])
     assert "it is charged 0.0001, the least that the account charges" in plan.verdicts[1e-5]
     assert "it is charged" not in plan.verdicts[1.0]
     result = fitted(study, 1e-5)

@@ -36,7 +36,7 @@ def with_fit(result, fit):
         values=fit.params[names].to_numpy(),
         sampling=covariance / 2,
         privacy=covariance / 2,
-        law=None,
+        distribution=None,
     )
     return replace(result, estimate=estimate)
 

@@ -16,7 +16,7 @@ TERMS = ["Intercept", "age", "size[T.20-50]", "size[T.>50]", "log1p(nodes)"]
 
 def test_numbers_are_those_of_the_chosen_estimate(result):
     pooled = result.pooled
-    for name in ("params", "bse", "zvalues", "pvalues"):
+    for name in ("params", "bse", "tvalues", "pvalues"):
         pd.testing.assert_series_equal(getattr(result, name), getattr(pooled, name))
         assert list(getattr(result, name).index) == TERMS
     pd.testing.assert_frame_equal(result.cov_params(), result.cov_sampling + result.cov_privacy)

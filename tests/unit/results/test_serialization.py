@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.inference.estimate import ErrorLaw, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results import Result
 from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 
@@ -32,11 +32,11 @@ def assert_same_estimate(one, other):
     for name in ("values", "sampling", "privacy"):
         assert bits(getattr(one, name)) == bits(getattr(other, name))
         assert getattr(one, name).shape == getattr(other, name).shape
-    assert (one.law is None) == (other.law is None)
-    if one.law is not None:
-        assert bits(one.law.levels) == bits(other.law.levels)
-        assert bits(one.law.quantiles) == bits(other.law.quantiles)
-        assert one.law.quantiles.shape == other.law.quantiles.shape
+    assert (one.distribution is None) == (other.distribution is None)
+    if one.distribution is not None:
+        assert bits(one.distribution.levels) == bits(other.distribution.levels)
+        assert bits(one.distribution.quantiles) == bits(other.distribution.quantiles)
+        assert one.distribution.quantiles.shape == other.distribution.quantiles.shape
 
 
 @pytest.mark.parametrize("kind", ["result", "public_result", "silent_result"])
@@ -67,8 +67,10 @@ def test_the_text_is_strict_json(silent_result):
 @settings(max_examples=50, deadline=None)
 @given(values=arrays(np.float64, 3, elements=NUMBERS), square=arrays(np.float64, (3, 3), elements=NUMBERS))
 def test_any_number_comes_back(values, square):
-    law = ErrorLaw(levels=np.array([0.0, 0.5]), quantiles=square[:2])
-    one = Estimate(label="x", terms=("a", "b", "c"), values=values, sampling=square, privacy=square.T, law=law)
+    distribution = ErrorDistribution(levels=np.array([0.0, 0.5]), quantiles=square[:2])
+    one = Estimate(
+        label="x", terms=("a", "b", "c"), values=values, sampling=square, privacy=square.T, distribution=distribution
+    )
     text = json.dumps(estimate_to_dict(one), allow_nan=False)
     assert_same_estimate(one, estimate_from_dict(json.loads(text)))
 
@@ -153,9 +155,9 @@ def test_a_result_holds_nothing_with_one_entry_per_private_record(result):
         assert max(found) < result.facts.records / 10
 
 
-@pytest.mark.parametrize("place", ["note", "law"])
+@pytest.mark.parametrize("place", ["note", "distribution"])
 def test_the_walk_finds_rows_where_there_are_some(result, place):
     rows = np.zeros(result.facts.records)
-    law = ErrorLaw(levels=rows, quantiles=np.zeros((1, 5)))
-    hidden = replace(result.estimate, **{place: {"deep": [(rows,)]} if place == "note" else law})
+    distribution = ErrorDistribution(levels=rows, quantiles=np.zeros((1, 5)))
+    hidden = replace(result.estimate, **{place: {"deep": [(rows,)]} if place == "note" else distribution})
     assert result.facts.records in set(lengths(replace(result, estimate=hidden)))

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.iolib.summary import Summary
 
 from hdpstats.display.page import STYLE
-from hdpstats.inference.estimate import Estimate
+from hdpstats.records.estimate import Estimate
 
 KINDS = ["result", "public_result", "silent_result"]
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display.plots import COLOURS
-from hdpstats.inference.discrimination import Concordance
-from hdpstats.inference.public_check import PublicCheck
+from hdpstats.public.check import PublicCheck
+from hdpstats.public.discrimination import Concordance
 
 CUTS = [1.0, 2.5, 4.0, 10.0]
 WHO = pd.DataFrame({"age": [40.0, 70.0], "size": ["<=20", ">50"]}, index=["young", "old"])

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
-from hdpstats.inference.histogram_law import HistogramLaw
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.results.weighted_balance import balance
 from hdpstats.results.weighted_page import sample_page
 from hdpstats.results.weighted_plots import plot_balance
@@ -163,16 +163,16 @@ def test_hazards_are_fitted_to_weighted_rows():
     assert (fit.bse > 0).all()
 
 
-def test_errors_of_a_fit_are_the_sandwich_of_the_law(sample):
+def test_errors_of_a_fit_are_the_sandwich_of_the_distribution(sample):
     fit = sample.fit(hdpf.logit, "y ~ x")
     X = np.column_stack([np.ones(len(PUBLIC)), PUBLIC["x"]])
     p = 1 / (1 + np.exp(-X @ fit.params.to_numpy()))
     w = sample.weights.to_numpy()
     scores = (p - PUBLIC["y"].to_numpy())[:, None] * X
     inverse = np.linalg.inv((X * (w * p * (1 - p))[:, None]).T @ X)
-    sampling, privacy = sample.law.covariance(scores)
+    sampling, privacy = sample.distribution.covariance(scores)
     np.testing.assert_allclose(fit.cov_sampling, inverse @ sampling @ inverse, rtol=1e-6)
-    if sample.law.linear:
+    if sample.distribution.linear:
         np.testing.assert_allclose(fit.cov_privacy, inverse @ privacy @ inverse, rtol=1e-6)
 
 
@@ -180,7 +180,7 @@ def test_negative_weights_solve_the_same_equations(study):
     found = hdp.hybrid_weights(study, ["y"], epsilon=5, projection="none")
     rows = people(120, seed=4)
     counts = np.random.default_rng(5).integers(-2, 9, 120)
-    law = HistogramLaw(
+    distribution = HistogramWeights(
         counts=counts,
         rate=Fraction(1),
         cell=np.arange(120),
@@ -188,18 +188,18 @@ def test_negative_weights_solve_the_same_equations(study):
         projection="none",
         seed="0" * 64,
     )
-    assert (law.weights < 0).sum() > 10
-    fit = dataclasses.replace(found, rows=rows, law=law).fit(hdpf.logit, "y ~ x")
+    assert (distribution.weights < 0).sum() > 10
+    fit = dataclasses.replace(found, rows=rows, distribution=distribution).fit(hdpf.logit, "y ~ x")
     X = np.column_stack([np.ones(120), rows["x"]])
     p = 1 / (1 + np.exp(-X @ fit.params.to_numpy()))
-    left = X.T @ (law.weights * (p - rows["y"]))
-    assert np.abs(left).max() < 1e-6 * float(np.abs(law.weights).sum())
+    left = X.T @ (distribution.weights * (p - rows["y"]))
+    assert np.abs(left).max() < 1e-6 * float(np.abs(distribution.weights).sum())
 
 
 def test_equations_without_a_solution_are_said_to_have_none(study):
     found = hdp.hybrid_weights(study, ["y"], epsilon=5, projection="none")
     rows = people(4).assign(y=[0.0, 0.0, 1.0, 1.0])  # the share of 1 would have to be 40 / 20
-    law = HistogramLaw(
+    distribution = HistogramWeights(
         counts=np.array([-25, 5, 20, 20]),
         rate=Fraction(1),
         cell=np.arange(4),
@@ -207,7 +207,7 @@ def test_equations_without_a_solution_are_said_to_have_none(study):
         projection="none",
         seed="0" * 64,
     )
-    hopeless = dataclasses.replace(found, rows=rows, law=law)
+    hopeless = dataclasses.replace(found, rows=rows, distribution=distribution)
     with pytest.raises(hdp.HdpError, match="projection='simplex'"):
         hopeless.fit(hdpf.logit, "y ~ 1")
 
@@ -262,7 +262,7 @@ def test_plots(sample):
 
 def test_nothing_to_balance_is_said(sample):
     with pytest.raises(ArgumentError, match="nothing to balance"):
-        plot_balance(balance(sample.law, sample.rows.assign(x=1.0), SCHEMA, ["x"], alpha=0.05), ax=None)
+        plot_balance(balance(sample.distribution, sample.rows.assign(x=1.0), SCHEMA, ["x"], alpha=0.05), ax=None)
 
 
 def test_the_balance_is_the_shift_of_means(sample):
@@ -296,7 +296,12 @@ def test_the_page_says_what_the_summary_says_and_escapes(sample):
 
 
 def test_a_long_table_of_shifts_is_to_be_opened(sample):
-    known = {"facts": sample.facts, "law": sample.law, "releases": sample.releases, "guarantee": sample.guarantee}
+    known = {
+        "facts": sample.facts,
+        "distribution": sample.distribution,
+        "releases": sample.releases,
+        "guarantee": sample.guarantee,
+    }
     table = pd.concat([sample.balance()] * 6)
     assert "<summary>What the weights change" in sample_page(balance=table, **known)
     assert "<summary>What the weights change" not in sample_page(balance=sample.balance(), **known)
@@ -313,7 +318,7 @@ def test_the_disclosure_record_counts_every_release(study):
 
 
 def test_nothing_is_as_long_as_the_private_records(sample):
-    shapes = [np.shape(sample.frame), np.shape(sample.law.weights), np.shape(sample.law.draws(7))]
+    shapes = [np.shape(sample.frame), np.shape(sample.distribution.weights), np.shape(sample.distribution.draws(7))]
     assert all(RECORDS not in shape for shape in shapes)
     text = sample.to_json()
     for value in PRIVATE["x"].head(20):

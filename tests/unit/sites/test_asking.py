@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.queries import CountQuery, CountRelease
+from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.sites.asking import Missing, ask
 from tests.support import SCHEMA, people
 from tests.waiting import GENEROUS

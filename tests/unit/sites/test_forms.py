@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.data.public import PublicTable
 from hdpstats.privacy.budget import Spend
+from hdpstats.schema.public import PublicTable
 from hdpstats.sites.codes import CODES, code_of
 from hdpstats.sites.forms import Facts, public_from_dict, public_to_dict
 from hdpstats.sites.quote import Quote

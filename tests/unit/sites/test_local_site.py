@@ -8,11 +8,12 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.data.table import PrivateTable
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import objective
-from hdpstats.mechanisms.regression import regression_contrast
-from hdpstats.queries import ObjectiveRelease, Query
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.query import ObjectiveRelease
+from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.records.query import Query
+from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import LinearObjective
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
@@ -174,10 +175,10 @@ def test_another_version_of_the_data_is_another_release_on_the_same_account(tmp_
 @pytest.fixture(params=range(5))
 def orders(request, query):
     """Return the people of a query, as the mechanism sees them, in the frame's and in another order."""
-    contrast = regression_contrast(query.model, SCHEMA)
+    person_loss = regression_person_loss(query.model, SCHEMA)
     seen = []
     for order in (np.arange(RECORDS), np.random.default_rng(request.param).permutation(RECORDS)):
-        seen.append(contrast.people(PrivateTable.from_frame(PRIVATE.iloc[order], SCHEMA).admit(contrast.needs)))
+        seen.append(person_loss.people(PrivateTable.from_frame(PRIVATE.iloc[order], SCHEMA).admit(person_loss.needs)))
     return seen
 
 
@@ -208,7 +209,7 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
 
 
 def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificate(orders, query):
-    calibration = objective.calibrate(query, regression_contrast(query.model, SCHEMA), records=RECORDS)
+    calibration = objective.calibrate(query, regression_person_loss(query.model, SCHEMA), records=RECORDS)
     for _ in range(5):
         perturbation = calibration.perturbation.draw()
         first, second = (objective.solve(query, calibration, each, perturbation=perturbation) for each in orders)

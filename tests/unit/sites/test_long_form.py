@@ -9,8 +9,10 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
-from hdpstats.design.geometry import from_box
-from hdpstats.queries import HazardCap, HazardModel, ObjectiveQuery, TimeGrid
+from hdpstats.formulas.geometry import from_box
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.records.model import HazardCap, HazardModel
+from hdpstats.records.timegrid import TimeGrid
 from tests.support import CORNERS, seen_of_ledger
 
 SCHEMA = hdp.Schema(

@@ -72,7 +72,7 @@ test_that("what was given in the wrong place is not quoted", {
   fit <- function(...) caught(dp_logit(event3 ~ age, study, 1, ...))
   mistakes <- list(
     fit(weights = rows$age), fit(offset = rows), fit(mechanism = rows$age), fit(row_norm = rows$age),
-    fit(mechanism = list(name = "gradient", rounds = rows$age)),
+    fit(mechanism = list(name = "clipped_newton", rounds = rows$age)),
     caught(dp_logit(event3 ~ age, study, rows$age)), caught(dp_logit(rows, study, 1)), caught(dp_budget(rows)),
     caught(dp_logit(bquote(event3 ~ age + .(rows$age)), study, 1)), caught(dp_continuous(rows$age, 90)),
     caught(dp_hazard(Surv(time, event) ~ age, study, 1, baseline = rows$age)), caught(dp_ledger(rows)), caught(dp_tidy(rows))

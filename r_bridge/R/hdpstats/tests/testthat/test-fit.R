@@ -16,7 +16,7 @@ test_that("a logistic regression has the methods of glm", {
   expect_null(attributes(fit$call$formula)$.Environment)
 })
 
-test_that("intervals follow the law of the error, not the normal law", {
+test_that("intervals follow the distribution of the error, not the normal distribution", {
   need_python()
   fit <- dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 0.2)
   limits <- confint(fit)
@@ -104,7 +104,7 @@ test_that("options reach Python", {
   need_python()
   study <- breast_cancer(10)
   gradient <- dp_hazard(Surv(time, event) ~ age, data = study, epsilon = 1,
-                        mechanism = list(name = "gradient", rounds = 1), knots = c(0, 0.5, 1))
+                        mechanism = list(name = "clipped_newton", rounds = 1), knots = c(0, 0.5, 1))
   expect_match(gradient$method, "Newton in 1 round")
   first <- dp_logit(event3 ~ age, data = study, epsilon = 1)
   expect_identical(coef(dp_logit(event3 ~ age, data = study, epsilon = 1)), coef(first))

@@ -51,6 +51,6 @@ test_that("what is no loss is refused before anything is charged", {
   expect_match(
     conditionMessage(caught(dp_linear(age ~ grade3, study, 1, loss = list(name = "huber", d = 3)))), "has no argument 'd'"
   )
-  refused <- caught(dp_linear(age ~ grade3, study, 1, loss = "huber", mechanism = "gradient", delta = 1e-6))
+  refused <- caught(dp_linear(age ~ grade3, study, 1, loss = "huber", mechanism = "clipped_newton", delta = 1e-6))
   expect_s3_class(refused, "dp_mechanism_error")
 })

@@ -88,7 +88,7 @@ test_that("a hazard is fitted to several sites in rounds, and drawn as a forest"
   need_python()
   study <- hospitals(budget = dp_budget(5, 1e-5))
   fit <- dp_hazard(Surv(time, event) ~ age + log1p(nodes), study, epsilon = c(Oslo = 1, Bergen = 1, Turku = 2), intervals = 6,
-                   delta = 1e-6, mechanism = list(name = "gradient", rounds = 2))
+                   delta = 1e-6, mechanism = list(name = "clipped_newton", rounds = 2))
   expect_equal(dp_sites(fit)$rounds, c(2L, 2L, 2L))
   withr::local_pdf(NULL)
   expect_identical(plot(fit, which = "sites", term = "log1p(nodes)", exponentiate = TRUE), fit)

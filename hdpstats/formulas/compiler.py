@@ -1,0 +1,227 @@
+"""From a formula and a schema to a design, before any row is read.
+
+Levels, the reference level and the bounds of every column come from the schema: the bounds by interval
+arithmetic (`hdpstats.formulas.intervals`), which also proves that every transform is defined on all that the
+schema admits.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from hdpstats.formulas.bases import expand
+from hdpstats.formulas.coding import coded_levels, dummy_coded
+from hdpstats.formulas.design import Design, DesignColumn, Level
+from hdpstats.formulas.expressions import (
+    Basis,
+    Column,
+    Expression,
+    Factor,
+    Operation,
+    Powers,
+    Splines,
+    bounds_of,
+    columns_of,
+)
+from hdpstats.formulas.intervals import LARGEST, Interval, multiply
+from hdpstats.formulas.parser import ParsedFormula, no_outcome, parse, parse_one_sided, plain_outcome
+from hdpstats.formulas.refusals import refusal
+from hdpstats.schema.columns import Binary, Categorical, NumericColumn, Offset, Weight
+from hdpstats.schema.columns import Column as SchemaColumn
+from hdpstats.schema.schema import Schema
+
+MOST_COLUMNS = 500
+_BINARY_LEVELS = ("0", "1")
+_SHOWN_COLUMNS = 20
+_INDICATOR = Interval(0.0, 1.0)
+_INTERCEPT = DesignColumn(name="Intercept", lower=1.0, upper=1.0, expressions=(), levels=())
+
+_Reading = tuple[str, ...] | Column | Operation | Basis
+"""The levels of a category, the expression of a number, or a basis of several columns."""
+
+
+def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
+    """Return the design that a formula asks for, with levels and bounds from the schema.
+
+    Parameters
+    ----------
+    formula : ParsedFormula or str
+        The formula.
+    schema : Schema
+        The declared columns.
+
+    Raises
+    ------
+    FormulaError
+        If the formula cannot be read, names a column that is not declared or of the wrong kind, asks for a
+        transform that is not defined everywhere within the declared bounds, or has more than 500 columns. The
+        facts are ``term``, ``reason`` and ``remedy``.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.columns import Binary, Categorical, Continuous
+    >>> schema = Schema(dead=Binary(), nodes=Continuous(0, 40), size=Categorical(["<=20", "20-50", ">50"]))
+    >>> design = compile_design("dead ~ sqrt(nodes) + size", schema)
+    >>> design.names
+    ('Intercept', 'sqrt(nodes)', 'size[T.20-50]', 'size[T.>50]')
+    >>> design.columns[1].lower, design.columns[1].upper
+    (0.0, 6.324555320336759)
+    """
+    parsed = formula if isinstance(formula, ParsedFormula) else parse(formula)
+    plain_outcome(parsed.left)
+    _check_response(parsed.response, schema)
+    return compile_terms(parsed, schema)
+
+
+def compile_one_sided(formula: ParsedFormula | str, schema: Schema) -> Design:
+    """Return the design of a formula without an outcome; `Design.response` is empty.
+
+    Raises
+    ------
+    FormulaError
+        For the reasons of `compile_design`, or if there is an outcome.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.columns import Categorical, Continuous
+    >>> schema = Schema(age=Continuous(20, 90), grade=Categorical(["1", "2", "3"]))
+    >>> design = compile_one_sided("~ age + C(grade)", schema)
+    >>> design.names, design.needs
+    (('Intercept', 'age', 'C(grade)[T.2]', 'C(grade)[T.3]'), ('age', 'grade'))
+    """
+    parsed = formula if isinstance(formula, ParsedFormula) else parse_one_sided(formula)
+    if parsed.left is not None:
+        raise no_outcome(parsed.left.source)
+    return compile_terms(parsed, schema)
+
+
+def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
+    """Return the design of a formula's right side, whatever its outcome; errors are those of `compile_design`."""
+    readings = {factor: _reading(factor, schema) for term in parsed.terms for factor in term.factors}
+    coded = dummy_coded(
+        [term.factors for term in parsed.terms],
+        categorical=lambda factor: isinstance(readings[factor], tuple),
+        intercept=parsed.intercept,
+    )
+    boxes = dict(_boxes(readings.values(), schema))
+    columns = [_INTERCEPT] if parsed.intercept else []
+    for term, dummies in zip(parsed.terms, coded, strict=True):
+        choices = [
+            _factor_columns(factor, readings[factor], boxes, dummies=factor in dummies) for factor in term.factors
+        ]
+        if len(columns) + math.prod(map(len, choices)) > MOST_COLUMNS:
+            raise refusal(term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels")
+        columns.extend(_term_columns(choices))
+    return _assemble(parsed, boxes, columns)
+
+
+def _assemble(parsed: ParsedFormula, boxes: Mapping[str, Interval], columns: Sequence[DesignColumn]) -> Design:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise refusal(column.name, "two columns of the design have this name", "rename a column or a level")
+        seen.add(column.name)
+    read = (name for term in parsed.terms for factor in term.factors for name in columns_of(factor))
+    return Design(
+        formula=parsed.text,
+        canonical=parsed.canonical,
+        response=parsed.response,
+        columns=tuple(columns),
+        intercept=parsed.intercept,
+        needs=tuple(dict.fromkeys((*([parsed.response] if parsed.response else []), *read))),
+        boxes=tuple(boxes.items()),
+    )
+
+
+def declared(name: str, schema: Schema) -> SchemaColumn:
+    """Return the declaration of a column that a formula names."""
+    if name in schema:
+        return schema[name]
+    close = get_close_matches(name, list(schema), n=1)
+    listed = ", ".join(itertools.islice(schema, _SHOWN_COLUMNS))
+    remedy = f"did you mean {close[0]}?" if close else f"declared are {listed}"
+    raise refusal(name, "the schema has no such column", remedy)
+
+
+def _check_response(name: str, schema: Schema) -> None:
+    column = declared(name, schema)
+    if isinstance(column, Categorical | Weight | Offset):
+        reason = f"a {column.kind} column cannot be the outcome"
+        raise refusal(name, reason, "choose a binary, continuous or duration column")
+
+
+def _reading(factor: Factor, schema: Schema) -> _Reading:
+    """Return the levels of a factor that is a category, and any other factor as it is."""
+    if isinstance(factor, Operation | Splines | Powers):
+        return factor
+    column = declared(factor.name, schema)
+    if isinstance(column, Categorical):
+        return column.levels
+    if isinstance(factor, Column):
+        return factor
+    if isinstance(column, Binary):
+        return _BINARY_LEVELS
+    reason = f"a {column.kind} column has no levels"
+    raise refusal(factor.source, reason, f"write {factor.name}, or declare it as Categorical with its levels")
+
+
+def _boxes(readings: Iterable[_Reading], schema: Schema) -> Iterator[tuple[str, Interval]]:
+    """Yield the declared bounds of every column that is read as a number."""
+    for reading in readings:
+        if not isinstance(reading, tuple):
+            for name in columns_of(reading):
+                yield name, _box(name, reading.source, schema)
+
+
+def _box(name: str, source: str, schema: Schema) -> Interval:
+    column = declared(name, schema)
+    if isinstance(column, Weight):
+        raise refusal(source, f"{name} is declared as a weight", f'give the model weights="{name}"')
+    if isinstance(column, Offset):
+        raise refusal(source, f"{name} is declared as an offset", f'give the model offset="{name}"')
+    if not isinstance(column, NumericColumn):
+        raise refusal(source, f"{name} is a category, not a number", f"write {name} or C({name}) on its own")
+    return Interval(column.lower, column.upper)
+
+
+def _factor_columns(
+    factor: Factor, reading: _Reading, boxes: Mapping[str, Interval], *, dummies: bool
+) -> tuple[DesignColumn, ...]:
+    """Return the columns of a factor on its own."""
+    if isinstance(reading, Splines | Powers):
+        expressions = expand(reading, bounds_of(reading.operand, boxes))
+        names = [f"{factor.source}[{number}]" for number in range(1, len(expressions) + 1)]
+        return tuple(
+            _design_column(name, bounds_of(expression, boxes), expressions=(expression,))
+            for name, expression in zip(names if len(names) > 1 else [factor.source], expressions, strict=True)
+        )
+    if not isinstance(reading, tuple):
+        bounds = bounds_of(reading, boxes)
+        return (_design_column(factor.source, bounds, expressions=(reading,)),)
+    (name,) = columns_of(factor)
+    return tuple(
+        _design_column(label, _INDICATOR, levels=(Level(column=name, code=code),))
+        for code, label in coded_levels(factor.source, reading, dummies=dummies)
+    )
+
+
+def _term_columns(choices: Sequence[tuple[DesignColumn, ...]]) -> tuple[DesignColumn, ...]:
+    """Return the products of the factors' columns; the levels of the first factor change fastest, as in R."""
+    products = itertools.product(*reversed(choices))
+    return tuple(functools.reduce(_times, reversed(product)) for product in products)
+
+
+def _times(a: DesignColumn, b: DesignColumn) -> DesignColumn:
+    name = f"{a.name}:{b.name}"
+    bounds = multiply(Interval(a.lower, a.upper), Interval(b.lower, b.upper))
+    if not bounds.magnitude <= LARGEST:
+        raise refusal(name, f"its values can exceed {LARGEST:g}", "scale the columns first")
+    return _design_column(name, bounds, expressions=a.expressions + b.expressions, levels=a.levels + b.levels)
+
+
+def _design_column(
+    name: str, bounds: Interval, *, expressions: tuple[Expression, ...] = (), levels: tuple[Level, ...] = ()
+) -> DesignColumn:
+    return DesignColumn(name=name, lower=bounds.lower, upper=bounds.upper, expressions=expressions, levels=levels)

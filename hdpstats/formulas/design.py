@@ -1,0 +1,171 @@
+"""The design: which columns a model has, within which bounds, and their values in the rows of a table.
+
+A design is fixed by a formula and a schema. No row takes part in making it, and the value of a row in it
+depends on that row alone: not on other rows, not on its place.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import SchemaError
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.formulas.expressions import Expression, bounded_values_of, values_of
+from hdpstats.formulas.intervals import Interval
+from hdpstats.schema.table import AdmittedTable
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """An indicator: 1 where a column has a certain level, 0 elsewhere.
+
+    Attributes
+    ----------
+    column : str
+        A categorical column of the schema, or a binary one.
+    code : int
+        The place of the level among the declared ones; 0 or 1 for a binary column.
+    """
+
+    column: str
+    code: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignColumn:
+    """A column of the design: a product of expressions where all its levels hold, 0 elsewhere.
+
+    Attributes
+    ----------
+    name : str
+        ``"Intercept"``, ``"log1p(nodes)"``, ``"size[T.20-50]"``, ``"age:size[T.20-50]"``.
+    lower, upper : float
+        Bounds that the values keep in every row that the schema admits.
+    expressions : tuple of Expression
+        The numeric factors.
+    levels : tuple of Level
+        The categorical factors.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    expressions: tuple[Expression, ...]
+    levels: tuple[Level, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """The columns of a model, made by `hdpstats.formulas.compiler.compile_design`.
+
+    Attributes
+    ----------
+    formula : str
+        The formula as given.
+    canonical : str
+        The formula with every term written out and canonical spacing; it has the same columns.
+    response : str
+        The outcome's column; empty for a one-sided formula.
+    columns : tuple of DesignColumn
+        The columns; the intercept, with bounds 1 and 1, comes first if there is one.
+    intercept : bool
+        Whether there is an intercept.
+    needs : tuple of str
+        The columns of the schema that the model reads, the outcome, if there is one, first.
+    boxes : tuple of (str, Interval)
+        The declared bounds of the numeric columns that the terms read.
+    """
+
+    formula: str
+    canonical: str
+    response: str
+    columns: tuple[DesignColumn, ...]
+    intercept: bool
+    needs: tuple[str, ...]
+    boxes: tuple[tuple[str, Interval], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def lower(self) -> FloatArray:
+        """The lower bounds of the columns, shape (p,)."""
+        return np.array([column.lower for column in self.columns], dtype=np.float64)
+
+    @property
+    def upper(self) -> FloatArray:
+        """The upper bounds of the columns, shape (p,)."""
+        return np.array([column.upper for column in self.columns], dtype=np.float64)
+
+    def matrix(self, table: AdmittedTable) -> FloatArray:
+        """Return the design of admitted rows, shape (n, p), C order.
+
+        Every entry lies within the bounds of its column. The map is total: for rows that the schema admitted
+        it raises and warns of nothing, and maps each row on its own.
+        """
+        boxes = dict(self.boxes)
+
+        def evaluate(expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
+            return bounded_values_of(expression, columns, boxes)[0]
+
+        matrix = _fill(self, table, evaluate)
+        np.clip(matrix, self.lower, self.upper, out=matrix)
+        return matrix
+
+    def evaluate_unclipped(self, table: AdmittedTable) -> FloatArray:
+        """Return the design of public rows as they are, clipped to nothing, shape (n, p), C order.
+
+        Raises
+        ------
+        SchemaError
+            If a value is not finite, because a transform is not defined beyond the declared bounds.
+        """
+        matrix = _fill(self, table, values_of)
+        for position, column in enumerate(self.columns):
+            if not np.isfinite(matrix[:, position]).all():
+                raise SchemaError(
+                    f"{column.name} is not finite in every public row: some row lies outside the schema's "
+                    "bounds or misses a value; correct those rows, or clip them to the bounds",
+                    term=column.name,
+                )
+        return matrix
+
+
+def _fill(
+    design: Design,
+    table: AdmittedTable,
+    evaluate: Callable[[Expression, Mapping[str, FloatArray]], FloatArray | float],
+) -> FloatArray:
+    numeric = {name: np.ascontiguousarray(table.numeric[name], dtype=np.float64) for name, _ in design.boxes}
+    matrix = np.empty((table.rows, len(design.columns)))
+    products: dict[tuple[Expression, ...], FloatArray | float] = {}
+    for position, column in enumerate(design.columns):
+        if column.expressions not in products:
+            factors = (evaluate(expression, numeric) for expression in column.expressions)
+            products[column.expressions] = _product(factors)
+        values = products[column.expressions]
+        matrix[:, position] = np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
+    return matrix
+
+
+def _product(factors: Iterable[FloatArray | float]) -> FloatArray | float:
+    product: FloatArray | float = 1.0
+    with np.errstate(all="ignore"):
+        for factor in factors:
+            product = product * factor
+    return product
+
+
+def _holds(levels: Iterable[Level], table: AdmittedTable) -> BoolArray:
+    mask = np.ones(table.rows, dtype=np.bool_)
+    for level in levels:
+        cells = table.codes[level.column] if level.column in table.codes else table.numeric[level.column]
+        mask &= cells == level.code
+    return mask

@@ -1,0 +1,256 @@
+"""From the text of a formula to its terms.
+
+formulaic expands Wilkinson's algebra (``a*b``, ``(a + b)^2``, ``a/b``, ``- a:b``), and does nothing else: it
+is handed a text of placeholders, ``1 + v0 * v1``, never the user's. Its ``Formula`` would evaluate parts of a
+left-hand side while parsing. What the placeholders stand for is read by `hdpstats.formulas.grammar`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from formulaic import Formula
+from formulaic.parser import DefaultFormulaParser
+
+from hdpstats._base.errors import FormulaError
+from hdpstats.formulas.expressions import Factor, columns_of
+from hdpstats.formulas.lexer import Token, spell, tokenize
+from hdpstats.formulas.refusals import refusal
+from hdpstats.formulas.wilkinson import read_algebra
+
+MOST_TERMS = 200
+_ALGEBRA = DefaultFormulaParser(include_intercept=False)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A product of factors.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        The factors in the order in which the formula first multiplies them.
+    """
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def source(self) -> str:
+        """The term as it is written, ``a:log(b)``."""
+        return ":".join(factor.source for factor in self.factors)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftSide:
+    """What stands on the left of ``~``: a bare column, or a function of columns.
+
+    Attributes
+    ----------
+    source : str
+        The text with canonical spacing.
+    function : str
+        The function's name; empty for a bare column.
+    columns : tuple of str
+        The columns it names.
+    """
+
+    source: str
+    function: str
+    columns: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedFormula:
+    """A formula, read but not yet compared with a schema.
+
+    Attributes
+    ----------
+    text : str
+        The formula as given.
+    left : LeftSide or None
+        The outcome; None in a one-sided formula.
+    terms : tuple of Term
+        The terms without the intercept, sorted by degree as R sorts them.
+    intercept : bool
+        Whether the model has an intercept.
+    """
+
+    text: str
+    left: LeftSide | None
+    terms: tuple[Term, ...]
+    intercept: bool
+
+    @property
+    def response(self) -> str:
+        """The outcome's column; empty in a one-sided formula."""
+        return "" if self.left is None else self.left.columns[-1]
+
+    @property
+    def canonical(self) -> str:
+        """The formula with every term written out and canonical spacing: two spellings of one model agree."""
+        terms = ["1" if self.intercept else "0", *(term.source for term in self.terms)]
+        outcome = "" if self.left is None else f"{self.left.source} "
+        return f"{outcome}~ {' + '.join(terms)}"
+
+
+def parse(text: object) -> ParsedFormula:
+    """Read a formula such as ``"y ~ age + log1p(nodes) * C(size)"``.
+
+    R's spellings are read too: ``(a + b)^2``, ``I(x^2)``, ``factor(x)``, ``scale(x, center=50, scale=10)``.
+    Names that are no plain words stand in backticks. Nothing is evaluated. The work is bounded: at most 2000
+    characters, 250 operators, powers up to 4, parentheses 20 deep, 200 terms.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, with the facts ``term`` (the offending piece), ``reason`` and
+        ``remedy``.
+
+    Examples
+    --------
+    >>> formula = parse("y ~ a*b - 1")
+    >>> [term.source for term in formula.terms], formula.response, formula.intercept
+    (['a', 'b', 'a:b'], 'y', False)
+    """
+    return _parse(text, plain_outcome)
+
+
+def parse_survival(text: object) -> ParsedFormula:
+    """Read a formula such as ``"Surv(time, event) ~ age"`` or ``"Surv(start, stop, event) ~ age"``.
+
+    The right side is read as by `parse`.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, or takes the intercept away: the baseline hazard is the intercept.
+
+    Examples
+    --------
+    >>> formula = parse_survival("Surv( start,stop, event) ~ a*b")
+    >>> formula.left.columns, formula.canonical
+    (('start', 'stop', 'event'), 'Surv(start, stop, event) ~ 1 + a + b + a:b')
+    """
+    parsed = _parse(text, survival_outcome)
+    if not parsed.intercept:
+        raise refusal("~ 0", "the baseline hazard is the intercept of this model", "leave out 0 and - 1")
+    return parsed
+
+
+def parse_one_sided(text: object) -> ParsedFormula:
+    """Read a formula without an outcome, such as ``"~ age + C(grade) + size"``; the right side as `parse` does.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, or has an outcome.
+
+    Examples
+    --------
+    >>> parse_one_sided("~ age*grade").canonical
+    '~ 1 + age + grade + age:grade'
+    """
+    return _parse(text, None)
+
+
+def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None) -> ParsedFormula:
+    if type(text) is not str:
+        raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
+    tokens = tokenize(text)
+    tildes = [index for index, token in enumerate(tokens) if token.operator == "~"]
+    if len(tildes) != 1:
+        reason = f"it must stand once in a formula, not {len(tildes)} times"
+        raise refusal("~", reason, 'write it between outcome and terms: "y ~ x"')
+    left = None
+    if outcome is not None:
+        left = outcome(read_left_side(tokens[: tildes[0]]))
+    elif tildes[0] > 0:
+        raise no_outcome(spell(tokens[: tildes[0]]))
+    terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
+    if left is not None:
+        _check_outcome_is_apart(left, terms)
+    if not terms and not intercept:
+        raise refusal(spell(tokens), "no term is left", "keep the intercept, as in y ~ 1")
+    return ParsedFormula(text=text, left=left, terms=terms, intercept=intercept)
+
+
+def read_left_side(tokens: Sequence[Token]) -> LeftSide:
+    """Return the left side, ``y`` or ``function(a, b)``, whatever the function."""
+    source = spell(tokens)
+    if not tokens:
+        raise refusal("~", "the outcome is missing", 'write it on the left: "y ~ x"')
+    kinds = [token.kind if token.kind == "name" else token.text for token in tokens]
+    names = tuple(token.text for token in tokens if token.kind == "name")
+    if kinds == ["name"]:
+        return LeftSide(source=source, function="", columns=names)
+    arguments = ["name", *[",", "name"] * (len(names) - 2)]
+    if len(names) > 1 and kinds == ["name", "(", *arguments, ")"]:
+        return LeftSide(source=source, function=names[0], columns=names[1:])
+    remedy = "write y ~ x, or Surv(time, event) ~ x in a survival model, with bare names of columns"
+    raise refusal(source, "the left side is neither a column nor a function of columns", remedy)
+
+
+def no_outcome(source: str) -> FormulaError:
+    """Return the error that a one-sided formula has a left side."""
+    return refusal(source, "this formula has no outcome", 'write nothing on the left: "~ age + C(grade)"')
+
+
+def plain_outcome(left: LeftSide | None) -> LeftSide:
+    """Return the left side if it is a bare column."""
+    if left is None:
+        raise refusal("~", "the outcome is missing", 'write it on the left: "y ~ x"')
+    if left.function:
+        raise _no_plain_outcome(left.source)
+    return left
+
+
+def survival_outcome(left: LeftSide | None) -> LeftSide:
+    """Return the left side if it is ``Surv(time, event)`` or ``Surv(start, stop, event)`` with different columns."""
+    if left is None:
+        raise _no_survival_outcome("~")
+    if left.function != "Surv" or len(left.columns) not in (2, 3):
+        raise _no_survival_outcome(left.source)
+    if len(set(left.columns)) < len(left.columns):
+        raise refusal(left.source, "it names a column twice", "give times and event columns of their own")
+    return left
+
+
+def read_right_side(tokens: Sequence[Token]) -> tuple[tuple[Term, ...], bool]:
+    """Return the terms of the right side, sorted by degree, and whether there is an intercept."""
+    algebra, factors = read_algebra(tokens)
+    expanded = [
+        tuple(factors[int(factor.expr.removeprefix("v"))] for factor in product.factors if factor.expr != "1")
+        for product in _expand(algebra)
+    ]
+    terms = tuple(Term(factors=product) for product in expanded if product)
+    if len(terms) > MOST_TERMS:
+        raise refusal("formula", f"it has {len(terms)} terms", f"at most {MOST_TERMS} are read")
+    return terms, len(terms) < len(expanded)
+
+
+def _expand(algebra: str) -> Formula:
+    """Return formulaic's terms by increasing degree; it fails on some empty sets, such as ``(v0 - v0)/v1``."""
+    try:
+        return Formula(algebra, _parser=_ALGEBRA, _ordering="degree")
+    except Exception:  # whatever a parser of other people raises is about the formula
+        raise refusal("formula", "its terms cannot be worked out", "write out the terms that you need") from None
+
+
+def _no_plain_outcome(source: str) -> FormulaError:
+    remedy = "write the bare name of a column of the schema on the left of ~"
+    return refusal(source, "this model needs a plain outcome column", remedy)
+
+
+def _no_survival_outcome(source: str) -> FormulaError:
+    remedy = "write Surv(time, event) or Surv(start, stop, event) with bare names of columns"
+    return refusal(source, "this is no time with its event", remedy)
+
+
+def _check_outcome_is_apart(left: LeftSide, terms: Sequence[Term]) -> None:
+    for term in terms:
+        for factor in term.factors:
+            if not set(left.columns).isdisjoint(columns_of(factor)):
+                raise refusal(factor.source, "the outcome cannot explain itself", "leave it out of the right side")

@@ -1,0 +1,105 @@
+"""Expectations of clipped scores over public people and all outcomes that each of them might have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.clipped_newton.site import clipped
+from hdpstats.public.outcomes import NUMBERS, Outcomes
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Expected:
+    """Expectations of one person's averaged clipped score under coefficients.
+
+    Attributes
+    ----------
+    mean : (D,) float64
+        ``E g``.
+    information : (D, D) float64
+        ``-E g (grad log p)'``.
+    covariance : (D, D) float64
+        ``cov(g)`` over people and outcomes.
+    given : (people, D) float64
+        ``m(x) = E(g | x)`` of each public person, but for those who contribute nothing.
+    """
+
+    mean: FloatArray
+    information: FloatArray
+    covariance: FloatArray
+    given: FloatArray
+
+
+def expected(
+    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float
+) -> Expected:
+    """Return the expectations under ``theta`` of scores at other coefficients, averaged with weights that sum to 1."""
+    D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
+    mean, information, square = np.zeros(D), np.zeros((D, D)), np.zeros((D, D))
+    given = np.zeros((outcomes.people, D))
+    for people in outcomes.blocks():
+        distribution = outcomes.distribution(theta, people)
+        g = _averaged(outcomes, asked, people, clip)
+        likely = distribution.probability[:, :, None] * g
+        given[people] = likely.sum(axis=1)
+        mean += given[people].sum(axis=0)
+        flat = likely.reshape(-1, D)
+        information -= flat.T @ distribution.score.reshape(-1, D)
+        square += flat.T @ g.reshape(-1, D)
+    mean /= n
+    return Expected(mean=mean, information=information / n, covariance=square / n - np.outer(mean, mean), given=given)
+
+
+def between_people(given: FloatArray, *, whole: int) -> FloatArray:
+    """Return the covariance of numbers (people, D) over ``whole`` people, those not listed having zeros."""
+    mean = given.sum(axis=0) / whole
+    return np.asarray((given.T @ given - whole * np.outer(mean, mean)) / max(whole - 1, 1))
+
+
+def spread_of_slopes(
+    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], root: FloatArray, clip: float
+) -> FloatArray:
+    r"""Return by how much ``m(x)`` changes differ between people where coefficients change (D, D).
+
+    With :math:`A_x = -E\{\bar g\, \nabla\log p_\theta(Y \mid x)' \mid x\}` the mean of a person's score changes by
+    :math:`A_x d` where the truth is :math:`d` away from ``theta`` (the sign aside): the covariance over people of that,
+    averaged over ``d`` of covariance ``root root'``.
+    """
+    D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
+    mean, square = np.zeros((D, D)), np.zeros((D, D))
+    for people in outcomes.blocks():
+        distribution = outcomes.distribution(theta, people)
+        likely = np.swapaxes(distribution.probability[:, :, None] * _averaged(outcomes, asked, people, clip), 1, 2)
+        step = max(1, NUMBERS // (D * D))
+        for start in range(0, len(likely), step):
+            moved = likely[start : start + step] @ (distribution.score[start : start + step] @ root)
+            mean += moved.sum(axis=0)
+            side_by_side = np.swapaxes(moved, 0, 1).reshape(D, -1)
+            square += side_by_side @ side_by_side.T
+    mean /= n
+    return np.asarray(square / n - mean @ mean.T)
+
+
+def _averaged(outcomes: Outcomes, asked: Sequence[tuple[FloatArray, float]], people: slice, clip: float) -> FloatArray:
+    """Return the averaged clipped scores (b, K, D) of a block of people under each outcome."""
+    parts = []
+    for at, share in asked:
+        scores = outcomes.gradients(at, people)
+        parts.append(share * clipped(scores.reshape(-1, outcomes.dimension), clip).reshape(scores.shape))
+    return np.asarray(sum(parts))
+
+
+def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> float:
+    """Return a quantile of the length of a person's score at ``theta`` under ``theta``, over public people."""
+    sizes, shares = [], []
+    for people in outcomes.blocks():
+        sizes.append(np.linalg.norm(outcomes.gradients(theta, people), axis=2).ravel())
+        shares.append(outcomes.distribution(theta, people).probability.ravel())
+    size, share = np.concatenate(sizes), np.concatenate(shares)
+    order = np.argsort(size, kind="stable")
+    below = np.cumsum(share[order])
+    return float(size[order][min(int(np.searchsorted(below, level * below[-1])), len(size) - 1)])

@@ -1,0 +1,108 @@
+"""The query of one noisy sum of clipped scores, its release, and the rounds of a fit that is made of several."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import rational
+from hdpstats.privacy.gaussian import delta_of_square
+from hdpstats.records.limits import MOST_COEFFICIENTS, check_size
+from hdpstats.records.model import model_from_dict
+from hdpstats.records.query import check_epsilon, placed
+from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewtonQuery(RoundQuery):
+    """Sum the people's scores at given coefficients, each clipped to a length, and add noise.
+
+    The round costs ``mu_squared`` of what the whole fit keeps, and the rounds that are still to come cost ``ahead``.
+    Without a delta there is one round, which costs epsilon. There are at most 2000 coefficients
+    (`hdpstats.records.limits`).
+
+    Attributes
+    ----------
+    clip : Fraction
+        ``C``: the longest score of a person; a binary64 number.
+    mu_squared, ahead : Fraction
+        What this round costs, and what the later ones will, in squared Gaussian differential privacy.
+    """
+
+    kind: ClassVar[str] = "clipped_newton/1"
+    clip: Fraction
+    mu_squared: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
+        check_size("coefficients", self.model.dimension, MOST_COEFFICIENTS, remedy="take fewer terms, levels or causes")
+        if len(self.theta) != self.model.dimension:
+            raise MechanismError(f"theta must have {self.model.dimension} numbers, not {len(self.theta)}")
+        if not all(abs(value) < 1e12 for value in self.theta):
+            raise MechanismError("theta must hold finite numbers")
+        if not (Fraction(1, 10**9) <= self.clip <= 10**9 and Fraction(float(self.clip)) == self.clip):
+            raise MechanismError("the clip must be a binary64 number in [1e-9, 1e9]")
+        check_epsilon(self)
+        if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.ahead >= 0):
+            raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1 and ahead >= 0")
+        if max(self.epsilon.denominator, self.delta.denominator) > 10**30:
+            raise MechanismError("epsilon and delta must be fractions of at most 30 digits")
+        if max(self.mu_squared.denominator, self.ahead.denominator) > 10**60:
+            raise MechanismError("mu_squared and ahead must be fractions of at most 60 digits")
+        if self.delta == 0:
+            if self.mu_squared or self.ahead:
+                raise MechanismError("without a delta there is one round with pure noise: mu_squared must be 0")
+        elif not (self.mu_squared > 0 and delta_of_square(self.epsilon, self.mu_squared + self.ahead) <= self.delta):
+            raise MechanismError("the rounds must cost something, and together no more than epsilon and delta allow")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {"clip": str(self.clip), "mu_squared": str(self.mu_squared)} | RoundQuery.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "ClippedNewtonQuery":
+        """Read what `to_dict` wrote."""
+        return cls(
+            model=model_from_dict(fields["model"]),
+            clip=rational(fields["clip"], name="clip"),
+            mu_squared=rational(fields["mu_squared"], name="mu_squared"),
+            **round_fields(fields),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewtonRelease(RoundRelease):
+    """The noisy sum of clipped scores."""
+
+    kind: ClassVar[str] = "clipped_newton/1"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewtonRounds(QueryOfRounds):
+    """The rounds of a fit by clipped scores."""
+
+    kind: ClassVar[str] = "clipped_newton_rounds/1"
+    rounds: tuple[ClippedNewtonQuery, ...]
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "ClippedNewtonRounds":
+        """Read what `to_dict` wrote."""
+        return cls(rounds=tuple(ClippedNewtonQuery.from_dict(each) for each in fields["rounds"]))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewtonRoundsRelease(ReleaseOfRounds):
+    """What the rounds of a fit by clipped scores handed out."""
+
+    kind: ClassVar[str] = "clipped_newton_rounds/1"
+    rounds: tuple[ClippedNewtonRelease, ...]
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "ClippedNewtonRoundsRelease":
+        """Read what `to_dict` wrote."""
+        pairs = zip(fields["rounds"], fields["entries"], strict=True)
+        return cls(rounds=tuple(placed(ClippedNewtonRelease.from_dict(each), entry) for each, entry in pairs))

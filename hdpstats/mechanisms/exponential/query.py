@@ -1,0 +1,69 @@
+"""The query of the exponential mechanism on a box, and its release."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.limits import MOST_PROPOSALS, check_size
+from hdpstats.records.point import PointQuery, PointRelease, point_fields, release_fields
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialQuery(PointQuery):
+    """Draw coefficients with probability ∝ exp(-s (sum of losses + ridge)) on a box about the centre.
+
+    Attributes
+    ----------
+    half_widths : tuple of float
+        Of the box in each whitened direction (D,).
+    proposals : int
+        How many proposals are made; where none is accepted the centre is released, which delta covers. At most a
+        million, and at most 10^10 over the number of people (`hdpstats.records.limits`).
+    """
+
+    kind: ClassVar[str] = "exponential/1"
+    half_widths: tuple[float, ...]
+    proposals: int
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself."""
+        PointQuery.__post_init__(self)
+        if len(self.half_widths) != self.model.dimension or not all(1e-6 <= each <= 1e6 for each in self.half_widths):
+            raise MechanismError(f"the box must have {self.model.dimension} half-widths in [1e-6, 1e6]")
+        if not self.proposals >= 1:
+            raise MechanismError("the number of proposals must be 1 or more")
+        check_size("proposals", self.proposals, MOST_PROPOSALS, remedy="use mechanism='objective'")
+        if self.delta == 0 or self.hessian_share:
+            raise MechanismError("sampling needs a delta above 0, and buys no Hessian")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return PointQuery.to_dict(self) | {"half_widths": list(self.half_widths), "proposals": self.proposals}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            **point_fields(fields),
+            half_widths=tuple(float(value) for value in fields["half_widths"]),
+            proposals=int(fields["proposals"]),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialRelease(PointRelease):
+    """A draw. ``temperature`` is ``s``: the distribution is that of the posterior to this power."""
+
+    kind: ClassVar[str] = "exponential/1"
+    temperature: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as JSON values."""
+        return PointRelease.to_dict(self) | {"temperature": self.temperature}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**release_fields(fields), temperature=float(fields["temperature"]))

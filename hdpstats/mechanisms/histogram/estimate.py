@@ -1,0 +1,238 @@
+r"""Weights from noisy counts: each public row has an equal share of the weight of its cell.
+
+A cell ``k`` holds a true count :math:`c_k` of private people and :math:`r_k` public rows, at least one. Released are
+:math:`\tilde c_k = c_k + z_k` with two-sided geometric ``z``; the weight of a public row of the cell is
+:math:`w_k / r_k` with ``w`` a projection of :math:`\tilde c`.
+
+**Errors.** Private people are a sample of ``n`` (of a Poisson number where ``n`` is protected), so the counts are
+multinomial; within a cell the public rows are a sample of what the private people are there. For residuals with mean
+:math:`\bar\rho_k` and covariance :math:`S_k` among the public rows of a cell, :math:`\sum_i w_i \rho_i` has the
+covariance
+
+.. math:: \sum_k w_k \bar\rho_k \bar\rho_k' - \tfrac1n \big(\textstyle\sum_k w_k \bar\rho_k\big)
+          \big(\sum_k w_k \bar\rho_k\big)' + \sum_k w_k^2 S_k / r_k
+          \;+\; \mathrm{var}(z) \sum_k \bar\rho_k \bar\rho_k',
+
+the last term being the privacy noise, exact where nothing is projected. That public rows of a cell differ from private
+people of the same cell is a bias of the order of the size of cells, which no standard error counts.
+
+Where counts of neighbouring points were added up, a cell holds as many independent noises, and its noise has so many
+times the variance.
+
+Draws repeat the whole way: counts given the weights, noise, projection, and the public rows of each cell by a bootstrap
+of :math:`r_k - 1` rows out of :math:`r_k`, which gives the variance :math:`S_k / r_k` whatever the number of rows (Rao
+and Wu 1988). The choice of a subset of public rows is not repeated: it is taken as given.
+
+References
+----------
+Rao and Wu (1988), Resampling inference with complex survey data.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.validation import choice, rational
+from hdpstats.inference.draws import Generator, generator
+from hdpstats.inference.simplex import project, project_nested
+from hdpstats.inference.weights import WeightDistribution
+from hdpstats.noise.geometric import TwoSidedGeometric
+
+PROJECTIONS = ("simplex", "clip", "none")
+
+BATCH = 2**22
+"""Numbers drawn at a time."""
+
+KEPT = 4 * 10**7
+"""Numbers that are kept for the next analysis: 320 MB, the 400 draws of 100 000 rows. More are drawn anew each time."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HistogramWeights(WeightDistribution):
+    """Noisy counts, and how they became weights.
+
+    Attributes
+    ----------
+    counts : (m,) int64
+        The noisy counts of the cells.
+    rate : Fraction
+        The rate of their two-sided geometric noise.
+    cell : (n,) int64
+        The cell of each public row; every cell has one or more.
+    records : int or None
+        The number of private people where it is public; else None, and the noisy counts' own sum takes its place.
+    projection : str
+        ``"simplex"``, ``"clip"`` (negative counts become 0, the others keep their proportions) or ``"none"``.
+    seed : str
+        The SHA-256 of the release.
+    order : (m,) int64 or None
+        The cells in an order in which neighbours are close: the simplex projection halves it. None: one simplex for
+        all.
+    noises : (m,) int64 or None
+        The number of independent noises in each count; None: one in each.
+    """
+
+    kind: ClassVar[str] = "histogram"
+    counts: IntArray
+    rate: Fraction
+    cell: IntArray
+    records: int | None
+    projection: str
+    seed: str
+    order: IntArray | None = None
+    noises: IntArray | None = None
+    _rows: IntArray = field(init=False, repr=False)
+    _weights: FloatArray = field(init=False, repr=False)
+    _kept: dict[int, FloatArray] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the parts, and compute the weights once."""
+        choice(self.projection, name="projection", options=PROJECTIONS)
+        m = len(self.counts)
+        rows = np.bincount(self.cell, minlength=m)
+        if not m or len(rows) != m or not rows.all():
+            raise ArgumentError("cell must give each cell a public row", argument="cell")
+        if self.order is not None and not np.array_equal(np.sort(self.order), np.arange(m)):
+            raise ArgumentError("order must name every cell once", argument="order")
+        object.__setattr__(self, "_rows", rows)
+        noisy = self.counts.astype(np.float64)[None, :]
+        object.__setattr__(self, "_weights", self._projected(noisy, self.projection)[0])
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weight of each public row (n,)."""
+        return np.asarray((self._weights / self._rows)[self.cell])
+
+    @property
+    def cell_weights(self) -> FloatArray:
+        """The weight of each cell (m,): the estimated number of private people in it."""
+        return self._weights.copy()
+
+    @property
+    def linear(self) -> bool:
+        """Whether nothing was projected."""
+        return self.projection == "none"
+
+    def covariance(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the covariance (k, k) of weighted sums of residuals (n, k): of sampling, and of the noise."""
+        people, rows = self._people(), self._rows[:, None]
+        means = self._sums(residuals) / rows
+        whole = means.T @ people
+        between = (means * people[:, None]).T @ means - np.outer(whole, whole) / max(people.sum(), 1.0)
+        inner = residuals - means[self.cell]
+        factor = np.where(self._rows > 1, people**2 / (self._rows * np.maximum(self._rows - 1, 1)), 0.0)
+        within = (inner * factor[self.cell][:, None]).T @ inner
+        noise = TwoSidedGeometric(rate=self.rate).variance * (means * self._noises()[:, None]).T @ means
+        return np.asarray(between + within), np.asarray(noise)
+
+    def draws(self, number: int) -> FloatArray:
+        """Return weights (number, n) drawn from the whole pipeline, from a generator that the release seeds."""
+        found, start = np.empty((number, len(self.cell))), 0
+        for batch in self._batches(number):
+            found[start : start + len(batch)] = batch
+            start += len(batch)
+        return found
+
+    def drawn_sums(self, residuals: FloatArray, number: int) -> FloatArray:
+        """Return weighted sums (number, k) for each of the `draws`, which are kept unless they are more than `KEPT`."""
+        if number * len(self.cell) > KEPT:
+            return np.concatenate([batch @ residuals for batch in self._batches(number)])
+        if number not in self._kept:
+            self._kept[number] = self.draws(number)
+        return self._kept[number] @ residuals
+
+    def _batches(self, number: int) -> Iterator[FloatArray]:
+        rng = generator(self.seed)
+        size = max(1, BATCH // len(self.cell))
+        for start in range(0, number, size):
+            yield self._draw(rng, min(size, number - start))
+
+    def _draw(self, rng: Generator, number: int) -> FloatArray:
+        people = self._people()
+        if self.records is None:
+            counts = rng.poisson(people, (number, len(people)))
+        else:
+            counts = rng.multinomial(self.records, people / people.sum(), number)
+        odds = -np.expm1(-float(self.rate))
+        noises, shape = self._noises(), (number, len(people))
+        noisy = counts + rng.negative_binomial(noises, odds, shape) - rng.negative_binomial(noises, odds, shape)
+        cells = self._projected(noisy.astype(np.float64), self.projection)
+        if len(people) == len(self.cell):
+            return np.asarray(cells[:, self.cell])
+        return np.asarray((cells / np.maximum(self._rows - 1, 1))[:, self.cell] * self._resampled(rng, number))
+
+    def _resampled(self, rng: Generator, number: int) -> FloatArray:
+        """Return how often each row (number, n) is among the rows of its cell that a bootstrap draws."""
+        n, by_cell = len(self.cell), np.argsort(self.cell, kind="stable")
+        drawn = np.maximum(self._rows - 1, 1)
+        first, size = (np.repeat(each, drawn) for each in (np.cumsum(self._rows) - self._rows, self._rows))
+        places = first + (rng.random((number, len(size))) * size).astype(np.int64)
+        places += n * np.arange(number)[:, None]
+        times = np.empty((number, n))
+        times[:, by_cell] = np.bincount(places.ravel(), minlength=number * n).reshape(number, n)
+        return times
+
+    def _noises(self) -> IntArray:
+        return np.ones(len(self.counts), dtype=np.int64) if self.noises is None else self.noises
+
+    def _people(self) -> FloatArray:
+        """Return the estimated numbers of private people in the cells (m,), none below 0, not all 0."""
+        if self.projection == "none":
+            found = self._projected(self.counts.astype(np.float64)[None, :], "simplex")[0]
+        else:
+            found = self._weights
+        return found if found.any() else np.full(len(found), 1.0 / len(found))
+
+    def _projected(self, noisy: FloatArray, projection: str) -> FloatArray:
+        """Return the weights of cells (B, m) from noisy counts (B, m)."""
+        if projection == "none":
+            return noisy
+        known = np.maximum(noisy.sum(axis=1), 1.0) if self.records is None else np.full(len(noisy), self.records * 1.0)
+        if projection == "simplex":
+            return project(noisy, known) if self.order is None else project_nested(noisy, known, self.order)
+        positive = np.maximum(noisy, 0.0)
+        sums = positive.sum(axis=1, keepdims=True)
+        even = np.full_like(positive, 1.0 / positive.shape[1])
+        shares = np.divide(positive, sums, out=even, where=sums > 0)
+        return np.asarray(shares * known[:, None])
+
+    def _sums(self, residuals: FloatArray) -> FloatArray:
+        m = len(self._rows)
+        return np.stack([np.bincount(self.cell, column, minlength=m) for column in residuals.T], axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the distribution as JSON values."""
+        return {
+            "counts": self.counts.tolist(),
+            "rate": str(self.rate),
+            "cell": self.cell.tolist(),
+            "records": self.records,
+            "projection": self.projection,
+            "seed": self.seed,
+            "order": None if self.order is None else self.order.tolist(),
+            "noises": None if self.noises is None else self.noises.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> "HistogramWeights":
+        """Read what `to_dict` wrote."""
+        records = entries["records"]
+        order, noises = (
+            None if entries[name] is None else np.array(entries[name], dtype=np.int64) for name in ("order", "noises")
+        )
+        return cls(
+            counts=np.array(entries["counts"], dtype=np.int64),
+            rate=rational(entries["rate"], name="rate"),
+            cell=np.array(entries["cell"], dtype=np.int64),
+            records=None if records is None else int(records),
+            projection=str(entries["projection"]),
+            seed=str(entries["seed"]),
+            order=order,
+            noises=noises,
+        )

@@ -1,0 +1,95 @@
+"""The query of a noisy histogram on a public grid, and its release."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.limits import MOST_CELLS, check_size
+from hdpstats.records.query import ChargedQuery, charged_fields, check_pure
+from hdpstats.records.table import TableRelease
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """How a column is divided: at ``cuts`` that increase, or into the ``levels`` of a categorical column.
+
+    A number belongs to the class of as many cuts as it reaches.
+    """
+
+    name: str
+    cuts: tuple[float, ...] = ()
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an axis that does not divide."""
+        if self.levels is not None and (self.cuts or not 1 <= self.levels <= MOST_CELLS):
+            raise MechanismError("an axis has cuts, or a number of levels")
+        if not all(math.isfinite(cut) for cut in self.cuts) or any(a >= b for a, b in itertools.pairwise(self.cuts)):
+            raise MechanismError(f"the cuts of {self.name!r} must be finite numbers that increase")
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(self.cuts) + 1 if self.levels is None else self.levels
+
+    def to_list(self) -> list[Any]:
+        """Return the axis as JSON values."""
+        return [self.name, list(self.cuts), self.levels]
+
+    @classmethod
+    def from_list(cls, fields: Any) -> "Axis":
+        """Read what `to_list` wrote."""
+        name, cuts, levels = fields
+        return cls(
+            name=str(name), cuts=tuple(float(cut) for cut in cuts), levels=None if levels is None else int(levels)
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramQuery(ChargedQuery):
+    """Count people by the cell of a grid that they fall into: everything about the grid is public.
+
+    Cells are numbered with the last axis fastest; there are at most 2^18 (`hdpstats.records.limits`).
+    """
+
+    kind: ClassVar[str] = "histogram/1"
+    axes: tuple[Axis, ...]
+    public_sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself."""
+        check_pure(self, "a histogram")
+        if not self.axes or len({axis.name for axis in self.axes}) < len(self.axes):
+            raise MechanismError("a histogram needs one axis or more, each of another column")
+        check_size("cells of a histogram", self.cells, MOST_CELLS, remedy="take fewer axes, or fewer cuts")
+
+    @property
+    def cells(self) -> int:
+        """All cells."""
+        return math.prod(axis.classes for axis in self.axes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {
+            "axes": [axis.to_list() for axis in self.axes],
+        } | ChargedQuery.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "HistogramQuery":
+        """Read what `to_dict` wrote."""
+        return cls(
+            axes=tuple(Axis.from_list(axis) for axis in fields["axes"]),
+            **charged_fields(fields),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramRelease(TableRelease):
+    """The noisy counts of the cells of a grid."""
+
+    kind: ClassVar[str] = "histogram/1"

@@ -1,0 +1,179 @@
+r"""What a density ratio is about: a one-sided formula and a public coding of its columns.
+
+The log ratio of the densities of private and of public rows is modelled as :math:`\beta'x` with the coded row ``x``.
+The coefficients are those of a logistic regression of who is private, by objective or by output perturbation; the
+query names the public rows by their hash, and the site knows them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.point import MinimiserQuery, minimiser_fields
+
+MOST_COLUMNS = 500
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Box:
+    r"""A public coding of design columns in which each is bounded on its own, for columns of zeros and ones.
+
+    A row ``x`` of the design becomes :math:`u_j = (x_j - m_j) / s_j` and has the weight
+
+    .. math:: w(u) = \min\{1,\; \text{upper}_j / u_j \;(u_j > 0),\; \text{lower}_j / u_j \;(u_j < 0)\},
+
+    the largest one with :math:`w u_j \in [\text{lower}_j, \text{upper}_j]` for all columns: rows beyond the box are
+    weighted down, a function of the covariates only, never clipped and never dropped.
+
+    Attributes
+    ----------
+    location, scale : tuple of float
+        ``m`` and ``s`` (d,).
+    lower, upper : tuple of float
+        The box (d,); it holds 0.
+    intercept : bool
+        Whether a column of ones comes first.
+    """
+
+    location: tuple[float, ...]
+    scale: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    intercept: bool
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit, and numbers beyond which weights are not exact to their last digits."""
+        if len({len(self.location), len(self.scale), len(self.lower), len(self.upper)}) != 1:
+            raise MechanismError("a box must have as many locations as scales, lower and upper bounds")
+        if not all(math.isfinite(value) and abs(value) <= 1e15 for value in self.location):
+            raise MechanismError("a box must have finite locations below 1e15")
+        if not all(1e-15 <= value <= 1e15 for value in self.scale):
+            raise MechanismError("a box must have scales in [1e-15, 1e15]")
+        for low, high in zip(self.lower, self.upper, strict=True):
+            if not (-1e6 <= low <= 0.0 <= high <= 1e6 and high - low >= 1e-6):
+                raise MechanismError("a box must hold 0 and have sides from 1e-6 to 2e6")
+
+    @property
+    def dimension(self) -> int:
+        """``D``: the number of coefficients, intercept included."""
+        return len(self.location) + int(self.intercept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the box as JSON values."""
+        return {
+            "location": list(self.location),
+            "scale": list(self.scale),
+            "lower": list(self.lower),
+            "upper": list(self.upper),
+            "intercept": self.intercept,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Box":
+        """Read what `to_dict` wrote."""
+        location, scale, lower, upper = (
+            tuple(float(value) for value in fields[name]) for name in ("location", "scale", "lower", "upper")
+        )
+        return cls(location=location, scale=scale, lower=lower, upper=upper, intercept=bool(fields["intercept"]))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DensityRatioModel:
+    """The log ratio of the densities of private and of public rows, linear in coded columns.
+
+    Attributes
+    ----------
+    formula : str
+        A one-sided formula, read again by the site against its own schema.
+    columns : tuple of str
+        The columns of its design that take part, without the intercept: those that vary in public rows.
+    coding : Geometry or Box
+        How they are coded.
+    """
+
+    family: ClassVar[str] = "density ratio"
+    formula: str
+    columns: tuple[str, ...]
+    coding: Geometry | Box
+
+    def __post_init__(self) -> None:
+        """Refuse a coding of other columns."""
+        if not 1 <= len(self.columns) <= MOST_COLUMNS or len(set(self.columns)) != len(self.columns):
+            raise MechanismError(f"a density ratio needs 1 to {MOST_COLUMNS} different columns")
+        if len(self.coding.location) != len(self.columns):
+            raise MechanismError(f"the coding must have {len(self.columns)} locations, one per column")
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients, intercept included."""
+        return self.coding.dimension
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON values."""
+        kind = "box" if isinstance(self.coding, Box) else "geometry"
+        return {
+            "family": self.family,
+            "formula": self.formula,
+            "columns": list(self.columns),
+            kind: self.coding.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "DensityRatioModel":
+        """Read what `to_dict` wrote."""
+        coding = Box.from_dict(fields["box"]) if "box" in fields else Geometry.from_dict(fields["geometry"])
+        return cls(
+            formula=str(fields["formula"]), columns=tuple(str(name) for name in fields["columns"]), coding=coding
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportanceWeightsQuery(MinimiserQuery):
+    """Release the coefficients of a log density ratio of private to public rows.
+
+    Answered by an `ObjectiveRelease` or an `OutputRelease`.
+
+    Attributes
+    ----------
+    model : DensityRatioModel
+        The columns and their coding.
+    perturbs : str
+        What noise is added to: "objective" or "output".
+    """
+
+    kind: ClassVar[str] = "importance_weights/1"
+    model: DensityRatioModel
+    perturbs: str
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.model.dimension
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself."""
+        MinimiserQuery.__post_init__(self)
+        if self.perturbs not in ("objective", "output"):
+            raise MechanismError("the noise of a density ratio is added to the 'objective' or to the 'output'")
+        if self.hessian_share or self.public_sha256 is None:
+            raise MechanismError("a density ratio names its public rows, which give its Hessian: it buys none")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {"model": self.model.to_dict(), "perturbs": self.perturbs} | MinimiserQuery.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "ImportanceWeightsQuery":
+        """Read what `to_dict` wrote."""
+        if fields["model"]["family"] != DensityRatioModel.family:
+            raise ValueError("this is no model of a density ratio")
+        return cls(
+            model=DensityRatioModel.from_dict(fields["model"]),
+            perturbs=str(fields["perturbs"]),
+            **minimiser_fields(fields),
+        )

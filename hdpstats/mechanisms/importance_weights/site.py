@@ -1,0 +1,281 @@
+r"""Coefficients of a density ratio: a logistic regression of who is private, in which only private rows are protected.
+
+With coded rows ``x``, Mallows weights ``w(x)`` and ``lambda`` per private person, the objective
+
+.. math:: \sum_{i \in D} w_i \log(1 + e^{-\beta'x_i}) + \frac{n_D}{n_E} \sum_{j \in E} w_j \log(1 + e^{\beta'x_j})
+          + \frac{n_D \lambda}{2} \|\beta\|^2
+
+is ``n_D`` times that of Ji and Elkan (2013): two samples of equal total weight, whose log density ratio is
+:math:`\beta'x` where the model holds. The weights, a function of the row alone, cancel in the ratio. The weight of a
+public row is then :math:`e^{\beta'x}`: post-processing of released coefficients.
+
+**What a person moves.** Public rows and the ridge are the same for neighbours. As ``n_D`` stands in the objective, the
+only relation is ``replace_one``. All private people have the same label: a person's gradient is :math:`-\sigma w x`
+with :math:`\sigma = 1 / (1 + e^{\beta'x})` in (0, 1). Gradients of opposite labels, which a logistic regression must
+reckon with, do not occur, and the difference of two gradients is :math:`t' x' - t x` with ``t`` in [0, w] and ``t'`` in
+[0, w'].
+
+* *Box* (`hdpstats.mechanisms.importance_weights.box`): in each column both products lie between the box's sides, which
+0 is between, so their
+  difference is at most its side: ``K = max_j |b_j| / side_j`` of it is at most 1. So it is for zeros and ones, whether
+  centred or not; columns on [-1, 1] have the side 2.
+* *Geometry* (`hdpstats.records.geometry`): the first coordinate moves by at most 1 and the others by at most ``2 R``:
+  ``K = max(|t|, ||v|| / 2 R)`` is at most 1.
+
+Euclidean distances are the diameter of `hdpstats.mechanisms.importance_weights.box.extent`, :math:`\sqrt{2 m + k}` for
+``m`` categories and ``k`` columns in [0, 1], and :math:`\sqrt{1 + 4 R^2}` in a geometry. Neither is the length of the
+longest row: two different levels are :math:`\sqrt{2}` apart.
+
+**Half of it.** `PersonLoss.reach` is what one person moves on his own, half of what a replaced one moves. Take a public
+constant ``g`` off every person's gradient: the objective changes by the public function :math:`n_D g'\beta`, which
+neighbours share. With half the distance as `reach`, twice the reach is the distance that the proofs use
+(`hdpstats.mechanisms.objective.site`, `hdpstats.mechanisms.output.site`); they use no other property of it under
+``replace_one``.
+
+**Determinant.** A person's Hessian :math:`w \sigma (1 - \sigma) x x'` has rank one and a trace of at most a quarter of
+``sup w ||x||^2``, intercept included; the Hessian of the public rows adds to the matrix that neighbours share. So it
+costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.uncoupled`). It is paid in full: a
+person with a small ``sigma`` has a small gradient, but the other one of two neighbours need not, and with weights the
+coupled analysis fails for distances below the sum of both.
+
+References
+----------
+Z. Ji, C. Elkan (2013), Differential privacy based on importance weighting, *Machine Learning* 93 (corrected: their
+    bound on the length of a row is no bound on the distance of two).
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.compiler import compile_one_sided
+from hdpstats.formulas.design import Design
+from hdpstats.formulas.geometry import Rows, whiten
+from hdpstats.losses.logistic import Logistic
+from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.importance_weights.box import Extent, boxed, extent
+from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.output import site as output
+from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.noise.lattice import round_down
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
+from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
+from hdpstats.records.geometry import Geometry
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers.objective import UNIT, integer_bits
+
+LARGEST_LEVERAGE = 1e13
+
+HALF = Fraction(1, 2) * ROUNDING
+"""Half of what a replaced person moves in ``K``."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DensityRatioPersonLoss(PersonLoss):
+    """A person's loss in the logistic regression of who is private; public rows come along.
+
+    Attributes
+    ----------
+    model : DensityRatioModel
+        Columns and coding.
+    design : Design
+        The columns that the formula makes of the site's schema.
+    public : Rows
+        The coded public rows.
+    records : int
+        ``n_D``.
+    """
+
+    model: DensityRatioModel
+    design: Design
+    public: Rows
+    records: int
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.model.dimension
+
+    @property
+    def norm(self) -> Norm:
+        """The norm in which a replaced person moves the gradient by at most 1."""
+        coding = self.model.coding
+        if isinstance(coding, Box):
+            sides = (Fraction(high) - Fraction(low) for low, high in zip(coding.lower, coding.upper, strict=True))
+            return BoxNorm(radii=(*([Fraction(1)] if coding.intercept else []), *sides))
+        radius = 2 * Fraction(coding.radius)
+        return CylinderNorm(radius=radius) if coding.intercept else BallNorm(radius=radius)
+
+    @property
+    def extent(self) -> Extent:
+        """How large coded rows are."""
+        coding = self.model.coding
+        if isinstance(coding, Box):
+            places = kept(self.model, self.design)
+            return extent(coding, [self.design.columns[place] for place in places])
+        return Extent(leverage=coding.leverage, diameter=math.sqrt(float(coding.intercept) + 4.0 * coding.radius**2))
+
+    @property
+    def reach(self) -> Fraction:
+        """One half: see the module."""
+        return HALF
+
+    @property
+    def euclidean_reach(self) -> Fraction:
+        """Half the diameter of all gradients."""
+        return HALF * Fraction(self.extent.diameter) * ROUNDING
+
+    @property
+    def trace(self) -> Fraction:
+        """A quarter of ``sup w ||x||^2``."""
+        return Fraction(self.extent.leverage) / 4 * ROUNDING * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """1: every gradient of a person is a multiple of the row."""
+        return 1
+
+    @property
+    def fixed_sign(self) -> bool:
+        """Every gradient is a nonnegative multiple of minus the row."""
+        return True
+
+    @property
+    def pays_determinant(self) -> bool:
+        """The determinant is paid for."""
+        return True
+
+    @property
+    def valued(self) -> bool:
+        """Losses have values."""
+        return True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns."""
+        return self.design.needs
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho`` with ``rho (1 + cell) + J <= epsilon``; only under ``replace_one`` is there any."""
+        _check_relation(relation)
+        return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=2 * HALF + cell), 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return ``log(1 + trace / ridge)``, rounded up."""
+        return rank_one_jacobian(self.trace / ridge)
+
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a bound on the loss of one private row and its share of the public ones at ``centre``."""
+        return 2.0 * (math.log(2.0) + math.sqrt(self.extent.leverage) * float(np.linalg.norm(centre)))
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `LinearObjective.gradient_error` is for private and public rows."""
+        leverage, rows = self.extent.leverage, people + len(self.public.X)
+        length, heaviest = math.sqrt(leverage), max(1.0, people / max(1, len(self.public.X)))
+        per_weight = 0.25 * 1.01 * (self.dimension + 2) * UNIT * leverage * size + 11.0 * UNIT * length
+        cells = 0.5 * rows * math.sqrt(self.dimension) * math.ldexp(1.0, -integer_bits(rows, heaviest * length))
+        return 2.0 * people * (per_weight + 8.0 * UNIT * length) + cells
+
+    def curvature(self, people: int) -> float:
+        """Return twice that of the private rows: public ones have the same total weight."""
+        return 2.0 * people * float(self.trace)
+
+    def slope(self, people: int) -> float:
+        """Return a bound for both samples: a gradient is at most ``w ||x||``."""
+        return 2.0 * people * math.sqrt(self.extent.leverage) * float(ROUNDING)
+
+    def counted(self, people: int) -> int:
+        """Return the number of private and public rows."""
+        return people + len(self.public.X)
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 64) u`` of the sizes."""
+        return (2.0 * self.dimension + 64.0) * UNIT * (math.sqrt(self.extent.leverage) * size + 2.0)
+
+    def people(self, table: AdmittedTable) -> RegressionPeople:
+        """Return private rows with outcome 1 and public rows with outcome 0, each sample of total weight ``n_D``."""
+        private = coded(self.model, self.design, table)
+        share = self.records / max(1, len(self.public.X))
+        return RegressionPeople(
+            loss=Logistic(),
+            X=np.concatenate([private.X, self.public.X]),
+            y=np.repeat([1.0, 0.0], [len(private.X), len(self.public.X)]),
+            weights=np.concatenate([private.weights, share * self.public.weights]),
+            offset=np.zeros(len(private.X) + len(self.public.X)),
+        )
+
+
+def prepare(query: ImportanceWeightsQuery, site_facts: SiteFacts) -> Prepared:
+    """Fix the constants of a density ratio at a site, or refuse what the proof does not cover."""
+    person_loss = density_ratio_person_loss(query.model, site_facts, public=site_facts.table(query.public_sha256))
+    if query.perturbs == "output":
+        return output.prepare(query, person_loss, site_facts)
+    return objective.prepare(query, person_loss, site_facts)
+
+
+def density_ratio_person_loss(
+    model: DensityRatioModel, site_facts: SiteFacts, *, public: PublicTable
+) -> DensityRatioPersonLoss:
+    """Return the loss of a person under a density ratio at a site.
+
+    Raises
+    ------
+    SiteError
+        If people have several rows, the model or its coding does not fit the schema, or no public row is complete.
+    MechanismError
+        Under ``add_or_remove_one``.
+    """
+    _check_relation(site_facts.relation)
+    if site_facts.unit is not None:
+        raise SiteError("this site's people have several rows each; a density ratio is of people with one row")
+    design = ratio_design(model, site_facts.schema)
+    rows = coded(model, design, public.admitted(design.needs))
+    if not len(rows.X):
+        raise SiteError("no public row is complete in the formula's columns; a density ratio needs one at least")
+    person_loss = DensityRatioPersonLoss(model=model, design=design, public=rows, records=site_facts.records)
+    if not person_loss.extent.leverage <= LARGEST_LEVERAGE:
+        raise SiteError(
+            f"coded rows of this site's schema can have a leverage above {LARGEST_LEVERAGE:g}, beyond which weights "
+            "are not exact to their last digits; use larger scales"
+        )
+    return person_loss
+
+
+def ratio_design(model: DensityRatioModel, schema: Schema) -> Design:
+    """Return the design of a model, or raise where the model does not fit it."""
+    design = compile_one_sided(model.formula, schema)
+    if design.intercept != model.coding.intercept or not set(model.columns) <= set(design.names) - {"Intercept"}:
+        raise SiteError("the query's columns and coding do not fit its formula")
+    return design
+
+
+def kept(model: DensityRatioModel, design: Design) -> list[int]:
+    """Return the places of the model's columns in its design."""
+    return [design.names.index(name) for name in model.columns]
+
+
+def coded(model: DensityRatioModel, design: Design, table: AdmittedTable) -> Rows:
+    """Return the coded rows of a table: a total map, each row from itself alone."""
+    X = design.matrix(table)[:, kept(model, design)]
+    if isinstance(model.coding, Geometry):
+        return whiten(model.coding, np.column_stack([np.ones(len(X)), X]) if model.coding.intercept else X)
+    return boxed(model.coding, X)
+
+
+def _check_relation(relation: Relation) -> None:
+    if relation is not Relation.REPLACE_ONE:
+        raise MechanismError(
+            "importance weights are proved under replace_one only, as the number of private records weighs the public "
+            "rows; use hybrid weights, or a study whose number of records is public"
+        )

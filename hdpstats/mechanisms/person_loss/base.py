@@ -1,0 +1,177 @@
+"""One person's loss as a mechanism sees it: constants with proofs, and the private people that it is summed over."""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Norm
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers import Objective
+
+ROUNDING = 1 + Fraction(1, 2**40)
+"""Inflation of a person's size: weights and rows are doubles, each within a few 2^-53 of its formula."""
+
+
+class People(ABC):
+    """Private people behind the wall, whitened and weighted: a sum of their losses can be formed, nothing else."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many people there are: never public but through noise, unless the relation says so."""
+
+    @abstractmethod
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> Objective:
+        """Return the penalised, perturbed sum of losses; all arguments (D,)."""
+
+    @abstractmethod
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D)."""
+
+    @abstractmethod
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,), from that person alone, to the last bit.
+
+        Only where the loss says that losses have values.
+        """
+
+    @abstractmethod
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the sum of the people's Hessians, stacked, each rounded to multiples of ``grid`` before it is added.
+
+        The upper triangle, off-diagonal entries multiplied by the square root of two (D (D + 1) / 2,).
+        """
+
+
+class PersonLoss(ABC):
+    """The loss of one person in whitened coordinates, with its constants; case weights are counted in all of them.
+
+    Attributes
+    ----------
+    dimension : int
+        D.
+    norm : Norm
+        The norm ``K`` in which gradients are measured.
+    reach : Fraction
+        ``sup K(gradient)`` of one person.
+    euclidean_reach : Fraction
+        ``sup ||gradient||_2`` of one person.
+    trace : Fraction
+        Bound on the trace of one person's Hessian, hence on its Frobenius norm, and where a gradient has kinks on its
+        Lipschitz constant: between kinks it follows the Hessians.
+    rank : int
+        Bound on the dimension of a space that holds the gradients of one person at all coefficients.
+    fixed_sign : bool
+        Whether the record fixes a vector that a person's gradients are nonnegative multiples of, whatever the
+        coefficients.
+    valued : bool
+        Whether `People.losses` gives values: not every loss has a closed form beside that of its derivative.
+    needs : tuple of str
+        The columns of the schema that are read.
+    """
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """D."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> Norm:
+        """``K``."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Fraction:
+        """``sup K(gradient)``."""
+
+    @property
+    @abstractmethod
+    def euclidean_reach(self) -> Fraction:
+        """``sup ||gradient||_2``."""
+
+    @property
+    @abstractmethod
+    def trace(self) -> Fraction:
+        """``sup tr Hessian``."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """The dimension of a person's gradients."""
+
+    @property
+    @abstractmethod
+    def fixed_sign(self) -> bool:
+        """Whether gradients are nonnegative multiples of a vector that the record fixes."""
+
+    @property
+    def pays_determinant(self) -> bool:
+        """Whether noise in the objective pays for the determinant as a matter of course."""
+        return False
+
+    @property
+    @abstractmethod
+    def valued(self) -> bool:
+        """Whether people's losses have values."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """The columns that are read."""
+
+    @abstractmethod
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return the largest certified rate ``rho`` of objective noise ``exp(-rho K(b))``, rounded down.
+
+        The privacy loss, determinant included and ``rho cell`` added, is at most ``epsilon``.
+
+        Raises
+        ------
+        MechanismError
+            If the determinant alone costs more.
+        """
+
+    @abstractmethod
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return a bound on ``log det(I + H / ridge)`` over one person's Hessian ``H``, rounded up."""
+
+    @abstractmethod
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return how far one person's loss at ``centre`` (D,) can be above its infimum; infinite where that is unknown.
+
+        A bound: the work of a minimisation rests on it.
+        """
+
+    @abstractmethod
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return a bound on the float error of a sum of gradients at all coefficients of norm ``size`` at most.
+
+        Up to a hundredth of it, which whoever asks adds.
+        """
+
+    def curvature(self, people: int) -> float:
+        """Return a Lipschitz constant of the gradient of the sum of so many people's losses, kinks included."""
+        return people * float(self.trace)
+
+    def slope(self, people: int) -> float:
+        """Return a bound on the length of the gradient of the sum of so many people's losses."""
+        return people * float(self.euclidean_reach)
+
+    def counted(self, people: int) -> int:
+        """Return what `People.count` is for so many private people."""
+        return people
+
+    @abstractmethod
+    def loss_rounding(self, size: float) -> float:
+        """Return a bound on the float error of one person's loss at coefficients of norm ``size``."""
+
+    @abstractmethod
+    def people(self, table: AdmittedTable) -> People:
+        """Return the private people of an admitted table: a total map, each person by itself."""
+
+
+def sensitivity_factor(relation: Relation) -> int:
+    """Return by how many persons neighbours differ: 2 where one is replaced, 1 where one is added or removed."""
+    return 2 if relation is Relation.REPLACE_ONE else 1

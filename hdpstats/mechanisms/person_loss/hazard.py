@@ -1,0 +1,264 @@
+r"""The loss of one person under a discrete-time hazard model, with capped losses (`hdpstats.losses.hazard`).
+
+A person's spells are mapped to intervals by a total map (`hdpstats.schema.spells`); follow-up ends before the sum of
+the caps, over intervals and causes, passes ``H``, which is a function of the person's own covariates and of public
+numbers. Ending follow-up by a function of the covariates is censoring that tells nothing about the event, so the
+estimate stays consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
+
+**Work** is bounded by public facts: sums of caps and the objective go through every interval of every spell, whatever
+its follow-up; scores person by person (`hdpstats.mechanisms.person_loss.hazard_people`) through those at risk, at most
+all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.costly`.
+
+*Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
+and those of each person sorted in the order of time. Which of them are kept depends on the columns and the intervals of
+the query, so no cut beforehand keeps the same ones. A person with more than ``most_rows`` rows adds to the time of an
+answer in proportion to the number. Tables of at most ``records * most_rows`` rows take no longer than is predicted.
+
+Constants: `hdpstats.privacy.hazard`. Where covariates vary within a person every spell has its own weight and caps add
+up over the person's spells, and the bound for time-varying rows holds.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.geometry import whiten
+from hdpstats.formulas.survival import SurvivalDesign, compile_survival
+from hdpstats.losses import HAZARDS, HazardLoss
+from hdpstats.losses.hazard import FARTHEST
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
+from hdpstats.mechanisms.person_loss.regression import declared_bound
+from hdpstats.noise.lattice import round_down
+from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.records.model import HazardModel
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.spells import spells_of
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers import CappedSpells
+from hdpstats.solvers.objective import UNIT, integer_bits
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HazardPersonLoss(PersonLoss):
+    """A hazard model with the declared bounds of its weights and offsets.
+
+    ``most_rows`` is the largest number of rows of a person, ``time_varying`` whether covariates may vary within one.
+    """
+
+    model: HazardModel
+    design: SurvivalDesign
+    largest_weight: float
+    largest_offset: float
+    most_rows: int
+    time_varying: bool
+
+    @property
+    def loss(self) -> HazardLoss:
+        """The capped losses of the link."""
+        return HAZARDS[self.model.link]
+
+    @property
+    def bounds(self) -> HazardBounds:
+        """The constants of a person of weight 1."""
+        loss, geometry = self.loss, self.model.geometry
+        return hazard_bounds(
+            total=self.total,
+            radius=geometry.radius,
+            leverage=geometry.leverage,
+            causes=self.model.causes,
+            time_varying=self.time_varying,
+            smoothness=None if loss.coupled else (float(loss.survived_smoothness), float(loss.event_smoothness)),
+        )
+
+    @property
+    def total(self) -> float:
+        """``H``: the largest sum of a person's caps."""
+        return self.model.cap.total
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight, rounding included."""
+        return Fraction(self.largest_weight) * ROUNDING
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.model.dimension
+
+    @property
+    def norm(self) -> Norm:
+        """The Euclidean norm."""
+        return BallNorm()
+
+    @property
+    def reach(self) -> Fraction:
+        """``a_max G``."""
+        return self.half * Fraction(self.bounds.reach)
+
+    @property
+    def euclidean_reach(self) -> Fraction:
+        """The same: the norm is Euclidean."""
+        return self.reach
+
+    @property
+    def trace(self) -> Fraction:
+        """A bound on the trace of one person's Hessian."""
+        return self.half * Fraction(self.bounds.trace) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """``e + 1`` for every cause: a person's rows ``(A_s, z)`` span no more; D where covariates vary."""
+        if self.time_varying:
+            return self.dimension
+        return min(self.dimension, self.model.causes * (len(self.model.baseline[0]) + 1))
+
+    @property
+    def fixed_sign(self) -> bool:
+        """No: survived intervals and the event pull in different directions, by coefficients."""
+        return False
+
+    @property
+    def valued(self) -> bool:
+        """Of the links, logit has losses in closed form."""
+        return self.model.link == "logit"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns, case weights and offsets."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        return (*self.design.needs, *extra)
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard`).
+
+        The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
+        share of that distance, is enough.
+        """
+        width = sensitivity_factor(relation) * self.reach
+        target = epsilon * (1 - cell / width)
+        noise = hazard_noise(self.bounds, epsilon=target, curvature=self.half / ridge, relation=relation)
+        return round_down(noise / self.half, 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return a bound on ``log det(I + H / ridge)``: the trace's, or the determinant itself for a flat cap."""
+        by_rank = self.rank * math.log1p(float(self.trace / ridge) / self.rank)
+        bound = min(float(self.trace / ridge), by_rank) * (1.0 + 2.0**-30)
+        if self.model.cap.is_flat and self.model.causes == 1 and not self.time_varying:
+            half, cap = float(self.half), self._largest_flat_cap()
+            tight = flat_determinant(
+                np.array(self.model.baseline),
+                radius=math.sqrt(self.model.geometry.leverage),
+                survived=half * cap * float(self.loss.survived_smoothness),
+                event=half * float(self.loss.event_smoothness),
+                ridge=float(ridge),
+            )
+            bound = min(bound, tight)
+        return Fraction(bound)
+
+    def _largest_flat_cap(self) -> float:
+        """Return the cap of every interval where it is flat, with the largest offset that the site declares."""
+        level = np.array([self.model.cap.baseline[0][0] + self.largest_offset])
+        return float(np.exp(self.loss.caps(level, self.model.cap.margin))[0])
+
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a bound on one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap.
+
+        With ``log u = eta - log h`` losses are at least 0 and at most ``h asinh(u)`` and ``asinh(1/u)``, and
+        ``asinh(e^x) <= 1 + max(x, 0)``; for probit they are smaller where caps are not raised, as the log odds rise by
+        more than 1. At the predictor of the caps ``log u`` is the margin. Where a cap is raised to the smallest one,
+        the loss of an event grows by less than the predictor of the cap is beyond.
+        """
+        e, block, apart, raised = len(self.model.baseline[0]), self.model.block, 0.0, 0.0
+        A, length = np.array(self.model.baseline), math.sqrt(self.model.geometry.leverage)
+        for cause, (baseline, slopes) in enumerate(zip(self.model.cap.baseline, self.model.cap.slopes, strict=True)):
+            part = centre[cause * block : (cause + 1) * block]
+            level = float(np.max(np.abs(A @ part[:e] - np.array(baseline))))
+            apart = max(apart, level + length * float(np.linalg.norm(part[e:] - np.array(slopes))))
+            away = float(np.max(np.abs(baseline))) + length * float(np.linalg.norm(slopes)) + self.largest_offset
+            raised = max(raised, away + abs(self.model.cap.margin) - (0.0 if self.loss.smallest_cap else FARTHEST))
+        return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart + raised)
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `HazardObjective.gradient_error` is for bounded rows."""
+        q, D = self.model.grid.intervals, self.dimension
+        leverage = self.model.geometry.leverage
+        length = math.sqrt(leverage)
+        slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
+        level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
+        g = 1.01 * (D + 8) * UNIT
+        predictor = g * (leverage * (size + slopes) + length * (2.0 * self.largest_offset + level))
+        largest = (self.total + 1.0) * self.model.causes
+        per_spell = largest * (self.loss.steepness * predictor + (self.loss.ulps + q + 8) * UNIT * length)
+        spells = people * self.most_rows
+        summand = (self.total + 1.0) * self.largest_weight * length
+        cells = 0.5 * spells * math.sqrt(D) * math.ldexp(1.0, -integer_bits(spells, summand))
+        return spells * self.largest_weight * (per_spell + 8.0 * UNIT * largest * length) + cells
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""
+        length = math.sqrt(self.model.geometry.leverage)
+        slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
+        level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin)
+        sizes = length * (size + slopes) + 2.0 * self.largest_offset + level + 2.0
+        units = (2.0 * self.dimension + 2.0 * self.model.grid.intervals + 64.0) * UNIT
+        return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
+
+    def people(self, table: AdmittedTable) -> HazardPeople:
+        """Return the spells of an admitted table, capped and weighted."""
+        design, grid = self.design, self.model.grid
+        found = spells_of(
+            table, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=self.most_rows
+        )
+        rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
+        weights, offset = self.model.weights, self.model.offset
+        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
+        shift = table.numeric[offset] if offset is not None else np.zeros(table.rows)
+        whole = CappedSpells(
+            loss=self.loss,
+            A=np.array(self.model.baseline),
+            Z=rows.X[found.row, 1:],
+            entry=found.entry,
+            last=found.exit,
+            cause=found.cause,
+            weights=(rows.weights * case)[found.row],
+            offset=shift[found.row],
+            cap_baseline=np.array(self.model.cap.baseline),
+            cap_slopes=np.array(self.model.cap.slopes).reshape(self.model.causes, -1),
+            margin=self.model.cap.margin,
+            total=self.model.cap.total,
+        )
+        spells = whole.ended(found.person, several=self.time_varying)
+        return HazardPeople(spells=spells, person=found.person, number=found.people)
+
+
+def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPersonLoss:
+    """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
+    design = compile_survival(model.formula, site_facts.schema)
+    if model.link not in HAZARDS:
+        raise MechanismError(f"no link is called {model.link!r}; there are {', '.join(HAZARDS)}")
+    if len(design.covariates.columns) != model.geometry.dimension:
+        raise SiteError("the query's geometry does not fit its formula")
+    event = site_facts.schema[design.event]
+    causes = len(event.levels) - 1 if isinstance(event, Categorical) else 1
+    if causes != model.causes:
+        raise SiteError(f"the query has caps for {model.causes} causes; this site's schema declares {causes}")
+    if site_facts.unit is not None and design.start is None:
+        raise SiteError("this site's people have several rows each: the outcome must be Surv(start, stop, event)")
+    return HazardPersonLoss(
+        model=model,
+        design=design,
+        largest_weight=declared_bound(site_facts.schema, model.weights, kind="weight", default=1.0),
+        largest_offset=declared_bound(site_facts.schema, model.offset, kind="offset", default=0.0),
+        most_rows=site_facts.most_rows,
+        time_varying=site_facts.unit is not None,
+    )

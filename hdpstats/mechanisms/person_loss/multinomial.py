@@ -1,0 +1,206 @@
+r"""The loss of one person under a multinomial logistic regression (`hdpstats.losses.multinomial`).
+
+With row ``x = (1, z)`` of a geometry, Mallows weight ``w`` and case weight ``a`` the gradient is
+:math:`a w\,(p - e_y) \otimes x`, of length at most :math:`a_{max}\sqrt{2 (i + R^2)}`, and the trace of the Hessian at
+most :math:`a_{max} L\,t_M`. A Hessian has rank M, and by concavity of the logarithm :math:`\log\det(I + H/\lambda) \le
+M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.uncoupled`).
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas import Design
+from hdpstats.formulas.geometry import whiten
+from hdpstats.formulas.response import categorical_design
+from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
+from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.regression import NUMBERS, declared_bound
+from hdpstats.noise.lattice import round_down, sqrt_up
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
+from hdpstats.records.model import MultinomialModel
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers.kernels import row_products
+from hdpstats.solvers.multinomial import MultinomialObjective
+from hdpstats.solvers.objective import UNIT, integer_bits
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class MultinomialPeople(People):
+    """Rows ``X`` (n, D), outcomes ``y`` (n,) from 0 to ``others``, total weights (n,), all within declared bounds."""
+
+    others: int
+    X: FloatArray
+    y: IntArray
+    weights: FloatArray
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> MultinomialObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return MultinomialObjective(
+            others=self.others, X=self.X, y=self.y, weights=self.weights, ridge=ridge, centre=centre, linear=linear
+        )
+
+    def _predictor(self, theta: FloatArray, part: slice) -> FloatArray:
+        return np.column_stack([row_products(self.X[part], each) for each in theta.reshape(self.others, -1)])
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (n, M D)."""
+        left = self.weights[:, None] * residuals(self._predictor(theta, slice(None)), self.y)
+        return np.asarray((left[:, :, None] * self.X[:, None, :]).reshape(len(self.y), -1))
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (n,)."""
+        return np.asarray(self.weights * values(self._predictor(theta, slice(None)), self.y))
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
+        D = self.X.shape[1]
+        i, j = np.triu_indices(self.others * D)
+        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
+        for start in range(0, len(self.y), size):
+            part = slice(start, start + size)
+            p, X = probabilities(self._predictor(theta, part)), self.X[part]
+            bent = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
+            total += np.rint(bent * X[:, i % D] * X[:, j % D] * factor).astype(np.int64).sum(axis=0)
+        return total
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MultinomialPersonLoss(PersonLoss):
+    """A multinomial model with the declared bound of its weights; ``design`` may be None where only constants count."""
+
+    model: MultinomialModel
+    largest_weight: float
+    design: Design | None = None
+
+    @property
+    def dimension(self) -> int:
+        """M D."""
+        return self.model.dimension
+
+    @property
+    def norm(self) -> Norm:
+        """The Euclidean norm."""
+        return BallNorm()
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight, rounding included."""
+        return Fraction(self.largest_weight) * ROUNDING
+
+    @property
+    def reach(self) -> Fraction:
+        """``a_max sqrt(2 (i + R^2))``."""
+        square = Fraction(self.model.geometry.radius) ** 2 + int(self.model.geometry.intercept)
+        return self.half * steepest(self.model.others) * sqrt_up(square)
+
+    @property
+    def euclidean_reach(self) -> Fraction:
+        """The same: the norm is Euclidean."""
+        return self.reach
+
+    @property
+    def trace(self) -> Fraction:
+        """``a_max L t_M``."""
+        return self.half * trace_bound(self.model.others) * Fraction(self.model.geometry.leverage) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """M: gradients of a person are ``v (x) x``."""
+        return self.model.others
+
+    @property
+    def fixed_sign(self) -> bool:
+        """No: probabilities of several levels pull in several directions."""
+        return False
+
+    @property
+    def pays_determinant(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def valued(self) -> bool:
+        """Losses have values."""
+        return True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns and case weights."""
+        return (*self._design.needs, *(() if self.model.weights is None else (self.model.weights,)))
+
+    @property
+    def _design(self) -> Design:
+        if self.design is None:
+            raise MechanismError("a loss without a design reads no rows")
+        return self.design
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho`` with ``rho (width + cell) + J <= epsilon``."""
+        width = sensitivity_factor(relation) * self.reach
+        return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return ``M log(1 + trace / (M ridge))``, rounded up."""
+        return self.rank * rank_one_jacobian(self.trace / (self.rank * ridge))
+
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a bound on one row's loss at ``centre``; it is never below 0."""
+        size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
+        return self.largest_weight * (math.log(self.model.others + 1.0) + 2.0 * size)
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `MultinomialObjective.gradient_error` is for bounded rows."""
+        leverage, M = self.model.geometry.leverage, self.model.others
+        length, D = math.sqrt(leverage), self.model.geometry.dimension
+        per_row = 0.505 * (D + 2) * UNIT * leverage * size + (M + 24.0) * UNIT * length
+        summand = self.largest_weight * length
+        cells = 0.5 * people * math.sqrt(D * M) * math.ldexp(1.0, -integer_bits(people, summand))
+        return people * self.largest_weight * per_row + cells + 12.0 * UNIT * summand * people
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 64 + M) u`` of the sizes, twice: of the sum and of the own predictor."""
+        length = math.sqrt(self.model.geometry.leverage)
+        units = (2.0 * self.model.geometry.dimension + self.model.others + 64.0) * UNIT
+        return units * self.largest_weight * (2.0 * length * size + 2.0 + math.log(self.model.others + 1.0))
+
+    def people(self, table: AdmittedTable) -> MultinomialPeople:
+        """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""
+        rows = whiten(self.model.geometry, self._design.matrix(table))
+        weights = self.model.weights
+        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
+        return MultinomialPeople(
+            others=self.model.others, X=rows.X, y=table.codes[self._design.response], weights=rows.weights * case
+        )
+
+
+def multinomial_person_loss(model: MultinomialModel, schema: Schema) -> MultinomialPersonLoss:
+    """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
+    design = categorical_design(model.formula, schema)
+    geometry, outcome = model.geometry, schema[design.response]
+    if len(design.columns) != geometry.dimension or design.intercept != geometry.intercept:
+        raise SiteError("the query's geometry does not fit its formula")
+    if not isinstance(outcome, Categorical) or len(outcome.levels) != model.others + 1:
+        raise SiteError("the query's number of levels is not that of the outcome in this site's schema")
+    return MultinomialPersonLoss(
+        model=model,
+        design=design,
+        largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
+    )

@@ -1,0 +1,269 @@
+r"""The loss of one linear predictor, person by person.
+
+With row ``x = (1, z)`` of a geometry, weight ``w`` and case weight ``a`` the gradient is ``a w l'(eta) x`` and the
+Hessian ``a w l''(eta) x x'``: both of rank one. As ``w ||z|| <= R``, ``w <= 1`` and ``w ||x||^2 <= L``, in the cylinder
+norm ``K(t, v) = max(|t|, ||v|| / R)`` the gradient is at most ``a_max sup|l'|``, and the trace of the Hessian at most
+``a_max L sup l''``.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas import Design
+from hdpstats.formulas.geometry import whiten
+from hdpstats.formulas.response import Response, design_of, made, response_of
+from hdpstats.losses import BY_NAME, Loss
+from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
+from hdpstats.noise.lattice import round_down, sqrt_up
+from hdpstats.privacy.coupled import coupled_noise_epsilon
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
+from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers import LinearObjective
+from hdpstats.solvers.kernels import row_products
+from hdpstats.solvers.objective import UNIT, integer_bits
+
+BETWEEN_0_AND_1 = Response(column="")
+"""Where an outcome in [0, 1] comes from, for who asks for constants only."""
+
+NUMBERS = 2**20
+"""Numbers of Hessians that are held at a time, however many rows there are."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class RegressionPeople(People):
+    """Rows ``X`` (n, D), outcome ``y`` (n,), total weights (n,), offset (n,), all within their declared bounds."""
+
+    loss: Loss
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> LinearObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return LinearObjective(
+            loss=self.loss,
+            X=self.X,
+            y=self.y,
+            weights=self.weights,
+            offset=self.offset,
+            ridge=ridge,
+            centre=centre,
+            linear=linear,
+        )
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (n, D)."""
+        eta = row_products(self.X, theta) + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (n,)."""
+        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
+
+        Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
+        """
+        i, j = np.triu_indices(self.X.shape[1])
+        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
+        steepest = float(self.loss.smoothness)
+        for start in range(0, len(self.y), size):
+            part = slice(start, start + size)
+            X = self.X[part]
+            eta = row_products(X, theta) + self.offset[part]
+            curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
+            total += np.rint(X[:, i] * X[:, j] * (curvature[:, None] * factor)).astype(np.int64).sum(axis=0)
+        return total
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegressionPersonLoss(PersonLoss):
+    """A regression model with the declared bounds of its weights and offsets (as the formula has them).
+
+    ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
+    constants are asked.
+    """
+
+    model: RegressionModel
+    largest_weight: float
+    largest_offset: float
+    design: Design | None = None
+    response: Response = BETWEEN_0_AND_1
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of one row."""
+        return made(self.model.loss, self.model.parameters, self.model.table, self.response)
+
+    @property
+    def _offset(self) -> float:
+        """The largest offset on the scale of the loss."""
+        return self.largest_offset / self.response.stretch
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.model.dimension
+
+    @property
+    def norm(self) -> Norm:
+        """The cylinder, or without an intercept the ball."""
+        return score_norm(self.model.geometry)
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight, rounding included."""
+        return Fraction(self.largest_weight) * ROUNDING
+
+    @property
+    def reach(self) -> Fraction:
+        """``a_max sup|l'|``."""
+        return self.half * self.loss.lipschitz
+
+    @property
+    def euclidean_reach(self) -> Fraction:
+        """``a_max sup|l'| sqrt(i + R^2)``."""
+        square = Fraction(self.model.geometry.radius) ** 2 + int(self.model.geometry.intercept)
+        return self.reach * sqrt_up(square)
+
+    @property
+    def trace(self) -> Fraction:
+        """``a_max L sup l''``."""
+        return self.half * self.loss.smoothness * Fraction(self.model.geometry.leverage) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """1: every gradient of a person is a multiple of the row."""
+        return 1
+
+    @property
+    def fixed_sign(self) -> bool:
+        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
+        return self.loss.coupled
+
+    @property
+    def valued(self) -> bool:
+        """Losses of a linear predictor have values."""
+        return True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns, case weights and offsets."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        return (*self._design.needs, *extra)
+
+    @property
+    def _design(self) -> Design:
+        if self.design is None:
+            raise MechanismError("a loss without a design reads no rows")
+        return self.design
+
+    @property
+    def pays_determinant(self) -> bool:
+        """Whether noise in the objective pays for the determinant, as losses without a coupling do."""
+        return not self.loss.coupled
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho``: coupled (`hdpstats.privacy.coupled`) or else with the determinant paid for.
+
+        *Coupled*: the noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved
+        for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
+        (`hdpstats.privacy.uncoupled`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
+        """
+        width = sensitivity_factor(relation) * self.reach
+        if not self.loss.coupled:
+            return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
+        target = epsilon * (1 - cell / width)
+        return round_down(coupled_noise_epsilon(target, self.trace / ridge, relation=relation) / width, 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
+        return rank_one_jacobian(self.trace / ridge)
+
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return how far one row's loss at ``centre`` can be above its infimum."""
+        size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
+        return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `LinearObjective.gradient_error` is for bounded rows."""
+        leverage = self.model.geometry.leverage
+        length, D = math.sqrt(leverage), self.dimension
+        m, k, g = float(self.loss.lipschitz), float(self.loss.smoothness), 1.01 * (D + 2) * UNIT
+        per_row = k * g * (leverage * size + length * self._offset) + (self.loss.ulps + 3.0) * UNIT * m * length
+        summand = m * self.largest_weight * length
+        cells = 0.5 * people * math.sqrt(D) * math.ldexp(1.0, -integer_bits(people, summand))
+        return people * self.largest_weight * per_row + cells + 8.0 * UNIT * summand * people
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
+        length = math.sqrt(self.model.geometry.leverage)
+        sizes = float(self.loss.lipschitz) * (length * size + self._offset) + self.loss.magnitude
+        return (2.0 * self.dimension + 64.0) * UNIT * self.largest_weight * sizes
+
+    def people(self, table: AdmittedTable) -> RegressionPeople:
+        """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""
+        rows = whiten(self.model.geometry, self._design.matrix(table))
+        weights, offset = self.model.weights, self.model.offset
+        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
+        shift = table.numeric[offset] / self.response.stretch if offset is not None else np.zeros(table.rows)
+        return RegressionPeople(
+            loss=self.loss, X=rows.X, y=self.response.of(table), weights=rows.weights * case, offset=shift
+        )
+
+
+def regression_person_loss(model: RegressionModel, schema: Schema) -> RegressionPersonLoss:
+    """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
+    if model.loss not in BY_NAME:
+        raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
+    design = design_of(model.formula, model.loss, schema)
+    geometry = model.geometry
+    if len(design.columns) != geometry.dimension or design.intercept != geometry.intercept:
+        raise SiteError("the query's geometry does not fit its formula")
+    person_loss = RegressionPersonLoss(
+        model=model,
+        design=design,
+        response=response_of(design, model.loss, schema),
+        largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
+        largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
+    )
+    made(model.loss, model.parameters, model.table, person_loss.response)
+    return person_loss
+
+
+def score_norm(geometry: Geometry) -> Norm:
+    """Return the norm in which scores of a linear predictor are measured."""
+    radius = Fraction(geometry.radius)
+    return CylinderNorm(radius=radius) if geometry.intercept else BallNorm(radius=radius)
+
+
+def declared_bound(schema: Schema, name: str | None, *, kind: str, default: float) -> float:
+    """Return the declared bound of a weight's or an offset's size."""
+    if name is None:
+        return default
+    column = schema.get(name)
+    if not isinstance(column, NumericColumn) or column.kind != kind:
+        raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
+    return max(abs(column.lower), abs(column.upper))

@@ -1,0 +1,121 @@
+"""The query of one noisy sum of logistic scores of rows of bounded length, its release, and the rounds of a fit."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import rational
+from hdpstats.privacy.gaussian import delta_of_square
+from hdpstats.records.limits import MOST_COEFFICIENTS, check_size
+from hdpstats.records.model import RegressionModel
+from hdpstats.records.query import check_epsilon, placed
+from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicHessianQuery(RoundQuery):
+    """Sum the people's logistic scores at given coefficients, their rows cut to a length, and add noise.
+
+    The round costs ``cost`` of what the whole fit keeps, and the rounds that are still to come cost ``ahead``: in
+    epsilon without a delta, else in squared Gaussian differential privacy. There are at most 2000 coefficients
+    (`hdpstats.records.limits`).
+
+    Attributes
+    ----------
+    model : RegressionModel
+        A logistic regression without weights and offset. Of its geometry location and whitening count: rows are cut,
+        not weighted down.
+    truncation : float
+        Whitened covariates are cut to this size, one by one.
+    norm : Fraction
+        ``M``: rows that are longer, the intercept's 1 included, are shortened to it; a binary64 number.
+    cost, ahead : Fraction
+        What this round costs, and what the later ones will.
+    """
+
+    kind: ClassVar[str] = "public_hessian/1"
+    model: RegressionModel
+    truncation: float
+    norm: Fraction
+    cost: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
+        check_size("coefficients", self.model.dimension, MOST_COEFFICIENTS, remedy="take fewer terms or levels")
+        model = self.model
+        if model.loss != "logistic" or model.weights is not None or model.offset is not None:
+            raise MechanismError("scores of rows of bounded length are for logistic losses without weights and offset")
+        if len(self.theta) != model.dimension or not all(abs(value) <= 1e6 for value in self.theta):
+            raise MechanismError(f"theta must have {model.dimension} numbers of size at most 1e6")
+        if not 1e-3 <= self.truncation <= 1e6:
+            raise MechanismError("the truncation must be in [1e-3, 1e6]")
+        if not (Fraction(1, 1000) <= self.norm <= 10**6 and Fraction(float(self.norm)) == self.norm):
+            raise MechanismError("the norm must be a binary64 number in [1e-3, 1e6]")
+        check_epsilon(self)
+        if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.cost > 0 and self.ahead >= 0):
+            raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1, cost > 0 and ahead >= 0")
+        if max(self.epsilon.denominator, self.delta.denominator) > 10**30:
+            raise MechanismError("epsilon and delta must be fractions of at most 30 digits")
+        if max(self.cost.denominator, self.ahead.denominator) > 10**60:
+            raise MechanismError("cost and ahead must be fractions of at most 60 digits")
+        whole = self.cost + self.ahead
+        if not (whole <= self.epsilon if self.delta == 0 else delta_of_square(self.epsilon, whole) <= self.delta):
+            raise MechanismError("the rounds must together cost no more than epsilon and delta allow")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {
+            "truncation": self.truncation,
+            "norm": str(self.norm),
+            "cost": str(self.cost),
+        } | RoundQuery.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "PublicHessianQuery":
+        """Read what `to_dict` wrote."""
+        return cls(
+            model=RegressionModel.from_dict(fields["model"]),
+            truncation=float(fields["truncation"]),
+            norm=rational(fields["norm"], name="norm"),
+            cost=rational(fields["cost"], name="cost"),
+            **round_fields(fields),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicHessianRelease(RoundRelease):
+    """The noisy sum of scores of cut rows: the gradient of the sum of losses."""
+
+    kind: ClassVar[str] = "public_hessian/1"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicHessianRounds(QueryOfRounds):
+    """The rounds of a fit by scores of cut rows."""
+
+    kind: ClassVar[str] = "public_hessian_rounds/1"
+    rounds: tuple[PublicHessianQuery, ...]
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "PublicHessianRounds":
+        """Read what `to_dict` wrote."""
+        return cls(rounds=tuple(PublicHessianQuery.from_dict(each) for each in fields["rounds"]))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicHessianRoundsRelease(ReleaseOfRounds):
+    """What the rounds of a fit by scores of cut rows handed out."""
+
+    kind: ClassVar[str] = "public_hessian_rounds/1"
+    rounds: tuple[PublicHessianRelease, ...]
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "PublicHessianRoundsRelease":
+        """Read what `to_dict` wrote."""
+        pairs = zip(fields["rounds"], fields["entries"], strict=True)
+        return cls(rounds=tuple(placed(PublicHessianRelease.from_dict(each), entry) for each, entry in pairs))

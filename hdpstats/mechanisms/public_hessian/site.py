@@ -1,0 +1,142 @@
+r"""A noisy sum of logistic scores of rows cut to a length: one round of Ji et al. (2014), algorithm 1, corrected.
+
+At a public ``theta`` the query is :math:`G = \sum_i (p_i - y_i) x_i` with :math:`p_i = 1/(1 + e^{-\theta'x_i})`. A row
+:math:`x = (1, z)`, ``z`` standardised by a public location and scale, is cut before it is used: its covariates to a
+truncation, one by one, then as a whole to the length ``M``. The cut row takes the place of the row everywhere, in the
+predictor as in the score; a weight on the score alone would not do.
+
+**Sensitivity.** As ``theta`` is public when the sum is asked for, replacing a person moves it by at most ``M D(r)``,
+adding or removing one by at most :math:`M \sigma(r)`, with :math:`r = M \|\theta\|` (proof:
+`hdpstats.privacy.logistic_score`). The paper has ``2 M``, which ``D`` approaches for large ``r`` only; at
+``theta = 0`` it is ``M``, and less would be wrong: `M` is attained.
+
+**Floating point.** A cut row is a vector of doubles no longer than :math:`M' = M (1 + 2^{-40})`, as proved for
+`hdpstats.mechanisms.clipped_newton.site.clipped`, and is taken as the person's row. Its computed predictor errs by at
+most
+:math:`2 (D + 2) 2^{-53} M' \|\theta\|` (Higham 2002, section 3.1), hence the probability by a quarter of that and 8
+times :math:`2^{-53}` (`Loss.score`), and the product by :math:`2^{-53}` of its size: together less than
+
+.. math:: e = M' \{(D + 2)\, r\, 2^{-54} + 2^{-49}\}
+
+in the Euclidean norm, which is counted for each person that neighbours differ in. Rounding to the grid ``gamma`` before
+the exact sum of integers adds :math:`\gamma \sqrt D / 2` for each. Scores are computed one by one with elementwise
+arithmetic; should one not be finite, it is 0.
+
+**Noise** as in `hdpstats.mechanisms.clipped_newton.site`: without a delta of density proportional to ``exp(-rate
+||b||)``, epsilon of the round over the sensitivity, and the rounds add up (sequential composition, the coefficients of
+each depending on the releases before it); with a delta normal, and the rounds compose exactly in ``mu``. The number of
+rounds is fixed before the first. A person is at one site, whose releases alone count for that person.
+
+References
+----------
+Z. Ji, X. Jiang, S. Wang, L. Xiong, L. Ohno-Machado (2014), Differentially private distributed logistic regression using
+private and public data. BMC Medical Genomics 7 (Suppl. 1), S14.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.clipped_newton.site import FINENESS, MOST, Calibration, calibrated, clipped, with_noise
+from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.noise.lattice import power_of_two_below, sqrt_up
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.logistic_score import sensitivity_at
+from hdpstats.privacy.relation import Relation
+from hdpstats.records.rounds import gaussian_ahead, in_parts
+from hdpstats.schema.table import AdmittedTable
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedPublicHessian(Prepared):
+    """One round with its constants fixed."""
+
+    query: PublicHessianQuery
+    person_loss: RegressionPersonLoss
+    calibration: Calibration
+    records: int
+
+    def compute(self, table: AdmittedTable) -> PublicHessianRelease:
+        """Sum, add noise and release."""
+        people = cut(self.person_loss.people(table), self.query)
+        return PublicHessianRelease(
+            total=noisy_sum(self.query, self.calibration, people),
+            noise_sd=self.calibration.noise_sd,
+            grid=float(self.calibration.grid),
+            records=self.records,
+            events=self.events,
+        )
+
+
+def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedPublicHessian:
+    """Fix the constants of a round at a site."""
+    if not isinstance(person_loss, RegressionPersonLoss):
+        raise MechanismError("scores of cut rows are proved for one row per person")
+    calibration = calibrate(query, relation=site_facts.relation)
+    return PreparedPublicHessian(
+        needs=person_loss.needs,
+        events=(calibration.event,),
+        ahead=_ahead(query),
+        query=query,
+        person_loss=person_loss,
+        calibration=calibration,
+        records=site_facts.records,
+    )
+
+
+def _ahead(query: PublicHessianQuery) -> tuple[Spend, ...]:
+    """Return what the later rounds will cost."""
+    if query.delta == 0:
+        return tuple(Spend(part) for part in in_parts(query.ahead, query.cost))
+    return gaussian_ahead(query.ahead, query.cost, Budget(query.epsilon, query.delta))
+
+
+def calibrate(query: PublicHessianQuery, *, relation: Relation) -> Calibration:
+    """Return the constants of a round, or raise MechanismError where the proof does not cover it."""
+    D = len(query.theta)
+    if D > MOST:
+        raise MechanismError(f"scores of cut rows are proved for at most {MOST} coefficients, not {D}")
+    grid, norm = power_of_two_below(query.norm) * FINENESS, query.norm * ROUNDING
+    size = sqrt_up(sum((Fraction(value) ** 2 for value in query.theta), Fraction(0)))
+    of_floats = norm * ((D + 2) * norm * size / 2**54 + Fraction(1, 2**49)) + grid * sqrt_up(Fraction(D)) / 2
+    value = sensitivity_at(size, norm=norm, relation=relation) + sensitivity_factor(relation) * of_floats
+    if query.delta == 0:
+        event = PrivacyEvent(ran=MechanismName.SCORE_PURE, epsilon=query.cost)
+    else:
+        event = PrivacyEvent(ran=MechanismName.SCORE, epsilon=query.epsilon, delta=query.delta, mu_squared=query.cost)
+    return calibrated(value, event, dimension=D, grid=grid, relation=relation)
+
+
+def noisy_sum(query: PublicHessianQuery, calibration: Calibration, people: RegressionPeople) -> tuple[float, ...]:
+    """Return the noisy sum of scores of cut rows; the noise is drawn before a score is computed.
+
+    Guarantee: that of the calibration's event, by the module's proof.
+    """
+    noise = calibration.noise.draw()
+    scores = people.scores(np.array(query.theta))
+    finite = np.where(np.all(np.isfinite(scores), axis=1)[:, None], scores, 0.0)
+    return with_noise(finite, noise, grid=calibration.grid)
+
+
+def cut(people: RegressionPeople, query: PublicHessianQuery) -> RegressionPeople:
+    """Return the people with cut rows, each weighing 1."""
+    X = cut_rows(
+        people.X, truncation=query.truncation, norm=float(query.norm), intercept=query.model.geometry.intercept
+    )
+    return replace(people, X=X, weights=np.ones(len(X)))
+
+
+def cut_rows(X: FloatArray, *, truncation: float, norm: float, intercept: bool) -> FloatArray:
+    """Return rows (n, D) with covariates cut to ``truncation``, then shortened to ``norm``. A total map of each row."""
+    first = int(intercept)
+    truncated = np.column_stack([X[:, :first], np.clip(X[:, first:], -truncation, truncation)])
+    return clipped(truncated, norm)

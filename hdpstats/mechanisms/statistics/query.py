@@ -1,0 +1,88 @@
+"""The query of noisy sums of sufficient statistics, and its release."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from hdpstats._base.validation import text
+from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
+
+UNITS = 2**20
+"""A statistic, or a block's estimate, is rounded to so many steps of its declared interval."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatisticsQuery(ChargedQuery):
+    """Sum over people the sufficient statistics of a family, of a column between its declared bounds.
+
+    Attributes
+    ----------
+    column : str
+        A continuous or binary column of the schema, whose bounds are those of the statistics.
+    family : str
+        A name of `hdpstats.losses.families.FAMILIES`.
+    """
+
+    kind: ClassVar[str] = "statistics/1"
+    column: str
+    family: str
+    public_sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself."""
+        check_pure(self, "an estimate of a family")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {
+            "column": self.column,
+            "family": self.family,
+        } | ChargedQuery.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "StatisticsQuery":
+        """Read what `to_dict` wrote."""
+        return cls(
+            column=text(fields["column"], name="column"),
+            family=text(fields["family"], name="family"),
+            **charged_fields(fields),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatisticsRelease(ChargedRelease):
+    """Noisy sums of statistics, in 2^-20 of the length of each one's interval, from its lower end.
+
+    Attributes
+    ----------
+    units : tuple of int
+        The d noisy sums; some may lie beyond what people could add up to.
+    noise_rate : float
+        The noise ``z`` has probability proportional to ``exp(-noise_rate max_j |z_j|)``.
+    records : int
+        The public number of people.
+    """
+
+    kind: ClassVar[str] = "statistics/1"
+    units: tuple[int, ...]
+    noise_rate: float
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as JSON values."""
+        return {
+            "units": list(self.units),
+            "noise_rate": self.noise_rate,
+            "records": self.records,
+        } | ChargedRelease.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "StatisticsRelease":
+        """Read what `to_dict` wrote."""
+        return cls(
+            units=tuple(int(number) for number in fields["units"]),
+            noise_rate=float(fields["noise_rate"]),
+            records=int(fields["records"]),
+            events=events_in(fields),
+        )

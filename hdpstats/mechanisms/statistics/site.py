@@ -1,0 +1,131 @@
+r"""Noisy sums of sufficient statistics (Chen and Sung, algorithm 3, corrected): pure epsilon, replace-one.
+
+Person ``i`` has ``d`` statistics :math:`T(x_i)` of a column that the schema clips to its declared bounds, so that
+:math:`T_j` lies in a public interval of length :math:`\Lambda_j`. Each is rounded to an integer number of
+:math:`2^{-20} \Lambda_j` from the interval's lower end, between 0 and :math:`2^{20}` whatever the row; integers are
+added, exactly and in any order; and the sums are released with integer noise
+
+.. math:: P[z] \propto e^{-\rho \max_j |z_j|}, \qquad \rho = \epsilon / 2^{20}
+
+(`hdpstats.noise.box`). For a mean over ``n`` people that is noise of scale :math:`\Lambda_T / (n \epsilon)`: the mean
+of the means of blocks, which the printed algorithm forms, is the mean, so that the number of blocks does not enter.
+
+**Sensitivity.** Replacing a person moves each of the d integer sums by at most :math:`2^{20}`, whatever the others do:
+the differences lie in a box. :math:`2^{20}` in the maximum norm, attained by a person at one end of every interval
+replaced by one at the other end.
+
+**Guarantee.** The exponents of an output under neighbours differ by at most :math:`\rho 2^{20} = \epsilon` (triangle
+inequality): epsilon-DP for the whole vector, not per coordinate. Independent Laplace noise of that scale in each
+coordinate would be :math:`d \epsilon`-DP. With the scale that it needs its variance is :math:`2 d^2`, that of the box
+:math:`(d + 1)(d + 2) / 3`, in units of the square of :math:`\Lambda_j / (n \epsilon)`.
+
+Sums are divided by ``n`` afterwards, which must be public: the relation is replace-one.
+
+References
+----------
+W.-N. Chen, J. Sung, Differentially private parameter estimation from distributed sources. M. Hardt, K. Talwar (2010),
+On the geometry of differential privacy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SchemaError, SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses.families import FAMILIES, Family, Interval
+from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease
+from hdpstats.noise.box import BoxNoise
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.relation import Relation
+from hdpstats.schema.columns import Binary, Continuous
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedStatistics(Prepared):
+    """Sums of statistics with their noise fixed; ``records`` is the public number of people."""
+
+    query: StatisticsQuery
+    family: Family
+    noise: BoxNoise
+    records: int
+
+    def compute(self, table: AdmittedTable) -> StatisticsRelease:
+        """Draw the noise, sum, add and release."""
+        noise = self.noise.draw()
+        sums = sums_of_statistics(self.family, table.numeric[self.query.column])
+        return StatisticsRelease(
+            units=tuple(z + total for z, total in zip(noise, sums, strict=True)),
+            noise_rate=float(self.noise.rate),
+            records=self.records,
+            events=self.events,
+        )
+
+
+def prepare(query: StatisticsQuery, site_facts: SiteFacts) -> PreparedStatistics:
+    """Fix the noise, or refuse what the proof does not cover."""
+    family = family_at(query.family, query.column, site_facts)
+    noise = BoxNoise(dimension=len(family.parameters), rate=query.epsilon / UNITS)
+    return PreparedStatistics(
+        needs=(query.column,),
+        events=(PrivacyEvent(ran=MechanismName.STATISTICS, epsilon=query.epsilon),),
+        query=query,
+        family=family,
+        noise=noise,
+        records=site_facts.records,
+    )
+
+
+def family_at(name: str, column: str, site_facts: SiteFacts, *, named: bool = False) -> Family:
+    """Return the family of a column at a site of one row per person whose number is public, or refuse.
+
+    ``named`` allows people who are named by a unit, of one row each.
+    """
+    if site_facts.unit is not None and not (named and site_facts.most_rows == 1):
+        raise SiteError("this site's people have several rows each; a family describes people with one row")
+    if site_facts.relation is not Relation.REPLACE_ONE:
+        raise MechanismError(
+            "means of an exponential family divide by the number of people, which add_or_remove_one protects: declare "
+            "the relation replace_one",
+            relation=site_facts.relation.value,
+        )
+    return family_of(name, column, site_facts.schema)
+
+
+def family_of(name: str, column: str, schema: Schema) -> Family:
+    """Return the family of a declared column, between its bounds."""
+    declared, family = schema.get(column), FAMILIES.get(name)
+    if family is None:
+        raise MechanismError(f"family must be one of {', '.join(FAMILIES)}, not {name!r}", available=tuple(FAMILIES))
+    if not isinstance(declared, Continuous | Binary):
+        raise SchemaError(
+            f"{column!r} must be a column that the schema declares as Continuous(lower, upper) or Binary()",
+            columns=(column,),
+        )
+    return family(lower=declared.lower, upper=declared.upper)
+
+
+def sums_of_statistics(family: Family, x: FloatArray) -> list[int]:
+    """Return the d sums of rounded statistics of numbers (n,) between the bounds: exact, in any order."""
+    return [int(total) for total in in_units(family.statistics(x), family.box).sum(axis=0)]
+
+
+def in_units(values: FloatArray, box: Sequence[Interval]) -> IntArray:
+    """Return values (n, d) in 2^-20 of their intervals, from 0 to `UNITS` whatever they are; NaN is in the middle."""
+    lower, upper = np.array(box, dtype=np.float64).T
+    with np.errstate(all="ignore"):
+        place = (values - lower) / (upper - lower)
+    place = np.clip(np.where(np.isnan(place), 0.5, place), 0.0, 1.0)
+    return np.asarray(np.floor(place * UNITS + 0.5), dtype=np.int64)
+
+
+def out_of_units(units: Sequence[int], box: Sequence[Interval], *, count: int) -> FloatArray:
+    """Return the means (d,) that sums of so many rounded values stand for."""
+    lower, upper = np.array(box, dtype=np.float64).T
+    return np.asarray(lower + (upper - lower) * (np.array([float(each) for each in units]) / (UNITS * count)))

@@ -1,0 +1,307 @@
+"""A hazard model at the front desk: intervals, baseline and caps from public facts, the query asked."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.geometry import from_box, from_public
+from hdpstats.formulas.survival import SurvivalDesign
+from hdpstats.mechanisms.objective.hazard_request import HazardAsk, HazardChoice, choose_flat, choose_from_public
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
+from hdpstats.mechanisms.person_loss.regression import declared_bound
+from hdpstats.models.model_spec import ModelSpec
+from hdpstats.public.fit import FEWEST_ROWS
+from hdpstats.public.hazard import HazardSide, hazard_side
+from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells
+from hdpstats.public.hazard_likelihood import hazard_likelihood
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model import HazardModel, Model
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.results import HazardFacts, ModelFacts, PublicCheck, check_public
+from hdpstats.schema.columns import Categorical, Duration
+from hdpstats.schema.spells import spells_of
+from hdpstats.sites import Study
+
+EXPONENTIALS = {"logit": "odds ratio", "cloglog": "hazard ratio", "probit": "exponential"}
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HazardSpec(ModelSpec):
+    """A discrete-time hazard model on a study: everything here is public.
+
+    Attributes
+    ----------
+    study, design : Study, SurvivalDesign
+        The data and the columns.
+    link : str
+        "logit", "cloglog" or "probit".
+    grid : TimeGrid
+        The intervals.
+    features : (q, e) float64
+        Baseline features as users know them, and their names.
+    weights, offset : str or None
+        Columns of the schema.
+    row_norm, total : float or None
+        Declared bounds: on the scaled row norm without public rows, on the sum of a person's caps.
+    """
+
+    study: Study
+    design: SurvivalDesign
+    link: str
+    grid: TimeGrid
+    features: FloatArray
+    feature_names: tuple[str, ...]
+    weights: str | None
+    offset: str | None
+    row_norm: float | None
+    total: float | None
+
+    @property
+    def formula(self) -> str:
+        """The formula as it was given."""
+        return self.design.formula
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The kinds of event."""
+        event = self.study.schema[self.design.event]
+        return event.levels[1:] if isinstance(event, Categorical) else (self.design.event,)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Baseline names, then covariates, for each cause; with several causes prefixed by it."""
+        one = (*self.feature_names, *self.design.names)
+        if len(self.causes) == 1:
+            return one
+        return tuple(f"{cause}: {name}" for cause in self.causes for name in one)
+
+    @property
+    def meat(self) -> float:
+        """The largest case weight times ``sup J / H`` of a flat cap: ``sqrt(1 + h^2)`` for the logit link."""
+        cap = (self.total or 4.0) / self.grid.intervals
+        return self.largest_weight * (1.0 + cap)
+
+    @property
+    def largest_weight(self) -> float:
+        """The declared bound on a case weight; 1 without weights."""
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
+
+    @property
+    def largest_offset(self) -> float:
+        """The declared bound on the size of an offset; 0 without one."""
+        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        extra = [name for name in (self.weights, self.offset) if name is not None]
+        return (*self.design.needs, *extra)
+
+    @cached_property
+    def public(self) -> HazardSide | None:
+        """The public people with their fit; None where fewer than 40 are followed or the outcome is not public."""
+        table = self.study.public
+        if table is None or any(name not in table.names for name in self.needs):
+            return None
+        rows = public_spells(table, self.design, self.grid, weights=self.weights, offset=self.offset)
+        if rows.followed < FEWEST_ROWS:
+            return None
+        return hazard_side(rows, self.design, self.features, link=self.link, causes=len(self.causes))
+
+    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
+        """Return the query of one fit by objective perturbation."""
+        table = self.study.public
+        choice = self.choose(epsilon=epsilon * (1 - share), records=records)
+        used = table is not None and (self.public is not None or self._whitened is not None)
+        return ObjectiveQuery(
+            model=choice.model,
+            centre=choice.centre,
+            ridge=choice.ridge,
+            epsilon=epsilon,
+            schema_sha256=self.study.schema.sha256,
+            public_sha256=table.sha256 if used and table is not None else None,
+            hessian_share=share,
+            replicate=replicate,
+        )
+
+    def choose(self, *, epsilon: Fraction, records: int) -> HazardChoice:
+        """Return model, centre and ridge that the public facts recommend for ``epsilon``."""
+        if self.public is not None:
+            return choose_from_public(self._ask, self.public, records=records, epsilon=epsilon)
+        return choose_flat(self._ask, self._flat_baseline, self._whitened or self._box, epsilon=epsilon)
+
+    @property
+    def _ask(self) -> HazardAsk:
+        return HazardAsk(
+            formula=self.design.canonical,
+            link=self.link,
+            grid=self.grid,
+            causes=len(self.causes),
+            weights=self.weights,
+            offset=self.offset,
+            largest_weight=self.largest_weight,
+            time_varying=self.study.unit is not None,
+            total=self.total,
+            relation=self.study.relation,
+        )
+
+    @property
+    def _flat_baseline(self) -> Baseline:
+        return mixed_baseline(self.features, np.ones(len(self.features)))
+
+    @property
+    def _box(self) -> Geometry:
+        covariates = self.design.covariates
+        return from_box(
+            covariates.lower[1:].tolist(), covariates.upper[1:].tolist(), intercept=True, row_norm=self.row_norm
+        )
+
+    @cached_property
+    def _whitened(self) -> Geometry | None:
+        """The geometry of public covariates where the outcome is not public."""
+        table, covariates = self.study.public, self.design.covariates
+        names = tuple(name for name in covariates.needs if name != self.design.event)
+        if table is None or self.public is not None or any(name not in table.names for name in names):
+            return None
+        rows = covariates.matrix(table.admitted(names))
+        if len(rows) < FEWEST_ROWS:
+            return None
+        first = from_public(
+            rows, lower=covariates.lower[1:].tolist(), upper=covariates.upper[1:].tolist(), intercept=True, radius=1.0
+        )
+        return from_public(
+            rows,
+            lower=covariates.lower[1:].tolist(),
+            upper=covariates.upper[1:].tolist(),
+            intercept=True,
+            radius=max(1.0, float(np.sqrt(len(first.location)))),
+        )
+
+    def person_loss(self, model: Model) -> PersonLoss:
+        """Return one person's capped loss."""
+        return HazardPersonLoss(
+            model=_mine(model),
+            design=self.design,
+            largest_weight=self.largest_weight,
+            largest_offset=self.largest_offset,
+            most_rows=self.study.most_rows,
+            time_varying=self.study.unit is not None,
+        )
+
+    def side(self, model: Model) -> HazardSide | None:
+        """Return the public people at the query's radius and cap."""
+        return None if self.public is None else self.public.at(model.geometry, _mine(model).cap)
+
+    def reference(self, model: Model) -> HazardSide:  # noqa: ARG002
+        """Refuse: without public follow-up nothing predicts who will be at risk when."""
+        raise ArgumentError(
+            "plan needs public people with the outcome for a hazard model: they tell who is at risk when; give the "
+            "study public=",
+            argument="public",
+        )
+
+    def to_terms(self, model: Model) -> FloatArray:
+        """Return the matrix from fitted coefficients to those of features and design columns."""
+        baseline = self._flat_baseline if self.public is None else self.public.baseline
+        return baseline.to_terms(model.geometry, len(self.causes))
+
+    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+        """Return the public facts of a fit."""
+        return ModelFacts(
+            model="DiscreteHazard",
+            formula=self.design.formula,
+            response=self.design.canonical.partition(" ~ ")[0],
+            method=method,
+            records=records,
+            public_rows=public,
+            weights=self.weights,
+            offset=self.offset,
+            loss=None,
+            exponentiated=EXPONENTIALS[self.link],
+            hazard=self.hazard_facts(None if model is None else _mine(model)),
+        )
+
+    def hazard_facts(self, model: HazardModel | None) -> HazardFacts:
+        """Return the public facts about the time axis."""
+        duration = self.study.schema[self.design.stop]
+        return HazardFacts(
+            link=self.link,
+            grid=self.grid,
+            unit_of_time=duration.unit if isinstance(duration, Duration) else None,
+            start=self.design.start,
+            stop=self.design.stop,
+            event=self.design.event,
+            causes=self.causes,
+            baseline=tuple(tuple(row) for row in self.features.tolist()),
+            baseline_names=self.feature_names,
+            cap=None if model is None else cap_sentence(model),
+            typical=self._typical,
+        )
+
+    @cached_property
+    def _typical(self) -> tuple[float, ...] | None:
+        table, covariates = self.study.public, self.design.covariates
+        names = tuple(name for name in covariates.needs if name != self.design.event)
+        if table is None or any(name not in table.names for name in names):
+            return None
+        rows = covariates.matrix(table.admitted(names))
+        return tuple(rows[:, 1:].mean(axis=0).tolist()) if len(rows) else None
+
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to the public people as they are."""
+        table = self.study.public
+        if table is None or any(name not in table.names for name in self.needs):
+            message = "fit_public needs public rows with times and events; give the study public="
+            raise ArgumentError(message, argument="public")
+        rows = table.raw(self.needs)
+        found = spells_of(
+            rows,
+            start=self.design.start,
+            stop=self.design.stop,
+            event=self.design.event,
+            grid=self.grid,
+            most_rows=None,
+        )
+        estimate = hazard_likelihood(
+            self.features,
+            self.design.covariates.evaluate_unclipped(rows)[found.row, 1:],
+            found,
+            weights=(rows.numeric[self.weights] if self.weights else np.ones(rows.rows))[found.row],
+            offset=(rows.numeric[self.offset] if self.offset else np.zeros(rows.rows))[found.row],
+            link=self.link,
+            causes=len(self.causes),
+            terms=self.terms,
+        )
+        return estimate, found.people
+
+    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:
+        """Return how coefficients discriminate and calibrate on the public people, where their outcome is public."""
+        table = self.study.public
+        return None if table is None else check_public(facts=facts, values=values, public=table)
+
+
+def cap_sentence(model: HazardModel) -> str:
+    """Return in words how one person's part is limited."""
+    total = f"{model.cap.total:.3g}"
+    if model.cap.is_flat:
+        return f"one person's hazards count up to {total} in sum, the same cap in every interval"
+    factor = float(np.exp(model.cap.margin))
+    return (
+        f"an interval's loss saturates at {factor:.2g} times the public fit's hazard; follow-up ends before a person's "
+        f"caps add up to more than {total}"
+    )
+
+
+def _mine(model: Model) -> HazardModel:
+    if not isinstance(model, HazardModel):
+        raise MechanismError("the query is about a model of another kind")
+    return model

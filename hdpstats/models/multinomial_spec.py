@@ -1,0 +1,237 @@
+"""A multinomial logistic regression at the front desk."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas import Design
+from hdpstats.formulas.geometry import whiten
+from hdpstats.formulas.reference import reference_matrix
+from hdpstats.formulas.response import categorical_design
+from hdpstats.losses import multinomial
+from hdpstats.mechanisms.objective.multinomial_request import (
+    Asked,
+    MultinomialSide,
+    choose_multinomial,
+    multinomial_side,
+    side_at,
+)
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
+from hdpstats.mechanisms.person_loss.regression import declared_bound
+from hdpstats.models.model_spec import ModelSpec, checked_study
+from hdpstats.models.regression_spec import checked_row_norm, declared_column
+from hdpstats.public.likelihood import identified
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.model import Model, MultinomialModel
+from hdpstats.results import ModelFacts, PublicCheck
+from hdpstats.schema.columns import Categorical
+from hdpstats.sites import Study
+from hdpstats.solvers import minimise
+from hdpstats.solvers.multinomial import MultinomialObjective
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Multinomial(ModelSpec):
+    """A multinomial model on a study: everything here is public.
+
+    Attributes
+    ----------
+    name : str
+        What tables call the model.
+    study, design : Study, Design
+        The data and the columns; the outcome is categorical.
+    weights : str or None
+        A column of the schema.
+    row_norm : float or None
+        Declared bound on the scaled row norm, for the geometry of the schema's box.
+    """
+
+    name: str
+    study: Study
+    design: Design
+    weights: str | None
+    row_norm: float | None
+
+    @property
+    def formula(self) -> str:
+        """The formula as it was given."""
+        return self.design.formula
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The outcome's levels, the reference first."""
+        column = self.study.schema[self.design.response]
+        return column.levels if isinstance(column, Categorical) else ()
+
+    @property
+    def others(self) -> int:
+        """``M``: levels beside the reference."""
+        return len(self.levels) - 1
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The design's columns, level by level."""
+        return tuple(f"{level}:{name}" for level in self.levels[1:] for name in self.design.names)
+
+    @property
+    def largest_weight(self) -> float:
+        """The declared bound on a case weight; 1 without weights."""
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
+
+    @property
+    def meat(self) -> float:
+        """The declared bound on a case weight: the loss is a likelihood's."""
+        return self.largest_weight
+
+    @cached_property
+    def _side(self) -> MultinomialSide | None:
+        table = self.study.public
+        if table is None:
+            return None
+        return multinomial_side(table, self.design, others=self.others, weights=self.weights)
+
+    @property
+    def public(self) -> MultinomialSide | None:
+        """The public side."""
+        return self._side
+
+    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
+        """Return the query of one fit by objective perturbation."""
+        table = self.study.public
+        asked = Asked(
+            design=self.design,
+            others=self.others,
+            weights=self.weights,
+            largest_weight=self.largest_weight,
+            row_norm=self.row_norm,
+            relation=self.study.relation,
+            schema_sha256=self.study.schema.sha256,
+            public_sha256=table.sha256 if table is not None and self.public is not None else None,
+        )
+        return choose_multinomial(
+            asked, self.public, records=records, epsilon=epsilon, hessian_share=share, replicate=replicate
+        )
+
+    def person_loss(self, model: Model) -> PersonLoss:
+        """Return the loss of one row."""
+        return MultinomialPersonLoss(model=_mine(model), design=self.design, largest_weight=self.largest_weight)
+
+    def side(self, model: Model) -> MultinomialSide | None:
+        """Return the public rows at the query's radius."""
+        return None if self.public is None else side_at(self.public, model.geometry.radius)
+
+    def reference(self, model: Model) -> MultinomialSide:
+        """Return evenly spread rows in place of public ones."""
+        rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
+        return MultinomialSide(
+            others=self.others,
+            geometry=model.geometry,
+            X=rows.X,
+            mallows=rows.weights,
+            weights=np.ones(len(rows.X)),
+            fit=None,
+        )
+
+    def to_terms(self, model: Model) -> FloatArray:
+        """Return the matrix from whitened coefficients to the design's, a block per level."""
+        return np.asarray(np.kron(np.eye(self.others), model.geometry.to_raw()), dtype=np.float64)
+
+    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+        """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
+        words = "" if model is None else f"; multinomial logistic loss, reference level {self.levels[0]!r}"
+        return ModelFacts(
+            model=self.name,
+            formula=self.design.formula,
+            response=self.design.response,
+            method=method + words,
+            records=records,
+            public_rows=public,
+            weights=self.weights,
+            offset=None,
+            loss=multinomial.NAME,
+            exponentiated="odds ratio",
+        )
+
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to the public rows as they are."""
+        table = self.study.public
+        if table is None or self.design.response not in table.names:
+            raise ArgumentError(
+                "fit_public needs public rows with the outcome; give the study public=", argument="public"
+            )
+        rows = table.raw([*self.design.needs, *([] if self.weights is None else [self.weights])])
+        X, case = self.design.evaluate_unclipped(rows), np.ones(rows.rows)
+        case = rows.numeric[self.weights] if self.weights else case
+        kept = identified(X[case > 0])
+        columns = X[:, kept]
+        scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny))
+        zero = np.zeros(self.others * int(kept.sum()))
+        objective = MultinomialObjective(
+            others=self.others,
+            X=np.ascontiguousarray(columns / scale),
+            y=rows.codes[self.design.response],
+            weights=case,
+            ridge=zero,
+            centre=zero,
+            linear=zero,
+        )
+        theta = minimise(objective, start=zero).theta
+        inverse, every = np.linalg.pinv(objective.hessian(theta)), np.tile(kept, self.others)
+        factor = np.tile(scale, self.others)
+        values, covariance = np.full(len(every), np.nan), np.full((len(every), len(every)), np.nan)
+        values[every] = theta / factor
+        covariance[np.ix_(every, every)] = inverse / np.outer(factor, factor)
+        aliased = ", ".join(name for name, is_kept in zip(self.design.names, kept, strict=True) if not is_kept)
+        note = f"A coefficient that public rows do not identify is NaN: {aliased}." if aliased else None
+        estimate = Estimate(
+            label="maximum likelihood",
+            terms=self.terms,
+            values=values,
+            sampling=covariance,
+            privacy=0.0 * covariance,
+            note=note,
+        )
+        return estimate, rows.rows
+
+    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
+        """Return None: checks on public rows are made for survival models."""
+        return None
+
+
+def open_multinomial(
+    formula: str, data: object, *, name: str, weights: object, offset: object, row_norm: object
+) -> Multinomial:
+    """Check the arguments against the schema and prepare the public side."""
+    study = checked_study(data)
+    design = categorical_design(formula, study.schema)
+    if study.unit is not None:
+        raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")
+    if offset is not None:
+        raise ArgumentError("offset must be left out: a multinomial model has a predictor per level", argument="offset")
+    spec = Multinomial(
+        name=name,
+        study=study,
+        design=design,
+        weights=declared_column(study.schema, weights, kind="weight", argument="weights"),
+        row_norm=None,
+    )
+    norm = checked_row_norm(row_norm, has_public=spec.public is not None)
+    return (
+        spec
+        if norm is None
+        else Multinomial(name=name, study=study, design=design, weights=spec.weights, row_norm=norm)
+    )
+
+
+def _mine(model: Model) -> MultinomialModel:
+    if not isinstance(model, MultinomialModel):
+        raise MechanismError("the query is about a model of another kind")
+    return model

@@ -1,0 +1,294 @@
+"""A regression at the front desk: arguments checked against the schema, the public side prepared, the query asked."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
+from hdpstats.formulas import Design
+from hdpstats.formulas.geometry import whiten
+from hdpstats.formulas.reference import reference_matrix
+from hdpstats.formulas.response import Response, design_of
+from hdpstats.losses import Loss
+from hdpstats.losses.options import LossOption
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective.request import choose_query
+from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, declared_bound
+from hdpstats.models.chosen import ChosenLoss, chosen_loss, loss_name
+from hdpstats.models.model_spec import ModelSpec, checked_study
+from hdpstats.public.classical import classical_fit
+from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic, public_rows, whitened_public, with_radius
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.model import Model, RegressionModel
+from hdpstats.results import ModelFacts, PublicCheck
+from hdpstats.schema.schema import Schema
+from hdpstats.sites import Study
+
+CLASSICAL = {
+    "squares": "least squares",
+    "huber": "Huber's estimate",
+    "quantile": "quantile regression",
+    "own": "M-estimation",
+}
+"""What losses that are no likelihoods are called without noise."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Regression(ModelSpec):
+    """A model of one linear predictor on a study: everything here is public.
+
+    Attributes
+    ----------
+    name : str
+        What tables call the model.
+    study, design
+        The data and the columns.
+    chosen : ChosenLoss
+        The loss, its outcome and its numbers.
+    weights, offset : str or None
+        Columns of the schema.
+    row_norm : float or None
+        Declared bound on the scaled row norm, for the geometry of the schema's box.
+    public : WhitenedPublic or None
+        The public side; None where public rows are absent or too few for a geometry.
+    """
+
+    name: str
+    study: Study
+    design: Design
+    chosen: ChosenLoss
+    weights: str | None
+    offset: str | None
+    row_norm: float | None
+    public: WhitenedPublic | None
+
+    @property
+    def formula(self) -> str:
+        """The formula as it was given."""
+        return self.design.formula
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the design's columns."""
+        return self.design.names
+
+    @property
+    def loss(self) -> Loss:
+        """The loss."""
+        return self.chosen.loss
+
+    @property
+    def response(self) -> Response:
+        """Where the outcome comes from, and on which scale the loss works."""
+        return self.chosen.response
+
+    @property
+    def meat(self) -> float | None:
+        """The declared bound on a case weight times the loss's own; None where it has none."""
+        return None if self.loss.meat is None else self.largest_weight * self.loss.meat
+
+    @property
+    def origin(self) -> FloatArray:
+        """The outcome's shift, which the intercept takes up."""
+        origin = np.zeros(len(self.terms))
+        origin[: int(self.design.intercept)] = self.response.origin
+        return origin
+
+    @property
+    def classical(self) -> str:
+        """How public rows alone are fitted, in words."""
+        return f"{CLASSICAL.get(self.loss.name, 'maximum likelihood')} on public rows"
+
+    @property
+    def largest_weight(self) -> float:
+        """The declared bound on a case weight; 1 without weights."""
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
+
+    @property
+    def largest_offset(self) -> float:
+        """The declared bound on the size of an offset; 0 without one."""
+        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
+
+    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
+        """Return the query of one fit by objective perturbation."""
+        if share and self.meat is None:
+            raise MechanismError(
+                f"se_share buys a Hessian, which does not give the standard errors of the {self.loss.name} loss; leave "
+                "it out: they come from public rows with the outcome",
+                available=("objective", "output", "exponential"),
+            )
+        table = self.study.public
+        return choose_query(
+            self.design,
+            self.loss,
+            public=self.public,
+            records=records,
+            epsilon=epsilon,
+            schema_sha256=self.study.schema.sha256,
+            public_sha256=table.sha256 if table is not None and self.public is not None else None,
+            largest_weight=self.largest_weight,
+            weights=self.weights,
+            offset=self.offset,
+            row_norm=self.row_norm,
+            relation=self.study.relation,
+            hessian_share=share,
+            replicate=replicate,
+            parameters=self.chosen.parameters,
+            table=self.chosen.table,
+        )
+
+    def person_loss(self, model: Model) -> PersonLoss:
+        """Return the loss of one row."""
+        return RegressionPersonLoss(
+            model=_mine(model),
+            design=self.design,
+            response=self.response,
+            largest_weight=self.largest_weight,
+            largest_offset=self.largest_offset,
+        )
+
+    def side(self, model: Model) -> WhitenedPublic | None:
+        """Return the public rows at the query's radius."""
+        return None if self.public is None else with_radius(self.public, model.geometry.radius)
+
+    def reference(self, model: Model) -> WhitenedPublic:
+        """Return evenly spread rows in place of public ones."""
+        rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
+        n = len(rows.X)
+        return WhitenedPublic(
+            loss=self.loss,
+            geometry=model.geometry,
+            X=rows.X,
+            mallows=rows.weights,
+            weights=np.ones(n),
+            offset=np.zeros(n),
+            fit=None,
+        )
+
+    def to_terms(self, model: Model) -> FloatArray:
+        """Return the matrix from whitened coefficients to the design's, in the outcome's unit."""
+        return self.response.stretch * model.geometry.to_raw()
+
+    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+        """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
+        stop = self.response.stop
+        return ModelFacts(
+            model=self.name,
+            formula=self.design.formula,
+            response=self.design.response if stop is None else f"Surv({stop}, {self.design.response})",
+            method=f"{method}; {self.chosen.words}" if self.chosen.words and model is not None else method,
+            records=records,
+            public_rows=public,
+            weights=self.weights,
+            offset=self.offset,
+            loss=self.chosen.label,
+            exponentiated=self.chosen.exponentiated,
+        )
+
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return the ordinary fit to the public rows as they are."""
+        table, response = self.study.public, self.response
+        read = [name for name in (response.stop, response.column) if name is not None]
+        if table is None or not all(name in table.names for name in read):
+            message = "fit_public needs public rows with the outcome; give the study public="
+            raise ArgumentError(message, argument="public")
+        extra = [name for name in (self.weights, self.offset) if name is not None]
+        rows = table.raw([*self.design.needs, *extra])
+        shift = rows.numeric[self.offset] if self.offset else np.zeros(rows.rows)
+        estimate = classical_fit(
+            self.design.evaluate_unclipped(rows),
+            response.unclipped(rows),
+            weights=rows.numeric[self.weights] if self.weights else np.ones(rows.rows),
+            offset=shift / response.stretch,
+            loss=self.loss,
+            terms=self.design.names,
+        )
+        scaled = replace(
+            estimate,
+            values=response.stretch * estimate.values + self.origin,
+            sampling=response.stretch**2 * estimate.sampling,
+        )
+        return scaled, rows.rows
+
+    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
+        """Return None: checks on public rows are made for survival models."""
+        return None
+
+
+def open_regression(
+    formula: str,
+    data: object,
+    option: LossOption,
+    *,
+    name: str,
+    weights: object = None,
+    offset: object = None,
+    row_norm: object = None,
+) -> Regression:
+    """Check the arguments against the schema and prepare the public side."""
+    study = checked_study(data)
+    design = design_of(formula, loss_name(option), study.schema)
+    if study.unit is not None:
+        raise ArgumentError(
+            "this model needs one row per person; the study has unit=: aggregate to one row per person, or fit a "
+            "hazard model in long form",
+            argument="data",
+        )
+    weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
+    offset_column = declared_column(study.schema, offset, kind="offset", argument="offset")
+    chosen = chosen_loss(option, design, study, weights=weight_column, offset=offset_column)
+    public = _public(study, design, chosen, weights=weight_column, offset=offset_column)
+    return Regression(
+        name=name,
+        study=study,
+        design=design,
+        chosen=chosen,
+        weights=weight_column,
+        offset=offset_column,
+        row_norm=checked_row_norm(row_norm, has_public=public is not None),
+        public=public,
+    )
+
+
+def _mine(model: Model) -> RegressionModel:
+    if not isinstance(model, RegressionModel):
+        raise MechanismError("the query is about a model of another kind")
+    return model
+
+
+def _public(
+    study: Study, design: Design, chosen: ChosenLoss, *, weights: str | None, offset: str | None
+) -> WhitenedPublic | None:
+    if study.public is None:
+        return None
+    rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset)
+    if len(rows.X) < FEWEST_ROWS:
+        return None
+    return whitened_public(rows, design, chosen.loss, bread=chosen.bread)
+
+
+def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
+    """Return a declared bound on the scaled row norm, for the geometry of the schema's box."""
+    if row_norm is None:
+        return None
+    if has_public:
+        raise ArgumentError("row_norm must be left out with public rows: they give the geometry", argument="row_norm")
+    return real(row_norm, name="row_norm", lower=1e-3, upper=1e3)
+
+
+def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
+    """Return the name of a column that is declared as a kind, or None where none is given."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in schema or schema[name].kind != kind:
+        raise SchemaError(
+            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {name!r}",
+            argument=argument,
+        )
+    return name

@@ -1,0 +1,85 @@
+"""Lattice noise in the norm of a person_loss, and normal noise: grids, distributions, variances."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.box import BoxNoise
+from hdpstats.noise.cylinder import CylinderNoise
+from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.moments import ball_variance, box_variance, cylinder_variance
+from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm, Norm
+
+LatticeNoise = BallNoise | CylinderNoise | BoxNoise
+
+FINENESS = Fraction(1, 2**36)
+"""Grid of the noise relative to its scale."""
+
+
+def lattice(norm: Norm, dimension: int, *, scale: Fraction) -> tuple[tuple[Fraction, ...], Fraction]:
+    """Return the lattice steps of the noise (D,) and the widening ``cell`` of the K-norm by rounding to them.
+
+    Two points of one cell differ by less than a step in each coordinate, hence by ``max(g_t, g_v sqrt(d) / R)`` in the
+    cylinder norm; the steps are chosen so that the second is at most the first. In the box norm a step is that share of
+    each radius which makes cells cubes in ``K``. ``scale`` is the noise's in ``K``.
+    """
+    step = power_of_two_below(scale) * FINENESS
+    if isinstance(norm, BoxNorm):
+        return tuple(step * radius for radius in norm.radii), step
+    if isinstance(norm, CylinderNorm) and dimension == 1:
+        return (step,), step
+    d = dimension - 1 if isinstance(norm, CylinderNorm) else dimension
+    ball = power_of_two_below(step * norm.radius / sqrt_up(Fraction(d)))
+    if isinstance(norm, CylinderNorm):
+        return (step, *(ball,) * d), step
+    return (ball,) * d, ball * sqrt_up(Fraction(d)) / norm.radius
+
+
+def lattice_noise(norm: Norm, *, rate: Fraction, grids: tuple[Fraction, ...]) -> LatticeNoise:
+    """Return the lattice distribution with probability proportional to ``exp(-rate K(b))``."""
+    if isinstance(norm, BoxNorm):
+        return BoxNoise(dimension=len(grids), rate=round_down(rate * grids[0] / norm.radii[0], 90))
+    if isinstance(norm, CylinderNorm):
+        return CylinderNoise(
+            dimension=len(grids), rate=rate, radius=norm.radius, grid_axis=grids[0], grid_ball=grids[-1]
+        )
+    return BallNoise(dimension=len(grids), rate=round_down(rate * grids[0] / norm.radius, 90))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoiseDistribution:
+    """The distribution of a perturbation (D,): density proportional to ``exp(-rate K(b))``."""
+
+    norm: Norm
+    dimension: int
+    rate: float
+
+    @property
+    def variance(self) -> FloatArray:
+        """The variance of each coordinate (D,)."""
+        if isinstance(self.norm, BoxNorm):
+            radii = np.array([float(radius) for radius in self.norm.radii])
+            return np.asarray(box_variance(self.dimension, self.rate) * radii**2)
+        radius = float(self.norm.radius)
+        if isinstance(self.norm, CylinderNorm):
+            return cylinder_variance(self.dimension, self.rate, radius)
+        return np.full(self.dimension, ball_variance(self.dimension, self.rate / radius))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NormalDistribution:
+    """Independent centred normal coordinates (D,) with one standard deviation."""
+
+    dimension: int
+    sd: float
+
+    @property
+    def variance(self) -> FloatArray:
+        """The variance of each coordinate (D,)."""
+        return np.full(self.dimension, self.sd**2)

@@ -1,0 +1,41 @@
+"""The algorithms of Nguyen and Hui (2017) on public or synthetic data, as printed and corrected. NOT private.
+
+They are here to reproduce the paper's figures and to measure against: numpy noise from a seed, floating point as it
+comes, scales and follow-up learned from the data, any number of draws. The mechanisms that may see private records are
+those of `hdpstats.models`.
+
+References
+----------
+Nguyen T.T., Hui S.C. (2017). Differentially private regression for discrete-time survival analysis. arXiv:1708.07436.
+
+Li C., Chen C., Carlson D., Carin L. (2016). Preconditioned stochastic gradient Langevin dynamics for deep neural
+networks. AAAI 30.
+"""
+
+from hdpstats.papers.nguyen_hui.bounds import (
+    determinant_bound,
+    determinant_bound_tight,
+    gradient_sensitivity,
+    smallest_ridge,
+)
+from hdpstats.papers.nguyen_hui.counterexample import Counterexample, theorem_4_4_counterexample
+from hdpstats.papers.nguyen_hui.patients import Patients, fit, prepare, relative_error
+from hdpstats.papers.nguyen_hui.perturbation import objective_perturbation, output_perturbation
+from hdpstats.papers.nguyen_hui.sampling import psgld, target_covariance
+
+__all__ = [
+    "Counterexample",
+    "Patients",
+    "determinant_bound",
+    "determinant_bound_tight",
+    "fit",
+    "gradient_sensitivity",
+    "objective_perturbation",
+    "output_perturbation",
+    "prepare",
+    "psgld",
+    "relative_error",
+    "smallest_ridge",
+    "target_covariance",
+    "theorem_4_4_counterexample",
+]

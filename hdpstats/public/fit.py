@@ -1,0 +1,247 @@
+r"""The public side: rows, whitened rows, and a public fit that is always there.
+
+The public fit is a posterior mode in whitened coordinates under a normal prior whose spread is chosen by the
+Laplace evidence of the public rows (MacKay 1992). It exists under separation and collinearity, and its
+sandwich is the covariance that pooling uses. It costs nothing: no private row takes part.
+
+A loss that is no likelihood has no scale of its own: half a squared residual is not in units of its variance. There the
+loss is divided by ``phi = tr(H^-1 J) / D`` first, its Hessian then being about the covariance of its score,
+and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvature: 1 for the logistic loss, half a
+residual standard deviation for squares.
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas import Design
+from hdpstats.formulas.geometry import at_radius, from_public, mallows_weights, whiten
+from hdpstats.formulas.response import Response
+from hdpstats.losses import Loss
+from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
+from hdpstats.records.geometry import Geometry
+from hdpstats.schema.public import PublicTable
+from hdpstats.solvers import LinearObjective, minimise
+
+FEWEST_ROWS = 40
+"""Public rows needed for a public geometry; fewer give way to the schema's box."""
+
+PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
+"""Prior standard deviations of whitened slopes among which the evidence chooses."""
+
+INTERCEPT_SPREAD = 3.0
+WIDE_SPREAD = 10.0
+"""Of the intercept under a likelihood, and under other losses, whose outcomes have a scale of about 1."""
+
+WEAK = 1e-4
+"""Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicRows:
+    """Complete public rows, clipped to the schema's bounds as private rows are.
+
+    ``X`` (n, D) design with the intercept first; ``y`` (n,) as the loss reads it, or None where the outcome is not
+    public; ``weights``, ``offset`` (n,).
+    """
+
+    X: FloatArray
+    y: FloatArray | None
+    weights: FloatArray
+    offset: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WhitenedPublic(PublicSide):
+    r"""Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit.
+
+    With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
+    ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `Loss.typical` otherwise, and for a loss
+    that is not `Loss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss`` itself would rest on
+    too few rows.
+    """
+
+    loss: Loss
+    geometry: Geometry
+    X: FloatArray
+    mallows: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+    fit: PublicFit | None
+    y: FloatArray | None = None
+    bread: Loss | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether standard errors may rest on `moments`."""
+        return self.loss.modelled or self.y is not None
+
+    @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes."""
+        return not self.loss.robust
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.geometry.dimension
+
+    @property
+    def people(self) -> int:
+        """The number of rows."""
+        return len(self.X)
+
+    @property
+    def centre(self) -> FloatArray:
+        """Where the ridge pulls to: the public fit, or zero without public outcomes."""
+        return self.fit.theta if self.fit is not None else np.zeros(self.geometry.dimension)
+
+    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        eta = self.X @ theta + self.offset
+        if self.loss.robust and self.y is not None:
+            curvature, square = (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
+        else:
+            curvature, square = self.loss.typical(eta)
+        weight = self.weights * self.mallows
+        i, j = np.triu_indices(self.X.shape[1])
+        products = self.X[:, i] * self.X[:, j]
+        return averaged(
+            ((weight * curvature)[:, None] * products, (weight**2 * square)[:, None] * products),
+            records=records,
+            row_weights=row_weights,
+            levelled=(slice(int(self.geometry.intercept), None),),
+        )
+
+
+def public_rows(
+    table: PublicTable, design: Design, response: Response, *, weights: str | None, offset: str | None
+) -> PublicRows:
+    """Return the complete public rows of a design; the outcome may be absent as a whole column."""
+    extra = [name for name in (weights, offset) if name is not None]
+    read = [name for name in (response.stop, response.column) if name is not None]
+    covariates = [name for name in design.needs if name not in read]
+    outcome = read if all(name in table.names for name in read) else []
+    rows = table.admitted([*covariates, *outcome, *extra])
+    return PublicRows(
+        X=design.matrix(rows),
+        y=response.of(rows) if outcome else None,
+        weights=rows.numeric[weights] if weights is not None else np.ones(rows.rows),
+        offset=rows.numeric[offset] / response.stretch if offset is not None else np.zeros(rows.rows),
+    )
+
+
+def whitened_public(rows: PublicRows, design: Design, loss: Loss, *, bread: Loss | None = None) -> WhitenedPublic:
+    """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
+    first = int(design.intercept)
+    geometry = from_public(
+        rows.X,
+        lower=design.lower[first:].tolist(),
+        upper=design.upper[first:].tolist(),
+        intercept=design.intercept,
+        radius=1.0,
+    )
+    whitened = whiten(geometry, rows.X)
+    make = _robust_fit if loss.robust else _fit
+    fit = None if rows.y is None else make(whitened.X, rows.y, rows, loss, bread or loss, intercept=design.intercept)
+    return WhitenedPublic(
+        loss=loss,
+        geometry=geometry,
+        X=whitened.X,
+        mallows=whitened.weights,
+        weights=rows.weights,
+        offset=rows.offset,
+        fit=fit,
+        y=rows.y,
+        bread=bread,
+    )
+
+
+def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
+    """Return the public rows with the Mallows weights of another radius."""
+    intercept = public.geometry.intercept
+    geometry = at_radius(public.geometry, radius)
+    square = np.sum(public.X[:, int(intercept) :] ** 2, axis=1)
+    return replace(public, geometry=geometry, mallows=mallows_weights(square, geometry))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Mode:
+    """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
+
+    objective: LinearObjective
+    theta: FloatArray
+    hessian: FloatArray
+    evidence: float
+
+
+def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: FloatArray, phi: float = 1.0) -> _Mode:
+    """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
+    zero = np.zeros_like(ridge)
+    objective = LinearObjective(
+        loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=zero, linear=zero
+    )
+    theta = minimise(objective, start=zero).theta
+    hessian = objective.hessian(theta)
+    curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
+    return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
+
+
+def _fit(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, intercept: bool) -> PublicFit:
+    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
+    best = _best(X, y, rows, loss, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, intercept=intercept)
+    curvature = bread.curvature(best.objective.predictor(best.theta), y)
+    prior = np.diag(best.objective.ridge)
+    meat = X.T @ ((rows.weights**2 * curvature)[:, None] * X) + prior
+    inverse = np.linalg.inv(best.hessian)
+    return PublicFit(theta=best.theta, covariance=inverse @ meat @ inverse, information=best.hessian - prior)
+
+
+def _robust_fit(
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, intercept: bool
+) -> PublicFit:
+    """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
+    n, D = X.shape
+    weak = np.full(D, WEAK * n * float(loss.smoothness))
+    H, J = _sandwich(X, y, rows, loss, bread, theta=_mode(X, y, rows, loss, ridge=weak).theta)
+    phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
+    unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(X * X)), 1e-12))
+    best = _best(X, y, rows, loss, unit=float(unit), wide=WIDE_SPREAD, phi=phi, intercept=intercept)
+    prior = np.diag(best.objective.ridge)
+    H, J = _sandwich(X, y, rows, loss, bread, theta=best.theta)
+    inverse = np.linalg.inv(H + prior)
+    covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
+    return PublicFit(theta=best.theta, covariance=covariance, information=H / phi)
+
+
+def _best(
+    X: FloatArray,
+    y: FloatArray,
+    rows: PublicRows,
+    loss: Loss,
+    *,
+    unit: float,
+    wide: float,
+    phi: float,
+    intercept: bool,
+) -> _Mode:
+    """Return the mode under the spread of largest evidence, in units of ``unit``."""
+    ridges = [np.full(X.shape[1], phi * (spread * unit) ** -2.0) for spread in PRIOR_SPREADS]
+    for ridge in ridges:
+        ridge[: int(intercept)] = phi * wide**-2.0
+    modes = (_mode(X, y, rows, loss, ridge=ridge, phi=phi) for ridge in ridges)
+    return max(modes, key=lambda mode: mode.evidence)
+
+
+def _sandwich(
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, theta: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
+    eta = X @ theta + rows.offset
+    bent, steep = rows.weights * bread.curvature(eta, y), rows.weights * loss.score(eta, y)
+    return X.T @ (bent[:, None] * X), X.T @ ((steep**2)[:, None] * X)

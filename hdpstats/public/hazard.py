@@ -1,0 +1,229 @@
+r"""The public side of a hazard model: public people in a geometry and under a cap, and the curvature to expect.
+
+At coefficients ``theta`` the expected Hessian of a person at risk in interval ``s`` is
+``{(1 - p) c' + p (-e')} x x'``, and the scores of successive intervals are martingale differences with covariance
+``{(1 - p) c^2 + p e^2} x x'``: with a consistent loss they have mean zero given the past. Summed over the intervals in
+which public people are at risk these are the moments of `PublicSide`. Where ``theta`` is not the public fit, a public
+person is at risk in interval ``s`` more or less often than a private one with the same covariates: the interval counts
+by the ratio of the two probabilities of having survived up to it, under ``theta`` and under the public fit. (Scores of
+different causes have covariance ``-c_k c_l`` in one interval, a product of two hazards, which is left out.)
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas.geometry import from_public, mallows_weights, whiten
+from hdpstats.formulas.survival import SurvivalDesign
+from hdpstats.losses import HAZARDS
+from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
+from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model import HazardCap
+from hdpstats.solvers import CappedSpells
+
+WEAK = 0.1
+"""Information added in every direction: of intervals that follow-up never reaches the private people tell nothing."""
+
+ALMOST = 1.0 - 2.0**-40
+"""The largest hazard of whose logarithm of survival use is made."""
+
+UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
+"""A cap so high that it hardly binds."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HazardSide(PublicSide):
+    """Public people of a hazard model in a geometry and under a cap.
+
+    Attributes
+    ----------
+    baseline, geometry, cap
+        What a query takes from here.
+    spells : CappedSpells
+        The spells in that geometry, ended by the cap; their weights are case weights times Mallows weights.
+    case_weights : (m,) float64
+        The case weights alone.
+    causes : (m,) int64
+        The cause of each spell's event, before any cap.
+    exits : (m,) int64
+        Where each spell ends, before any cap.
+    person : (m,) int64
+        Whose spell it is.
+    number : int
+        The number of people.
+    fit : PublicFit
+        The public fit.
+    """
+
+    baseline: Baseline
+    geometry: Geometry
+    cap: HazardCap
+    spells: CappedSpells
+    case_weights: FloatArray
+    causes: IntArray
+    exits: IntArray
+    person: IntArray
+    number: int
+    fit: PublicFit
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients of all causes."""
+        return self.spells.causes * self.spells.block
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return self.number
+
+    @property
+    def centre(self) -> FloatArray:
+        """The public fit."""
+        return self.fit.theta
+
+    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        p = self.spells.Z.shape[1]
+        ends = [(k + 1) * self.spells.block for k in range(self.spells.causes)]
+        found = averaged(
+            self._triangles(theta),
+            records=records,
+            row_weights=row_weights,
+            levelled=tuple(slice(end - p, end) for end in ends),
+        )
+        return replace(found, H=found.H + WEAK * np.eye(self.dimension))
+
+    def _triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""
+        spells, D = self.spells, len(theta)
+        i, j = np.triu_indices(D)
+        H, J = np.zeros((self.number, len(i))), np.zeros((self.number, len(i)))
+        before = self._survived_before(theta)
+        for part, intervals in spells.blocks():
+            bend = np.zeros((part.stop - part.start, D, D))
+            meat = np.zeros_like(bend)
+            gain = self._log_survival_gain(theta, part, intervals)
+            lasting = np.exp(before[part, None] + np.cumsum(gain, axis=1) - gain)
+            at_risk, weight = lasting * spells.at_risk(part, intervals), spells.weights[part, None]
+            for cause in range(spells.causes):
+                eta = spells.predictor(theta, part, intervals, cause)
+                cells = spells.loss.cells(eta, spells.log_caps(part, intervals, cause))
+                p = spells.loss.hazard(eta)
+                curvature = (1.0 - p) * cells.survived_curvature + p * cells.event_curvature
+                square = (1.0 - p) * cells.survived**2 + p * cells.event**2
+                spells.add_outer(bend, weight * at_risk * curvature, part, intervals, cause)
+                spells.add_outer(meat, weight**2 * at_risk * square, part, intervals, cause)
+            np.add.at(H, self.person[part], bend[:, i, j])
+            np.add.at(J, self.person[part], meat[:, i, j])
+        return H, J
+
+    def _survived_before(self, theta: FloatArray) -> FloatArray:
+        """Return what each spell's person gained in log survival in earlier spells (m,)."""
+        gains = np.zeros(len(self.person))
+        for part, intervals in self.spells.blocks():
+            gains[part] = self._log_survival_gain(theta, part, intervals).sum(axis=1)
+        whole = np.cumsum(gains) - gains
+        return np.asarray(whole - whole[np.searchsorted(self.person, self.person)], dtype=np.float64)
+
+    def _log_survival_gain(self, theta: FloatArray, part: slice, intervals: slice) -> FloatArray:
+        """Return the log ratio of surviving each interval under ``theta`` and under the public fit, 0 out of risk."""
+        spells = self.spells
+        gain = np.zeros((part.stop - part.start, intervals.stop - intervals.start))
+        for cause in range(spells.causes):
+            here, public = (
+                spells.loss.hazard(spells.predictor(each, part, intervals, cause)) for each in (theta, self.fit.theta)
+            )
+            gain += np.log1p(-np.minimum(here, ALMOST)) - np.log1p(-np.minimum(public, ALMOST))
+        return gain * spells.at_risk(part, intervals)
+
+    def at(self, geometry: Geometry, cap: HazardCap) -> "HazardSide":
+        """Return the same people at another radius and under another cap."""
+        square = np.sum(self.spells.Z**2, axis=1)
+        whole = replace(
+            self.spells,
+            last=self.exits,
+            cause=self.causes,
+            weights=self.case_weights * mallows_weights(square, geometry),
+            cap_baseline=np.array(cap.baseline),
+            cap_slopes=np.array(cap.slopes).reshape(len(cap.baseline), -1),
+            margin=cap.margin,
+            total=cap.total,
+        )
+        several = bool(np.any(self.person[1:] == self.person[:-1]))
+        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(self.person, several=several))
+
+    def thinned(self, most: int) -> "HazardSide":
+        """Return at most ``most`` of the people, evenly spread over the rows."""
+        if self.number <= most:
+            return self
+        chosen = np.unique(np.linspace(0, self.number - 1, most).astype(np.int64))
+        place = np.full(self.number, -1, dtype=np.int64)
+        place[chosen] = np.arange(len(chosen))
+        kept = place[self.person] >= 0
+        return replace(
+            self,
+            spells=self.spells.take(kept),
+            case_weights=self.case_weights[kept],
+            causes=self.causes[kept],
+            exits=self.exits[kept],
+            person=place[self.person[kept]],
+            number=len(chosen),
+        )
+
+
+def hazard_side(
+    rows: PublicSpells, design: SurvivalDesign, features: FloatArray, *, link: str, causes: int
+) -> HazardSide:
+    """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
+    covariates = design.covariates
+    geometry = from_public(
+        rows.X, lower=covariates.lower[1:].tolist(), upper=covariates.upper[1:].tolist(), intercept=True, radius=1.0
+    )
+    at_risk = rows.at_risk(len(features))
+    baseline = mixed_baseline(features, at_risk + 1.0)
+    Z = whiten(geometry, rows.X).X[:, 1:]
+    fit = fit_public(rows, baseline, Z, link=link, causes=causes)
+    whole = CappedSpells(
+        loss=HAZARDS[link],
+        A=baseline.mixed,
+        Z=Z,
+        entry=rows.entry,
+        last=rows.exit,
+        cause=rows.cause,
+        weights=rows.weights,
+        offset=rows.offset,
+        cap_baseline=np.zeros((causes, len(features))),
+        cap_slopes=np.zeros((causes, Z.shape[1])),
+        margin=0.0,
+        total=1.0,
+    )
+    nothing = HazardCap(total=1.0, margin=0.0, baseline=(), slopes=())
+    side = HazardSide(
+        baseline=baseline,
+        geometry=geometry,
+        cap=nothing,
+        spells=whole,
+        case_weights=rows.weights,
+        causes=rows.cause,
+        exits=rows.exit,
+        person=rows.person,
+        number=rows.people,
+        fit=fit,
+    )
+    return side.at(geometry, relative_cap(side, total=UNCAPPED_TOTAL, margin=UNCAPPED_MARGIN))
+
+
+def relative_cap(side: HazardSide, *, total: float, margin: float) -> HazardCap:
+    """Return the cap ``margin`` above the public fit."""
+    e, block = side.spells.A.shape[1], side.spells.block
+    parts = [side.fit.theta[k * block : (k + 1) * block] for k in range(side.spells.causes)]
+    return HazardCap(
+        total=total,
+        margin=margin,
+        baseline=tuple(tuple((side.spells.A @ part[:e]).tolist()) for part in parts),
+        slopes=tuple(tuple(part[e:].tolist()) for part in parts),
+    )

@@ -1,0 +1,192 @@
+"""A hazard model on public people alone: their spells, their baseline features and their fit.
+
+Baseline features ``A`` (q, e) are mixed to ``A B`` so that they are close to orthogonal over public person-intervals
+and their rows have norm at most 1; covariates are whitened by public people. The public fit is a posterior mode, as in
+`hdpstats.public.fit`, with the baseline drawn towards a constant hazard; its covariance is a sandwich, as case
+weights are not numbers of people.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas.survival import SurvivalDesign
+from hdpstats.losses import HAZARDS
+from hdpstats.public.moments import PublicFit
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.timegrid import TimeGrid
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.spells import spells_of
+from hdpstats.solvers.hazard import HazardData, fit_hazard
+from hdpstats.solvers.hazard.likelihood import Likelihood
+from hdpstats.solvers.hazard.links import LINKS
+
+EVENNESS = 0.01
+"""Eigenvalues of the baseline's second moments are kept above this share of the largest."""
+
+BASELINE_SPREAD, SLOPE_SPREAD = 3.0, 0.6
+"""Prior standard deviations of mixed baseline coefficients and of whitened slopes: fixed, and weak on purpose.
+
+Spreads chosen by evidence are smaller, and their shrinkage biases what is pooled with the private estimate: with 200
+public people and eight intervals pooled 95 % intervals of S(t) then covered 0.85.
+"""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Baseline:
+    """Baseline features in two coordinates.
+
+    Attributes
+    ----------
+    features : (q, e) float64
+        ``A``: as users know them.
+    mixing : (e, e) float64
+        ``B``: the model is fitted with ``A B``.
+    constant : (e,) float64
+        ``kappa`` with ``A kappa = 1``.
+    """
+
+    features: FloatArray
+    mixing: FloatArray
+    constant: FloatArray
+
+    @property
+    def mixed(self) -> FloatArray:
+        """``A B`` (q, e), rows of norm at most 1."""
+        return np.asarray(self.features @ self.mixing, dtype=np.float64)
+
+    def to_terms(self, geometry: Geometry, causes: int) -> FloatArray:
+        """Return the matrix from fitted coefficients to those of features and design columns, causes one by one.
+
+        ``z = W (x - m)`` and ``A_s kappa = 1`` turn ``(alpha, beta)`` into ``(B alpha - kappa m'W'beta, W'beta)``.
+        """
+        raw, e = geometry.to_raw(), len(self.constant)
+        block = np.zeros((e + len(raw) - 1, e + len(raw) - 1))
+        block[:e, :e] = self.mixing
+        block[:e, e:] = np.outer(self.constant, raw[0, 1:])
+        block[e:, e:] = raw[1:, 1:]
+        return np.asarray(np.kron(np.eye(causes), block), dtype=np.float64)
+
+
+def mixed_baseline(features: FloatArray, weights: FloatArray) -> Baseline:
+    """Return features mixed to be orthogonal under weights of the intervals (q,), with rows of norm at most 1."""
+    share = weights / np.sum(weights)
+    eigenvalues, vectors = np.linalg.eigh(features.T @ (share[:, None] * features))
+    kept = np.maximum(eigenvalues, EVENNESS * eigenvalues[-1])
+    mixing = vectors / np.sqrt(kept)
+    longest = float(np.max(np.linalg.norm(features @ mixing, axis=1)))
+    constant = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
+    return Baseline(features=features, mixing=mixing / longest, constant=np.asarray(constant, dtype=np.float64))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicSpells:
+    """Spells of complete public rows, clipped to the schema's bounds as private ones are.
+
+    ``X`` (m, 1 + p) design rows of the spells, intercept first; ``weights``, ``offset``, ``person``, ``entry``,
+    ``exit``, ``cause`` (m,); ``people`` in number.
+    """
+
+    X: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+    person: IntArray
+    entry: IntArray
+    exit: IntArray
+    cause: IntArray
+    people: int
+
+    @property
+    def followed(self) -> int:
+        """How many people are at risk in some interval."""
+        return len(np.unique(self.person[self.exit > self.entry]))
+
+    def at_risk(self, intervals: int) -> FloatArray:
+        """Return how many spells are at risk in each interval (q,)."""
+        steps = np.zeros(intervals + 1)
+        np.add.at(steps, self.entry, 1.0)
+        np.add.at(steps, self.exit, -1.0)
+        return np.asarray(np.cumsum(steps)[:-1], dtype=np.float64)
+
+
+def public_spells(
+    table: PublicTable, design: SurvivalDesign, grid: TimeGrid, *, weights: str | None, offset: str | None
+) -> PublicSpells:
+    """Return the spells of the complete public rows of a design."""
+    extra = [name for name in (weights, offset) if name is not None]
+    rows = table.admitted([*design.needs, *extra])
+    found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=None)
+    case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
+    shift = rows.numeric[offset] if offset is not None else np.zeros(rows.rows)
+    return PublicSpells(
+        X=design.covariates.matrix(rows)[found.row],
+        weights=case[found.row],
+        offset=shift[found.row],
+        person=found.person,
+        entry=found.entry,
+        exit=found.exit,
+        cause=found.cause,
+        people=found.people,
+    )
+
+
+def fit_public(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, causes: int) -> PublicFit:
+    """Return the posterior modes of all causes."""
+    fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
+    return PublicFit(
+        theta=np.concatenate([fit.theta for fit in fits]),
+        covariance=_block_diagonal([fit.covariance for fit in fits]),
+        information=_block_diagonal([fit.information for fit in fits]),
+        parts=_parts(baseline, slopes=Z.shape[1], causes=causes),
+    )
+
+
+def _parts(baseline: Baseline, *, slopes: int, causes: int) -> tuple[FloatArray, ...]:
+    """Return the directions in which sources may differ: the level of the hazards, their shape in time, the slopes."""
+    e = len(baseline.constant)
+    level = np.linalg.solve(baseline.mixing, baseline.constant)
+    turned = np.linalg.qr(np.column_stack([level, np.eye(e)]))[0]
+    block = np.zeros((e + slopes, e + slopes))
+    block[:e, :e], block[e:, e:] = turned, np.eye(slopes)
+    parts = (block[:, :1], block[:, 1:e], block[:, e:])
+    whole = [np.asarray(np.kron(np.eye(causes), part), dtype=np.float64) for part in parts]
+    return tuple(part for part in whole if part.size)
+
+
+def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, cause: int) -> PublicFit:
+    mixed = baseline.mixed
+    e, p = mixed.shape[1], Z.shape[1]
+    data = HazardData(
+        A=mixed,
+        Z=Z,
+        entry=rows.entry,
+        exit=rows.exit,
+        event=(rows.cause == cause).astype(np.int64),
+        weights=rows.weights,
+        offset=rows.offset,
+    )
+    exposure = float(np.sum(rows.weights * (rows.exit - rows.entry)))
+    events = float(np.sum(rows.weights * (rows.cause == cause)))
+    level = float(HAZARDS[link].predictor(np.array((events + 0.5) / (exposure + 1.0))))
+    constant = np.linalg.solve(baseline.mixing, baseline.constant)
+    centre = np.concatenate([level * constant, np.zeros(p)])
+    ridge = np.concatenate([np.full(e, BASELINE_SPREAD**-2.0), np.full(p, SLOPE_SPREAD**-2.0)])
+    fit = fit_hazard(data, link, ridge=ridge, centre=centre, start=centre)
+    squared = Likelihood(replace(data, weights=data.weights**2), LINKS[link], method="direct")
+    meat = squared.derivatives(*squared.predictors(fit.theta)).hessian + np.diag(ridge)
+    inverse = np.linalg.inv(fit.information + np.diag(ridge))
+    return PublicFit(theta=fit.theta, covariance=inverse @ meat @ inverse, information=fit.information)
+
+
+def _block_diagonal(blocks: Sequence[FloatArray]) -> FloatArray:
+    size = sum(len(block) for block in blocks)
+    out, first = np.zeros((size, size)), 0
+    for block in blocks:
+        out[first : first + len(block), first : first + len(block)] = block
+        first += len(block)
+    return out

@@ -1,0 +1,216 @@
+r"""Outcomes of public people with one row each: binary ones, counts, residuals of least squares, and levels.
+
+See `hdpstats.public.outcomes`.
+
+*Counts* are Poisson with mean :math:`m = e^\eta`, those above the largest being counted as it:
+:math:`P(y) = m^y e^{-m} / y!` below, :math:`P(N \ge Y)` at ``Y``. The slope of the logarithm is :math:`y - m` below and
+:math:`m\,P(N = Y - 1) / P(N \ge Y)` at ``Y``.
+
+*Residuals*: under coefficients ``theta`` person ``i`` might have each of :math:`x_i'\theta + r_k`, cut to the declared
+range, all alike likely: residuals are taken to be distributed as the public ones whatever the covariates. They are
+shifted to a mean of 0, as those of private people have at the truth: without clipping the expectation of a score is 0
+there whatever the shape of their distribution, and with it only the clipped part rests on that. So this is for least
+squares; quantiles need densities, which depend on covariates. The score of a location family needs no density. With
+ordered residuals the sum over ``k`` of :math:`g_k\{1 / (r_k - r_{k-1}) - 1 / (r_{k+1} - r_k)\}` is, by summation by
+parts, that of the slopes of ``g`` between neighbours, which are bounded however close these are.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from scipy.special import gammainc, gammaln
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses import MEANS, BoundedSquares, Loss, PoissonLoss
+from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
+
+LARGEST_MEAN = 1e6
+"""Means of counts are cut at it: what is listed is far below."""
+
+NODES = 200
+"""The most residuals that are listed: quantiles, where there are more."""
+
+APART = 1e-9
+"""Residuals nearer to each other than this are moved apart."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RowOutcomes(Outcomes, ABC):
+    """Rows ``X`` (n, D); ``weights`` (Mallows times case weights) (n,)."""
+
+    X: FloatArray
+    weights: FloatArray
+
+    @property
+    def people(self) -> int:
+        """The number of rows."""
+        return len(self.X)
+
+    @property
+    def whole(self) -> int:
+        """The number of rows."""
+        return len(self.X)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PredictorOutcomes(RowOutcomes, ABC):
+    """Rows with one linear predictor, to which ``offset`` (n,) is added."""
+
+    loss: Loss
+    offset: FloatArray
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(self.X.shape[1])
+
+    @abstractmethod
+    def values(self, people: slice) -> FloatArray:
+        """Return the outcomes (b, K), or (1, K) where they are the same for everybody."""
+
+    @abstractmethod
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return at predictors (b, 1) the probabilities (b, K) and the slopes of their logarithms (b, K) or (1, K)."""
+
+    def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return ``w l'(eta; y) x`` for every outcome."""
+        slopes = self.loss.score(self._predictor(theta, people), self.values(people))
+        return np.asarray((self.weights[people, None] * slopes)[:, :, None] * self.X[people, None, :])
+
+    def distribution(self, theta: FloatArray, people: slice) -> OutcomeDistribution:
+        """Return the probabilities of the outcomes and their scores, slopes times rows."""
+        probability, slopes = self.chances(self._predictor(theta, people))
+        return OutcomeDistribution(
+            probability=probability, score=np.asarray(slopes[:, :, None] * self.X[people, None, :])
+        )
+
+    def _predictor(self, theta: FloatArray, people: slice) -> FloatArray:
+        return np.asarray((self.X[people] @ theta + self.offset[people])[:, None])
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BinaryOutcomes(PredictorOutcomes):
+    """Outcomes 0 and 1."""
+
+    @property
+    def size(self) -> int:
+        """2."""
+        return 2
+
+    def values(self, people: slice) -> FloatArray:  # noqa: ARG002
+        """Return 0 and 1."""
+        return np.array([[0.0, 1.0]])
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``1 - p`` and ``p`` with slopes ``-p`` and ``1 - p``."""
+        p = MEANS[self.loss.name](eta)
+        return np.concatenate([1.0 - p, p], axis=1), np.concatenate([-p, 1.0 - p], axis=1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CountOutcomes(PredictorOutcomes):
+    """Counts 0..Y."""
+
+    loss: PoissonLoss
+
+    @property
+    def size(self) -> int:
+        """``Y + 1``."""
+        return int(self.loss.upper) + 1
+
+    def values(self, people: slice) -> FloatArray:  # noqa: ARG002
+        """Return 0..Y."""
+        return np.arange(self.size, dtype=np.float64)[None, :]
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Poisson probabilities with everything above the largest count at it, and their slopes."""
+        eta = np.minimum(eta, np.log(LARGEST_MEAN))
+        y, mean = np.arange(self.size, dtype=np.float64)[None, :], np.exp(eta)
+        p = np.exp(y * eta - mean - gammaln(y + 1.0))
+        before = p[:, -2]
+        p[:, -1] = gammainc(self.size - 1.0, mean[:, 0])  # P(N >= Y), the regularised lower incomplete gamma function
+        slopes = y - mean
+        slopes[:, -1] = mean[:, 0] * before / np.maximum(p[:, -1], 1e-300)
+        return p, slopes
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ResidualOutcomes(PredictorOutcomes):
+    """Outcomes ``X theta + offset + residual``."""
+
+    loss: BoundedSquares
+    residuals: FloatArray
+    theta: FloatArray
+
+    @property
+    def size(self) -> int:
+        """The number of residuals."""
+        return len(self.residuals)
+
+    def at(self, theta: FloatArray) -> "ResidualOutcomes":
+        """Return the outcomes under other coefficients."""
+        return replace(self, theta=theta)
+
+    def values(self, people: slice) -> FloatArray:
+        """Return predictions plus residuals, cut to the declared range."""
+        return np.clip(self._predictor(self.theta, people) + self.residuals, self.loss.lower, self.loss.upper)
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return equal probabilities, and the slopes of a location family."""
+        gaps = 1.0 / np.diff(self.residuals)
+        slopes = np.concatenate([[0.0], gaps]) - np.concatenate([gaps, [0.0]])
+        return np.full((len(eta), self.size), 1.0 / self.size), slopes[None, :]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class LevelOutcomes(RowOutcomes):
+    """Rows with one of ``others + 1`` levels."""
+
+    others: int
+
+    @property
+    def size(self) -> int:
+        """The number of levels."""
+        return self.others + 1
+
+    @property
+    def dimension(self) -> int:
+        """``others D``."""
+        return self.others * int(self.X.shape[1])
+
+    def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return ``w (p - e_y) (x) x`` for every level."""
+        return np.asarray(self.weights[people, None, None] * self._residuals(theta, people))
+
+    def distribution(self, theta: FloatArray, people: slice) -> OutcomeDistribution:
+        """Return the probabilities of the levels and their scores ``(e_y - p) (x) x``."""
+        p = self._probabilities(theta, people)
+        return OutcomeDistribution(
+            probability=np.column_stack([1.0 - p.sum(axis=1), p]), score=-self._residuals(theta, people)
+        )
+
+    def _probabilities(self, theta: FloatArray, people: slice) -> FloatArray:
+        return probabilities(self.X[people] @ theta.reshape(self.others, -1).T)
+
+    def _residuals(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return ``(p - e_y) (x) x`` for every level (b, K, others D)."""
+        p, X = self._probabilities(theta, people), self.X[people]
+        hit = np.eye(self.size)[:, 1:]
+        left = p[:, None, :] - hit[None, :, :]
+        return np.asarray((left[:, :, :, None] * X[:, None, None, :]).reshape(len(X), self.size, -1))
+
+
+def centred_residuals(residuals: FloatArray) -> FloatArray:
+    """Return at most `NODES` residuals in order, shifted so that their mean is 0."""
+    nodes = np.sort(residuals)
+    if len(nodes) > NODES:
+        nodes = np.quantile(nodes, (np.arange(NODES) + 0.5) / NODES)
+    nodes = np.maximum.accumulate(nodes + APART * np.arange(len(nodes)))
+    return np.asarray(nodes - np.mean(nodes))

@@ -1,0 +1,133 @@
+r"""Model-based moments of the private score, from public rows.
+
+At coefficients ``theta`` the private score of ``n`` people has a Hessian ``H`` and a covariance ``J``: ``n`` times the
+expectation of one person's, over public people, shrunk towards a multiple of the identity on the slopes by
+``n_public / (n_public + D)``, the whitened design being close to round.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Moments:
+    """Hessian ``H`` and score covariance ``J`` of the private records, (D, D) or a stack (B, D, D)."""
+
+    H: FloatArray
+    J: FloatArray
+
+
+class PublicSide(ABC):
+    """Public records in whitened coordinates: they give the geometry, a centre, and what curvature to expect.
+
+    Attributes
+    ----------
+    fit : PublicFit or None
+        The public fit; None where the outcome is not public.
+    """
+
+    fit: "PublicFit | None"
+
+    @property
+    def known(self) -> bool:
+        """Whether standard errors may rest on `moments`: not where a loss has no model and outcomes are not public."""
+        return True
+
+    @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes: then `moments` elsewhere tell how the expected score bends."""
+        return False
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The number of coefficients."""
+
+    @property
+    @abstractmethod
+    def people(self) -> int:
+        """The number of public people."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> FloatArray:
+        """Where the ridge pulls to (D,)."""
+
+    @abstractmethod
+    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people at ``theta``.
+
+        ``row_weights`` (B, people) gives one pair per weighting of the public people.
+        """
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicFit:
+    """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
+
+    The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are orthonormal directions
+    (D, k): how much private people differ from public ones is estimated for each part by itself
+    (`hdpstats.inference.pooling`); none stands for all coordinates alike.
+    """
+
+    theta: FloatArray
+    covariance: FloatArray
+    information: FloatArray
+    parts: tuple[FloatArray, ...] = ()
+
+
+def averaged(
+    triangles: tuple[FloatArray, FloatArray],
+    *,
+    records: int,
+    row_weights: FloatArray | None,
+    levelled: tuple[slice, ...],
+) -> Moments:
+    """Return ``records`` times the average of the people's stacked matrices, shrunk.
+
+    Parameters
+    ----------
+    triangles
+        For ``H`` and ``J``: the upper triangle of each person's matrix, row by row (people, D (D + 1) / 2).
+    records
+        The number of private people.
+    row_weights
+        Weightings of the people (B, people), each summing to 1; equal weights by default.
+    levelled
+        Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
+    """
+    n = len(triangles[0])
+    flat = np.full((1, n), 1.0 / n) if row_weights is None else row_weights
+    H, J = (records * _shrunk(_symmetric(flat @ each), rows=n, levelled=levelled) for each in triangles)
+    return Moments(H=H, J=J) if row_weights is not None else Moments(H=H[0], J=J[0])
+
+
+def _symmetric(triangles: FloatArray) -> FloatArray:
+    """Return symmetric matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2)."""
+    D = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
+    i, j = np.triu_indices(D)
+    matrices = np.empty((len(triangles), D, D))
+    matrices[:, i, j] = triangles
+    matrices[:, j, i] = triangles
+    return matrices
+
+
+def _shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
+    """Shrink each matrix (B, D, D) towards its diagonal, levelled in some coordinates."""
+    D = stack.shape[1]
+    diagonal = np.diagonal(stack, axis1=1, axis2=2).copy()
+    for part in levelled:
+        if diagonal[:, part].size:
+            diagonal[:, part] = diagonal[:, part].mean(axis=1, keepdims=True)
+    target = np.zeros_like(stack)
+    target[:, np.arange(D), np.arange(D)] = diagonal
+    share = rows / (rows + D)
+    return np.asarray(share * stack + (1.0 - share) * target)

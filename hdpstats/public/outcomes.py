@@ -1,0 +1,206 @@
+r"""Public people with every outcome that each of them might have.
+
+A noisy sum of clipped scores estimates ``n E{g(X, Y)}`` over private people. What that is at coefficients ``theta`` can
+be computed from public covariates without public outcomes: for each public person all outcomes are listed, with their
+probabilities under the model. Clipped scores have no mean of zero, and need none: the expectation is taken of the same
+clipped scores, so that solving "sum = expectation" for ``theta`` is consistent whatever the clip.
+
+`hdpstats.public.listed` has people with one row each.
+
+*Survival*: the event in each interval, or censoring after each: ``2 q`` outcomes. With ``K_c`` the probability that a
+person would be followed for exactly ``c`` intervals, ``G_s = K_s + ... + K_q`` and ``S_s`` survival,
+
+.. math:: P(\text{event in } s) = G_s S_{s-1} p_s, \qquad P(\text{censored after } c) = K_c S_c.
+
+A public person who was censored after ``c`` intervals shows ``K_c = 1``. Who had the event in ``s`` would have been
+followed for ``s`` intervals at least; beyond, ``K`` is the product-limit estimate of censoring given that (Kaplan and
+Meier 1958, with events before censorings of the same interval), so that on average over people ``K`` is that estimate
+itself (Efron 1967). Where follow-up ends for everybody at the horizon, ``K_q = 1``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.solvers import CappedSpells
+from hdpstats.solvers.hazard.links import LINKS
+
+NUMBERS = 2_000_000
+"""Numbers that an array over people, outcomes and coefficients may hold at a time."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class OutcomeDistribution:
+    """Outcomes (b, K) of a block of people: ``probability``, and the ``score`` (b, K, D) of its logarithm."""
+
+    probability: FloatArray
+    score: FloatArray
+
+
+class Outcomes(ABC):
+    """Public people with all their outcomes.
+
+    Attributes
+    ----------
+    people, size, dimension : int
+        How many people, outcomes of each, and coefficients there are.
+    whole : int
+        How many people there are with those who contribute nothing, whatever happens to them.
+    """
+
+    @property
+    @abstractmethod
+    def people(self) -> int:
+        """The number of people."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> int:
+        """The number of people with those who contribute nothing."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """``K``: outcomes of each person."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """D."""
+
+    @abstractmethod
+    def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return the gradient of a person's weighted loss at ``theta`` under each outcome (b, K, D).
+
+        What `hdpstats.mechanisms.person_loss.base.People.scores` returns for a private person with that record.
+        """
+
+    @abstractmethod
+    def distribution(self, theta: FloatArray, people: slice) -> OutcomeDistribution:
+        """Return the probabilities of the outcomes under ``theta``."""
+
+    def at(self, theta: FloatArray) -> "Outcomes":  # noqa: ARG002
+        """Return the outcomes that people might have under coefficients: the same ones, but for those on a line."""
+        return self
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield slices of people."""
+        step = max(1, NUMBERS // (self.size * self.dimension))
+        for start in range(0, self.people, step):
+            yield slice(start, min(start + step, self.people))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SurvivalOutcomes(Outcomes):
+    """Spells of one cause, one of each person, with an event in interval 1..q or censoring after interval 1..q.
+
+    Attributes
+    ----------
+    spells : CappedSpells
+        The people's covariates, entries, weights and offsets with the loss and its caps, none of which ends follow-up.
+    followed : (n, q) float64
+        ``K``: the probability that a person would be followed for exactly so many intervals.
+    whole : int
+        The number of people with those who are never at risk: entry and exit lie in one interval.
+    """
+
+    spells: CappedSpells
+    followed: FloatArray
+    whole: int
+    reached: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Sum up who is followed for at least so many intervals."""
+        object.__setattr__(self, "reached", np.cumsum(self.followed[:, ::-1], axis=1)[:, ::-1])
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return len(self.followed)
+
+    @property
+    def size(self) -> int:
+        """``2 q``."""
+        return 2 * len(self.spells.A)
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return self.spells.block
+
+    def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return ``w (sum c_s x^s - e x^t)`` and, without an event, ``w sum c_s x^s``."""
+        spells, everywhere = self.spells, slice(0, len(self.spells.A))
+        eta = spells.predictor(theta, people, everywhere, 0)
+        c, e = spells.loss.scores(eta, spells.log_caps(people, everywhere, 0))
+        return np.asarray(spells.weights[people, None, None] * self._stacked(c, -e, people))
+
+    def distribution(self, theta: FloatArray, people: slice) -> OutcomeDistribution:
+        """Return the probabilities of events and censorings; their scores are those of the likelihood, uncapped."""
+        everywhere = slice(0, len(self.spells.A))
+        eta = self.spells.predictor(theta, people, everywhere, 0)
+        survive, event = LINKS[self.spells.loss.name].survive(eta), LINKS[self.spells.loss.name].event(eta)
+        at_risk = self._at_risk(people)
+        lost = np.cumsum(survive.value * at_risk, axis=1)
+        before = np.column_stack([np.zeros(len(lost)), lost[:, :-1]])
+        failing = self.reached[people] * np.exp(-before - event.value) * at_risk
+        ending = self.followed[people] * np.exp(-lost)
+        return OutcomeDistribution(
+            probability=np.column_stack([failing, ending]),
+            score=-self._stacked(survive.score, event.score, people),
+        )
+
+    def _at_risk(self, people: slice) -> FloatArray:
+        intervals = np.arange(1, len(self.spells.A) + 1)
+        return np.asarray(intervals > self.spells.entry[people, None], dtype=np.float64)
+
+    def _stacked(self, survived: FloatArray, event: FloatArray, people: slice) -> FloatArray:
+        """Return sums of slopes times rows for each outcome (b, 2 q, D) from the slopes of intervals (b, q)."""
+        A, Z = self.spells.A, self.spells.Z[people]
+        survived = survived * self._at_risk(people)
+        total = np.cumsum(survived, axis=1)
+        baseline = np.cumsum(survived[:, :, None] * A, axis=1)
+        slope = np.concatenate([total - survived + event, total], axis=1)
+        features = np.concatenate([baseline - (survived - event)[:, :, None] * A, baseline], axis=1)
+        return np.concatenate([features, slope[:, :, None] * Z[:, None, :]], axis=2)
+
+
+def followed_to_horizon(entry: IntArray, intervals: int) -> FloatArray:
+    """Return ``K`` (n, q) where nobody is censored before the horizon."""
+    out = np.zeros((len(entry), intervals))
+    out[:, -1] = 1.0
+    return out
+
+
+def followed_as_public(*, entry: IntArray, last: IntArray, event: IntArray, intervals: int) -> FloatArray:
+    """Return ``K`` (n, q) from public follow-up: seen where it was seen, the product-limit estimate beyond an event.
+
+    ``entry`` and ``last``: at risk in intervals ``entry + 1 .. last``; ``event``: above 0 where the last interval ends
+    with the event. In the last interval everybody's follow-up ends.
+
+    >>> K = followed_as_public(
+    ...     entry=np.array([0, 0, 0]), last=np.array([1, 2, 2]), event=np.array([1, 0, 0]), intervals=3
+    ... )
+    >>> K.tolist()
+    [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    happened = event > 0
+    s = np.arange(1, intervals + 1)
+    stays = (s > entry[:, None]) & (s <= (last - happened)[:, None])
+    at_risk = np.sum(stays, axis=0)
+    leaving = np.bincount(last[~happened & (last > entry)] - 1, minlength=intervals)
+    rate = np.divide(leaving, at_risk, out=np.zeros(intervals), where=at_risk > 0)
+    rate[-1] = 1.0
+    out = np.zeros((len(entry), intervals))
+    out[np.flatnonzero(~happened), last[~happened] - 1] = 1.0
+    for i in np.flatnonzero(happened).tolist():
+        first = int(last[i]) - 1
+        remain = np.concatenate([[1.0], np.cumprod(1.0 - rate[first:-1])])
+        out[i, first:] = remain * rate[first:]
+    return out

@@ -1,0 +1,129 @@
+"""Coefficients with their uncertainty, in statsmodels' words."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr, ndtri
+
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ErrorDistribution:
+    """The distribution of the absolute estimation error of each coefficient, as quantiles.
+
+    K-norm noise has heavier tails than the normal distribution, and so has the error of a private estimate.
+
+    Attributes
+    ----------
+    levels : (L,) float64
+        Increasing probabilities from 0 to below 1.
+    quantiles : (L, p) float64
+        ``quantiles[l, j]``: the level-``l`` quantile of ``|error_j|``.
+    """
+
+    levels: FloatArray
+    quantiles: FloatArray
+
+    @classmethod
+    def of_draws(cls, draws: FloatArray) -> "ErrorDistribution":
+        """Summarise draws of the error (B, p)."""
+        tail = 1.0 / (len(draws) + 1.0)
+        levels = np.concatenate([np.linspace(0.0, 0.95, 96), 1.0 - np.geomspace(0.05, tail, 60)[1:]])
+        return cls(levels=levels, quantiles=np.quantile(np.abs(draws), levels, axis=0))
+
+    def half_width(self, level: float) -> FloatArray:
+        """Return the half-width (p,) of symmetric intervals of a confidence level; capped at the outermost quantile."""
+        return np.array([np.interp(level, self.levels, column) for column in self.quantiles.T])
+
+    def exceedance(self, size: FloatArray) -> FloatArray:
+        """Return ``P(|error_j| >= size_j)`` (p,), at least the probability beyond the outermost quantile."""
+        below = [np.interp(s, column, self.levels) for s, column in zip(size, self.quantiles.T, strict=True)]
+        return 1.0 - np.array(below)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Estimate:
+    """Estimated coefficients and what is known about their error. No rows.
+
+    Attributes
+    ----------
+    label : str
+        Which estimate it is: "maximum likelihood", "ordinary fit", "public only", "private only", "pooled" or
+        "released".
+    terms : tuple of str
+        Names of the coefficients (p).
+    values : (p,) float64
+        The coefficients; NaN where public rows do not identify one.
+    sampling, privacy : (p, p) float64
+        Covariance due to sampling and due to privacy noise; NaN where unknown.
+    distribution : ErrorDistribution or None
+        The distribution of the error; None stands for the normal distribution.
+    note : str or None
+        What standard errors rest on, or why they are missing and what would give them.
+    """
+
+    label: str
+    terms: tuple[str, ...]
+    values: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+    distribution: ErrorDistribution | None = None
+    note: str | None = None
+
+    @property
+    def params(self) -> "pd.Series[float]":
+        """The coefficients."""
+        return self._series(self.values)
+
+    @property
+    def bse(self) -> "pd.Series[float]":
+        """Standard errors: square roots of the diagonal of `cov_params`."""
+        return self._series(np.sqrt(np.diag(self.sampling) + np.diag(self.privacy)))
+
+    @property
+    def tvalues(self) -> "pd.Series[float]":
+        """Coefficients over standard errors."""
+        return self._series(self.values / self.bse.to_numpy())
+
+    @property
+    def pvalues(self) -> "pd.Series[float]":
+        """Two-sided p-values for a zero coefficient, from the distribution of the error; never below its resolution."""
+        if self.distribution is None:
+            return self._series(2.0 * ndtr(-np.abs(self.tvalues.to_numpy())))
+        p = self.distribution.exceedance(np.abs(self.values))
+        return self._series(np.where(np.isnan(self.bse.to_numpy()), np.nan, p))
+
+    @property
+    def cov_sampling(self) -> pd.DataFrame:
+        """Covariance due to sampling."""
+        return self._frame(self.sampling)
+
+    @property
+    def cov_privacy(self) -> pd.DataFrame:
+        """Covariance due to privacy noise: zero for a public fit."""
+        return self._frame(self.privacy)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Return ``cov_sampling + cov_privacy``."""
+        return self._frame(self.sampling + self.privacy)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return symmetric confidence limits, columns 0 and 1 as in statsmodels; ``alpha`` in [0.001, 0.999]."""
+        alpha = real(alpha, name="alpha", lower=0.001, upper=0.999)
+        if self.distribution is None:
+            half = -float(ndtri(alpha / 2.0)) * self.bse.to_numpy()
+        else:
+            half = np.where(np.isnan(self.bse.to_numpy()), np.nan, self.distribution.half_width(1.0 - alpha))
+        return pd.DataFrame({0: self.values - half, 1: self.values + half}, index=pd.Index(self.terms))
+
+    def _series(self, numbers: FloatArray) -> "pd.Series[float]":
+        return pd.Series(numbers, index=pd.Index(self.terms), dtype=float)
+
+    def _frame(self, matrix: FloatArray) -> pd.DataFrame:
+        return pd.DataFrame(matrix, index=pd.Index(self.terms), columns=pd.Index(self.terms))

@@ -1,0 +1,60 @@
+"""A multinomial logistic regression."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model.base import Model, check_columns
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MultinomialModel(Model):
+    """A multinomial logistic regression, coefficients level by level: ``theta`` (others D,).
+
+    Attributes
+    ----------
+    others : int
+        How many levels the outcome has beside the reference.
+    """
+
+    family: ClassVar[str] = "multinomial"
+    formula: str
+    others: int
+    geometry: Geometry
+    weights: str | None = None
+    offset: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a model without levels, of a size that nobody can solve, or with an offset."""
+        check_columns(self.weights, self.offset)
+        if not 1 <= self.others <= 100 or self.offset is not None:
+            raise MechanismError("a multinomial model has 2 to 101 levels and no offset")
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients of all levels."""
+        return self.others * self.geometry.dimension
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON values."""
+        return {
+            "family": self.family,
+            "formula": self.formula,
+            "others": self.others,
+            "geometry": self.geometry.to_dict(),
+            "weights": self.weights,
+            "offset": self.offset,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "MultinomialModel":
+        """Read what `to_dict` wrote."""
+        return cls(
+            formula=str(fields["formula"]),
+            others=int(fields["others"]),
+            geometry=Geometry.from_dict(fields["geometry"]),
+            weights=fields["weights"],
+            offset=fields["offset"],
+        )

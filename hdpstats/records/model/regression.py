@@ -1,0 +1,77 @@
+"""A model of one linear predictor and one outcome."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model.base import Model, check_columns, matrix
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegressionModel(Model):
+    """A loss of one linear predictor and one outcome.
+
+    Attributes
+    ----------
+    loss : str
+        A name of `hdpstats.losses.BY_NAME`.
+    parameters : tuple of float
+        The loss's numbers, in units of the outcome as it is declared.
+    table : tuple of tuple of float
+        The scores of somebody's own loss (`hdpstats.losses.tabulated`); empty for all others.
+    """
+
+    family: ClassVar[str] = "regression"
+    formula: str
+    loss: str
+    geometry: Geometry
+    weights: str | None = None
+    offset: str | None = None
+    parameters: tuple[float, ...] = ()
+    table: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse names that are none, and numbers that are not finite."""
+        check_columns(self.weights, self.offset)
+        if not all(math.isfinite(value) for row in (self.parameters, *self.table) for value in row):
+            raise MechanismError("the parameters of a loss must be finite numbers")
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients, intercept included."""
+        return self.geometry.dimension
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON values."""
+        return {
+            "family": self.family,
+            "formula": self.formula,
+            "loss": self._loss(),
+            "geometry": self.geometry.to_dict(),
+            "weights": self.weights,
+            "offset": self.offset,
+        }
+
+    def _loss(self) -> str | dict[str, Any]:
+        """Return the name of a loss without numbers, else the name with them."""
+        if not (self.parameters or self.table):
+            return self.loss
+        numbers = {"name": self.loss, "parameters": list(self.parameters)}
+        return numbers | ({"table": [list(row) for row in self.table]} if self.table else {})
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "RegressionModel":
+        """Read what `to_dict` wrote."""
+        loss = fields["loss"] if isinstance(fields["loss"], dict) else {"name": fields["loss"], "parameters": []}
+        return cls(
+            formula=str(fields["formula"]),
+            loss=str(loss["name"]),
+            geometry=Geometry.from_dict(fields["geometry"]),
+            weights=fields["weights"],
+            offset=fields["offset"],
+            parameters=tuple(float(value) for value in loss["parameters"]),
+            table=matrix(loss.get("table", ())),
+        )

@@ -1,0 +1,202 @@
+"""What queries and releases of noisy sums of scores have in common, and the rounds of a fit that is made of several."""
+
+import math
+from abc import ABC
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import rational
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.event import PrivacyEvent
+from hdpstats.records.ahead import MOST_AHEAD
+from hdpstats.records.model import AnyModel
+from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Query, Release, charged_fields, events_in
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundQuery(ChargedQuery, ABC):
+    """Sum the people's scores at given coefficients and add noise: one round of a fit.
+
+    Its epsilon and delta are what the whole fit keeps.
+
+    Attributes
+    ----------
+    model : AnyModel
+        Whose scores are summed.
+    theta : tuple of float
+        Where, in whitened coordinates (D,).
+    ahead : Fraction
+        What the later rounds will cost, in the unit of what this one does.
+    """
+
+    model: AnyModel
+    theta: tuple[float, ...]
+    ahead: Fraction = Fraction(0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as JSON values."""
+        return {
+            "model": self.model.to_dict(),
+            "theta": list(self.theta),
+            "ahead": str(self.ahead),
+        } | ChargedQuery.to_dict(self)
+
+
+def round_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `RoundQuery` from JSON values, without the model."""
+    return charged_fields(fields) | {
+        "theta": tuple(float(value) for value in fields["theta"]),
+        "ahead": rational(fields["ahead"], name="ahead"),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundRelease(ChargedRelease, ABC):
+    """What a round hands out. Everything but ``total`` is a public constant.
+
+    Attributes
+    ----------
+    total : tuple of float
+        The noisy sum of scores (D,), every number a multiple of ``grid``.
+    noise_sd : float
+        Standard deviation of the noise in each coordinate.
+    grid : float
+        The lattice of ``total`` (a power of two).
+    records : int
+        The number of people: public under replace-one, else declared.
+    """
+
+    total: tuple[float, ...]
+    noise_sd: float
+    grid: float
+    records: int
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the noise is normal; else its density is proportional to ``exp(-rate ||b||)``."""
+        return all(event.mu_squared for event in self.events)
+
+    @property
+    def noise_rate(self) -> float:
+        """The rate of the noise that is not normal: its variance is ``(D + 1) / rate^2``."""
+        return math.sqrt(len(self.total) + 1.0) / self.noise_sd
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as JSON values."""
+        return {
+            "total": list(self.total),
+            "noise_sd": self.noise_sd,
+            "grid": self.grid,
+            "records": self.records,
+        } | ChargedRelease.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            total=tuple(float(value) for value in fields["total"]),
+            noise_sd=float(fields["noise_sd"]),
+            grid=float(fields["grid"]),
+            records=int(fields["records"]),
+            events=events_in(fields),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryOfRounds(Query, ABC):
+    """The queries of a fit in their order: a record for results. A site answers them one by one, not this."""
+
+    rounds: tuple[RoundQuery, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse rounds that are not those of one fit."""
+        shared = {
+            (each.model, each.epsilon, each.delta, each.replicate, each.schema_sha256, each.public_sha256)
+            for each in self.rounds
+        }
+        if len(shared) != 1:
+            raise MechanismError(
+                "a fit has one round or more, which agree in everything but where scores are taken and what it costs"
+            )
+
+    @property
+    def model(self) -> AnyModel:
+        """Whose scores were summed."""
+        return self.rounds[0].model
+
+    @property
+    def epsilon(self) -> Fraction:  # type: ignore[override]
+        """What the fit keeps."""
+        return self.rounds[0].epsilon
+
+    @property
+    def delta(self) -> Fraction:  # type: ignore[override]
+        """What the fit keeps."""
+        return self.rounds[0].delta
+
+    @property
+    def replicate(self) -> int:  # type: ignore[override]
+        """The number of the draw."""
+        return self.rounds[0].replicate
+
+    @property
+    def schema_sha256(self) -> str:  # type: ignore[override]
+        """The schema."""
+        return self.rounds[0].schema_sha256
+
+    @property
+    def public_sha256(self) -> str | None:  # type: ignore[override]
+        """The public frame."""
+        return self.rounds[0].public_sha256
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the queries as JSON values."""
+        return {"rounds": [each.to_dict() for each in self.rounds]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseOfRounds(Release, ABC):
+    """The releases of a fit in their order, each with its own place in the ledger; ``entry`` is the last one's."""
+
+    rounds: tuple[RoundRelease, ...]
+    entry: LedgerEntry | None = None
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:  # type: ignore[override]
+        """What ran, round by round."""
+        return tuple(event for each in self.rounds for event in each.events)
+
+    @property
+    def records(self) -> int:
+        """The number of people: public under replace-one, else declared."""
+        return self.rounds[0].records
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the releases as JSON values, with their places."""
+        return {
+            "rounds": [each.to_dict() for each in self.rounds],
+            "entries": [None if each.entry is None else each.entry.to_dict() for each in self.rounds],
+        }
+
+    def at(self, entry: LedgerEntry) -> Self:
+        """Return the releases with another place of the last one."""
+        return replace(self, entry=entry)
+
+
+def in_parts(ahead: Fraction, cost: Fraction) -> tuple[Fraction, ...]:
+    """Return what later rounds cost, as far as their sum tells it: no round costs less than the one before it.
+
+    So they are at most as many as this round's cost fits into their sum. Charged one by one, parts of that size are
+    charged no less than the rounds will be, whatever the floor of the account.
+    """
+    if ahead == 0:
+        return ()
+    count = min(max(math.floor(ahead / cost), 1), MOST_AHEAD)
+    return (*[cost] * (count - 1), ahead - cost * (count - 1))
+
+
+def gaussian_ahead(ahead: Fraction, cost: Fraction, asked: Budget) -> tuple[Spend, ...]:
+    """Return `in_parts` of a sum of mu_squared, of a fit that was asked to keep some (epsilon, delta)."""
+    return tuple(Spend(Fraction(0), mu_squared=part, asked=asked) for part in in_parts(ahead, cost))

@@ -1,0 +1,248 @@
+"""Total maps from the cells of a column to numbers and to level codes.
+
+A cell of a private table may hold anything. The maps here return a value for every cell, the value depends
+on that cell alone, and nothing is raised, warned or logged. So one odd cell cannot change the reading of
+another, even where it changed the type of the whole column: the float column ``[1.5, 2.0]`` and the object
+column ``[1.5, 2.0, "x"]`` give the same numbers for their first two cells.
+
+Only cells whose type is exactly a builtin, numpy, ``decimal`` or ``fractions`` type are read; any other
+object is missing, and none of its methods is called (types are recognised by identity, which no class can
+override).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.schema import arrow
+
+_TRUTH = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
+_SIGNED = (np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong)
+_UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64, np.uintc, np.ulonglong)
+_INTEGERS = (int, *_SIGNED, *_UNSIGNED)
+_FLOATS = (float, np.float16, np.float32, np.float64, np.longdouble, Decimal, Fraction)
+_COMPLEX = (complex, np.complex64, np.complex128, np.clongdouble)
+_TRUTH_VALUES = (bool, np.bool_)
+_TEXTS = (str, np.str_)
+_MASKED = (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)
+_NUMERIC = "biuf"  # numpy's kinds of truth values, integers and floats
+_LONGEST_INTEGER = 64
+"""Bits of the longest whole number that is read as the text of a level."""
+
+
+def _number_in_text(cell: str) -> float:
+    if "_" in cell:
+        return math.nan
+    truth = _TRUTH.get(cell)
+    return float(cell) if truth is None else truth
+
+
+def _text_of_integer(cell: Any) -> str | None:
+    whole = int(cell)
+    return str(whole) if whole.bit_length() <= _LONGEST_INTEGER else None
+
+
+def _text_of_float(cell: Any) -> str | None:
+    value = float(cell)
+    if not math.isfinite(value):
+        return None
+    return _text_of_integer(value) if value.is_integer() else repr(value)
+
+
+def _number_in_complex(cell: Any) -> float:
+    """Return the real part where there is no imaginary one: one complex cell makes a column of floats complex."""
+    return float(cell.real) if cell.imag == 0.0 else math.nan
+
+
+def _text_of_complex(cell: Any) -> str | None:
+    return _text_of_float(_number_in_complex(cell))
+
+
+def _by_identity(*groups: tuple[tuple[type, ...], Callable[[Any], Any]]) -> dict[int, Callable[[Any], Any]]:
+    return {id(kind): read for kinds, read in groups for kind in kinds}
+
+
+_READ_NUMBER: dict[int, Callable[[Any], float]] = _by_identity(
+    (_TRUTH_VALUES + _INTEGERS + _FLOATS, float), (_TEXTS, _number_in_text), (_COMPLEX, _number_in_complex)
+)
+_READ_TEXT: dict[int, Callable[[Any], str | None]] = _by_identity(
+    (_TRUTH_VALUES + _TEXTS, str),
+    (_INTEGERS, _text_of_integer),
+    (_FLOATS, _text_of_float),
+    (_COMPLEX, _text_of_complex),
+)
+
+
+def number(cell: object) -> float:
+    """Return the number that a cell holds, NaN when it holds none, an infinity when it is out of range.
+
+    Truth values are 1 and 0. Text is read as Python reads a float (blanks around it are ignored), without
+    underscores; ``True``, ``TRUE``, ``true`` and their opposites are 1 and 0 in text too.
+
+    >>> number(" 4.5 "), number(True), number("x"), number(10**400)
+    (4.5, 1.0, nan, inf)
+    """
+    read = _READ_NUMBER.get(id(type(cell)))
+    if read is None:
+        return math.nan
+    try:
+        return read(cell)
+    except OverflowError:  # a whole number or a fraction beyond the largest float
+        return math.inf if cell > 0 else -math.inf  # type: ignore[operator]
+    except ValueError:  # text that is no number, a signalling NaN
+        return math.nan
+
+
+def text(cell: object) -> str | None:
+    """Return the text of a cell, or None when it has none.
+
+    Text is kept code point by code point (never normalised or trimmed). Whole numbers are written without a
+    decimal point, whatever their type, other numbers in their shortest decimal form, truth values as ``True``
+    and ``False``. NaN, infinities and whole numbers beyond 64 bits have no text.
+
+    >>> text("3"), text(3), text(3.0), text(0.5), text(None)
+    ('3', '3', '3', '0.5', None)
+    """
+    read = _READ_TEXT.get(id(type(cell)))
+    if read is None:
+        return None
+    try:
+        return read(cell)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _dense(cells: "pd.Series[Any]") -> "pd.Series[Any]":
+    if not isinstance(cells.dtype, pd.SparseDtype):
+        return cells
+    dense = cells.to_numpy()
+    return pd.Series(dense, dtype=dense.dtype)  # the type is stated: pandas would infer it from the cells
+
+
+def _is_arrow(cells: "pd.Series[Any]") -> bool:
+    kind = cells.dtype
+    return isinstance(kind, pd.ArrowDtype) or (isinstance(kind, pd.StringDtype) and kind.storage != "python")
+
+
+def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
+    """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
+
+    Columns of dates and other types that hold neither numbers nor text are not read at all.
+    """
+    values = cells.array
+    if isinstance(values, pd.Categorical):
+        categories = values.categories
+        distinct, positions = _distinct(pd.Series(categories, dtype=categories.dtype))
+        return distinct, np.append(positions, -1)[values.codes]
+    if _is_arrow(cells):
+        return arrow.distinct(values)
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
+        levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
+        return levels.tolist(), inverse.astype(np.int64)
+    readable = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "Oc"
+    if readable or isinstance(values, (*_MASKED, pd.arrays.StringArray)):
+        return cells.to_numpy(dtype=object).tolist(), np.arange(len(cells), dtype=np.int64)
+    return [], np.full(len(cells), -1, dtype=np.int64)
+
+
+def _typed_numbers(cells: "pd.Series[Any]") -> FloatArray | None:
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
+        return np.array(cells.to_numpy(), dtype=np.float64)
+    if isinstance(cells.array, _MASKED):
+        return np.array(cells.to_numpy(dtype=np.float64, na_value=np.nan))
+    return arrow.numbers(cells.array) if _is_arrow(cells) else None
+
+
+def numbers(cells: "pd.Series[Any]") -> FloatArray:
+    """Return the number in each cell as float64, NaN where there is none (see `number`)."""
+    cells = _dense(cells)
+    with np.errstate(all="ignore"):
+        found = _typed_numbers(cells)
+        if found is not None:
+            return found
+        distinct, positions = _distinct(cells)
+        read = [number(cell) for cell in distinct]
+    return np.array([*read, math.nan], dtype=np.float64)[positions]
+
+
+def _texts(cells: "pd.Series[Any]") -> tuple[list[str | None], IntArray]:
+    distinct, positions = _distinct(_dense(cells))
+    with np.errstate(all="ignore"):
+        return [*(text(cell) for cell in distinct), None], positions
+
+
+def texts(cells: "pd.Series[Any]") -> list[str | None]:
+    """Return the text of each cell, None where there is none (see `text`)."""
+    read, positions = _texts(cells)
+    return [read[position] for position in positions]
+
+
+def bounded(cells: "pd.Series[Any]", *, lower: float, upper: float, missing: float) -> FloatArray:
+    """Return the numbers in the cells, clipped to [lower, upper], with ``missing`` where there is none."""
+    values = numbers(cells)
+    with np.errstate(all="ignore"):
+        filled = np.where(np.isnan(values), missing, values)
+        return np.clip(filled, lower, upper) + 0.0  # adding zero turns -0.0 into 0.0
+
+
+def binary(cells: "pd.Series[Any]", *, missing: float) -> FloatArray:
+    """Return 1 where a cell equals 1, ``missing`` where it holds no number, and 0 elsewhere."""
+    values = numbers(cells)
+    return np.where(np.isnan(values), missing, np.where(values == 1.0, 1.0, 0.0))
+
+
+def codes(cells: "pd.Series[Any]", *, levels: Sequence[str], other: str) -> IntArray:
+    """Return the position of each cell's text among the levels, that of ``other`` where it is not there."""
+    position = {level: code for code, level in enumerate(levels)}
+    fallback = position[other]
+    read, positions = _texts(cells)
+    found = [fallback if level is None else position.get(level, fallback) for level in read]
+    return np.array(found, dtype=np.int64)[positions]
+
+
+def by_appearance(persons: IntArray) -> IntArray:
+    """Return persons numbered from 0 in the order of their first rows; less than 0 (nobody) is -1."""
+    found, first, inverse = np.unique(np.maximum(persons, -1), return_index=True, return_inverse=True)
+    first[found == -1] = -1
+    rank = np.empty(len(found), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(found))
+    return rank[inverse] - int(found.size > 0 and found[0] == -1)
+
+
+def persons(cells: "pd.Series[Any]") -> IntArray:
+    """Return for each cell the number of the person that it names, and -1 where it names nobody.
+
+    Two cells name the same person where their texts are the same (see `text`): 1, 1.0 and "1" are one, "1 " is
+    another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers beyond 64 bits) name
+    nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of the column. Write numbers
+    of more than 15 digits as text: in a column of floats, which one missing cell makes of integers, they lose digits.
+
+    >>> persons(pd.Series([7, "7", None, "b", " "], dtype=object))
+    array([ 0,  0, -1,  1, -1])
+    """
+    read, positions = _texts(cells)
+    known: dict[str, int] = {}
+    found = [-1 if name is None or not name.strip() else known.setdefault(name, len(known)) for name in read]
+    return by_appearance(np.array(found, dtype=np.int64)[positions])
+
+
+def marks(cells: "pd.Series[Any]", key: bytes) -> IntArray:
+    """Return for each cell a hash (62 bits) of the text that names a person (see `persons`), and -1 where none does.
+
+    It depends on that text and the key (up to 64 bytes) alone, not on the row, nor on any other cell.
+    """
+    read, positions = _texts(cells)
+    found = [-1 if name is None or not name.strip() else _mark(name, key) for name in read]
+    return np.array(found, dtype=np.int64)[positions]
+
+
+def _mark(name: str, key: bytes) -> int:
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+    return int.from_bytes(digest, "big") >> 2

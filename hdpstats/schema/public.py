@@ -1,0 +1,263 @@
+"""The public rows: checked aloud, cleaned as R's ``glm`` does, and named by a hash."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import SchemaError
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.schema import coerce
+from hdpstats.schema.columns import Binary, Categorical, Duration, NumericColumn
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable, check_frame, check_names, check_unique, locate, select_unit
+
+_MISSING = -1
+_LONGEST_SHOWN = 60
+
+
+def _refuse_first(cells: "pd.Series[Any]", strange: BoolArray, name: str, reason: str) -> None:
+    """Raise, naming the first strange cell, if there is one."""
+    if not strange.any():
+        return
+    row = int(np.flatnonzero(strange)[0])
+    shown = repr(cells.iloc[row])
+    shown = shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 3] + "..."
+    raise SchemaError(f"public column {name!r}, row {row}: {shown} {reason}", column=name, row=row)
+
+
+def _read_numbers(cells: "pd.Series[Any]", column: NumericColumn, name: str) -> FloatArray:
+    values = coerce.numbers(cells)
+    present = ~cells.isna().to_numpy(dtype=bool)
+    _refuse_first(cells, np.isnan(values) & present, name, "is no number; correct it or set it to NaN")
+    _refuse_first(cells, np.isinf(values), name, "is infinite or too large; correct it or set it to NaN")
+    if isinstance(column, Binary):
+        strange = present & (values != 0.0) & (values != 1.0)
+        _refuse_first(cells, strange, name, "is neither 0 nor 1, as the schema declares; recode it")
+    return np.where(np.isnan(values), np.nan, values + 0.0)
+
+
+def _read_texts(cells: "pd.Series[Any]", column: Categorical, name: str) -> list[str | None]:
+    found = coerce.texts(cells)
+    present = ~cells.isna().to_numpy(dtype=bool)
+    declared = set(column.levels)
+    unknown = np.array([level not in declared for level in found], dtype=bool)
+    levels = ", ".join(map(repr, column.levels))
+    _refuse_first(cells, present & unknown, name, f"is not a declared level; the levels are {levels}")
+    return found
+
+
+def _codes(texts: list[str | None], column: Categorical) -> IntArray:
+    position = {level: code for code, level in enumerate(column.levels)}
+    return np.array([_MISSING if text is None else position[text] for text in texts], dtype=np.int64)
+
+
+def _check_present(frame: pd.DataFrame, places: Mapping[str, list[int]], required: Iterable[str]) -> None:
+    missing = [name for name in required if not places[name]]
+    if not missing:
+        return
+    labels = [label for label in frame.columns if isinstance(label, str)]
+    close = {name: get_close_matches(name, labels, n=1) for name in missing}
+    shown = [f"{name!r} (is it {close[name][0]!r}?)" if close[name] else repr(name) for name in missing]
+    raise SchemaError(f"the public rows lack columns: {', '.join(shown)}", columns=tuple(missing))
+
+
+def _read_persons(plain: pd.DataFrame, unit: str | None) -> IntArray | None:
+    """Return whose row each is, or None where the rows do not say: then each is a person of its own."""
+    if unit is None or not locate(plain, [unit])[unit]:
+        return None
+    cells = select_unit(plain, unit, whose="public")
+    persons = coerce.persons(cells)
+    reason = f"names no person; correct it, or leave the column {unit!r} out"
+    _refuse_first(cells, persons < 0, unit, reason)
+    return persons
+
+
+def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None]], persons: IntArray | None) -> str:
+    digest = hashlib.sha256()
+    for name in sorted([*numbers, *texts]):
+        if name in numbers:
+            kind, content = "numbers", numbers[name].astype("<f8").tobytes()
+        else:
+            kind, content = "texts", canonical.dumps(texts[name]).encode()
+        digest.update(canonical.dumps([name, kind, len(content)]).encode())
+        digest.update(content)
+    if persons is not None:
+        digest.update(b"persons" + persons.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+@final
+class PublicTable:
+    """Public rows: a copy of the declared columns of a data frame, checked against the schema.
+
+    What the private side maps in silence (an unknown level, text where a number belongs) is an error here,
+    since these rows may be spoken of. Made by `from_frame`.
+    """
+
+    __slots__ = ("_codes", "_numbers", "_persons", "_rows", "_schema", "_sha256")
+
+    def __init__(
+        self,
+        *,
+        numbers: Mapping[str, FloatArray],
+        codes: Mapping[str, IntArray],
+        persons: IntArray | None,
+        sha256: str,
+        schema: Schema,
+        rows: int,
+    ) -> None:
+        self._numbers = dict(numbers)
+        self._codes = dict(codes)
+        self._persons = persons
+        self._sha256 = sha256
+        self._schema = schema
+        self._rows = rows
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        schema: Schema,
+        required: Iterable[str] | None = None,
+        *,
+        unit: str | None = None,
+    ) -> "PublicTable":
+        """Check and copy public rows.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows that anybody may see. Columns that the schema does not declare are left out.
+        schema : Schema
+            The declared columns.
+        required : iterable of str, optional
+            The declared columns that the frame must have; all of them by default.
+        unit : str, optional
+            The column that names the person. Where the frame does not have it, each row is a person.
+
+        Raises
+        ------
+        ArgumentError
+            If ``frame`` is no DataFrame.
+        SchemaError
+            If a required column is absent, a declared one is present several times, a level is not declared,
+            a numeric column holds something else than finite numbers, or a binary one than 0 and 1, or a row
+            names no person.
+
+        Examples
+        --------
+        >>> from hdpstats.schema.columns import Continuous
+        >>> frame = pd.DataFrame({"age": [35, 95, None]})
+        >>> table = PublicTable.from_frame(frame, Schema(age=Continuous(20, 90)))
+        >>> table.raw(["age"]).numeric["age"], table.admitted(["age"]).numeric["age"]
+        (array([35., 95.]), array([35., 90.]))
+        """
+        plain = check_frame(frame, name="public")
+        places = locate(plain, schema)
+        check_unique(places)
+        _check_present(plain, places, schema if required is None else check_names(schema, required))
+        numbers: dict[str, FloatArray] = {}
+        texts: dict[str, list[str | None]] = {}
+        codes: dict[str, IntArray] = {}
+        for name, column in schema.items():
+            cells = plain.iloc[:, places[name][0]] if places[name] else None
+            if cells is not None and isinstance(column, NumericColumn):
+                numbers[name] = _read_numbers(cells, column, name)
+            elif cells is not None and isinstance(column, Categorical):
+                texts[name] = _read_texts(cells, column, name)
+                codes[name] = _codes(texts[name], column)
+        persons = _read_persons(plain, unit)
+        sha256 = _hash(numbers, texts, persons)
+        return cls(numbers=numbers, codes=codes, persons=persons, sha256=sha256, schema=schema, rows=len(plain))
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns, whether or not these rows have them."""
+        return self._schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The declared columns that these rows have, in the order of the schema."""
+        return tuple(name for name in self._schema if name in self._numbers or name in self._codes)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, complete or not."""
+        return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that the rows take."""
+        persons = 0 if self._persons is None else self._persons.nbytes
+        return persons + sum(values.nbytes for values in [*self._numbers.values(), *self._codes.values()])
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the declared columns, 64 hex digits.
+
+        The same values in the same order of rows have the same hash, whatever the types of the columns
+        (1 and 1.0, text and pandas categorical), their order, the index and the undeclared columns. Where rows
+        name persons, which rows are whose is part of it, and the names are not.
+        """
+        return self._sha256
+
+    def complete(self, names: Iterable[str]) -> BoolArray:
+        """Return which rows (n,) are complete in the named columns: those that `raw` and `admitted` return."""
+        listed = check_names(self._schema, names)
+        absent = [name for name in listed if name not in self.names]
+        if absent:
+            raise SchemaError(f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent))
+        keep = np.ones(self._rows, dtype=np.bool_)
+        for name in listed:
+            keep &= ~np.isnan(self._numbers[name]) if name in self._numbers else self._codes[name] != _MISSING
+        return keep
+
+    def frame(self) -> pd.DataFrame:
+        """Return the rows, complete or not, as a new data frame of the declared columns that they have."""
+        columns: dict[str, Any] = {}
+        for name in self.names:
+            column = self._schema[name]
+            if isinstance(column, Categorical):
+                columns[name] = pd.Categorical.from_codes(self._codes[name], categories=pd.Index(column.levels))
+            else:
+                columns[name] = self._numbers[name].copy()
+        return pd.DataFrame(columns, index=pd.RangeIndex(self._rows))
+
+    def raw(self, names: Iterable[str]) -> AdmittedTable:
+        """Return the rows that are complete in the named columns, with numbers as they are (not clipped)."""
+        listed = check_names(self._schema, names)
+        keep = self.complete(listed)
+        numeric = {name: self._numbers[name][keep] for name in listed if name in self._numbers}
+        codes = {name: self._codes[name][keep] for name in listed if name in self._codes}
+        beyond: dict[str, BoolArray] = {}
+        for name in numeric:
+            column = self._schema[name]
+            if isinstance(column, Duration):
+                beyond[name] = numeric[name] > column.horizon
+        return AdmittedTable(
+            numeric=MappingProxyType(numeric),
+            codes=MappingProxyType(codes),
+            rows=int(keep.sum()),
+            beyond=MappingProxyType(beyond),
+            persons=None if self._persons is None else coerce.by_appearance(self._persons[keep]),
+        )
+
+    def admitted(self, names: Iterable[str]) -> AdmittedTable:
+        """Return the same rows as `raw`, with numbers clipped to the bounds of the schema."""
+        rows = self.raw(names)
+        numeric: dict[str, FloatArray] = {}
+        for name, values in rows.numeric.items():
+            column = self._schema[name]
+            if isinstance(column, NumericColumn):
+                numeric[name] = column.admit(pd.Series(values))
+        return replace(rows, numeric=MappingProxyType(numeric))
+
+    def __repr__(self) -> str:
+        return f"<public table: {len(self.names)} declared columns, {self._rows} rows>"

@@ -1,0 +1,190 @@
+"""The schema: which columns there are and what each may hold, never learned from private rows."""
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from typing import final
+
+import pandas as pd
+
+from hdpstats._base import canonical
+from hdpstats._base.canonical import Json
+from hdpstats._base.errors import HdpError, SchemaError
+from hdpstats._base.validation import text
+from hdpstats.display import grid, page
+from hdpstats.schema import derive, dictionary
+from hdpstats.schema.columns import Categorical, Column, Duration, NumericColumn
+
+LONGEST_NAME = 100
+_SHOWN_LEVELS = 8
+
+
+def _check_name(name: object) -> str:
+    word = text(name, name="a column name", longest=LONGEST_NAME)
+    if word == "Intercept":
+        raise SchemaError("no column can be called 'Intercept'; rename the column", column=word)
+    if word != word.strip() or not word.isprintable() or set(word) & {"`", '"'}:
+        raise SchemaError(
+            f"the column name {word!r} must not begin or end with a blank, nor hold a backtick, a double "
+            "quote or a character that does not print; rename the column",
+            column=word,
+        )
+    return word
+
+
+def _check_column(name: str, column: object) -> Column:
+    if not isinstance(column, Column):
+        raise SchemaError(
+            f"column {name!r} must be declared by a kind of column such as Continuous(0, 100) or Binary(), "
+            f"not {type(column).__name__}",
+            column=name,
+        )
+    return column
+
+
+def _range(column: Column) -> str:
+    """Write what a column may hold, for people."""
+    if isinstance(column, Categorical):
+        levels = " | ".join(column.levels[:_SHOWN_LEVELS])
+        return levels + (f" | ... ({len(column.levels)} levels)" if len(column.levels) > _SHOWN_LEVELS else "")
+    if not isinstance(column, NumericColumn):
+        return ""
+    unit = f" {column.unit}" if isinstance(column, Duration) and column.unit else ""
+    return f"{column.lower:.12g} to {column.upper:.12g}{unit}"
+
+
+def _missing(column: Column) -> str:
+    """Write the value that a missing private entry takes, for people."""
+    if isinstance(column, Categorical):
+        return column.other
+    return f"{column.missing:.12g}" if isinstance(column, NumericColumn) else ""
+
+
+@final
+class Schema(Mapping[str, Column]):
+    """The declared columns of a table, an immutable mapping from name to `Column`.
+
+    The custodian writes it from the study protocol or a code book. Private rows are mapped into it by total
+    functions: values beyond bounds are clipped, missing entries and unknown levels take the declared value.
+
+    Parameters
+    ----------
+    mapping : mapping of str to Column, optional
+        Columns by name, for names that are not Python identifiers.
+    **columns : Column
+        Columns by name.
+
+    Raises
+    ------
+    SchemaError
+        If no column is declared, one is declared twice, or a name cannot be used.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.columns import Binary, Continuous
+    >>> schema = Schema({"tumour size": Continuous(0, 120)}, hormon=Binary())
+    >>> list(schema), schema["tumour size"].upper
+    (['tumour size', 'hormon'], 120.0)
+    """
+
+    __slots__ = ("_columns", "_sha256")
+
+    def __init__(self, mapping: Mapping[str, Column] | None = None, /, **columns: Column) -> None:
+        listed = {} if mapping is None else mapping
+        if not isinstance(listed, Mapping):
+            raise SchemaError("a schema is made from a mapping of column names to columns, or from keywords")
+        twice = sorted(set(listed) & set(columns))
+        if twice:
+            raise SchemaError(f"declared twice: {', '.join(twice)}", columns=tuple(twice))
+        declared = {_check_name(name): column for name, column in {**listed, **columns}.items()}
+        if not declared:
+            raise SchemaError("a schema needs at least one column, for example Schema(age=Continuous(18, 100))")
+        self._columns = {name: _check_column(name, column) for name, column in declared.items()}
+        self._sha256 = canonical.sha256(self.to_dict())
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __hash__(self) -> int:
+        return hash(self._sha256)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the canonical form of the schema, 64 hex digits; the order of columns plays no part."""
+        return self._sha256
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the schema as plain data, as it is written to YAML or JSON."""
+        return dictionary.document({name: column.to_dict() for name, column in self._columns.items()})
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, object]) -> "Schema":
+        """Read what `to_dict` returned; anything unknown is refused."""
+        columns: dict[str, Column] = {}
+        for name, entry in dictionary.columns(entries).items():
+            try:
+                columns[name] = Column.from_dict(entry)
+            except HdpError as error:
+                raise SchemaError(f"column {name!r}: {error}", column=name) from None
+        return cls(columns)
+
+    def to_yaml(self, path: str | PathLike[str]) -> None:
+        """Write the schema as a data dictionary in YAML."""
+        dictionary.write(path, self.to_dict())
+
+    @classmethod
+    def from_yaml(cls, path: str | PathLike[str]) -> "Schema":
+        """Read a data dictionary in YAML; unknown entries and repeated ones are a `SchemaError`."""
+        return cls.from_dict(dictionary.read(path))
+
+    @classmethod
+    def from_public(cls, public_frame: pd.DataFrame, /, **declared: Column) -> "Schema":
+        """Declare the given columns, and derive every other column of a public frame from its rows.
+
+        Numbers become `Continuous` between their extremes, rounded outward to two significant digits; columns
+        of 0 and 1 and of truth values become `Binary`; texts become `Categorical` with their distinct values
+        in sorted order (the first is the reference). Bounds from public rows are a choice, not a fact about
+        the private rows: values beyond them will be clipped, so the custodian should review them.
+
+        Parameters
+        ----------
+        public_frame : DataFrame
+            Rows that anybody may see. Never pass private rows: the schema would disclose their extremes.
+        **declared : Column
+            Columns that are declared as they are, whether or not the frame has them.
+
+        Raises
+        ------
+        SchemaError
+            If a column to derive is constant, has no value, or holds neither numbers, truth values nor texts.
+
+        Examples
+        --------
+        >>> from hdpstats.schema.columns import Duration
+        >>> public = pd.DataFrame({"age": [23, 58, 81], "grade": ["2", "3", "2"]})
+        >>> schema = Schema.from_public(public, time=Duration(horizon=2557, unit="days"))
+        >>> schema["age"].lower, schema["grade"].levels
+        (23.0, ('2', '3'))
+        """
+        return cls(derive.columns(public_frame, declared))
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        return [(name, column.kind, _range(column), _missing(column)) for name, column in self._columns.items()]
+
+    def __repr__(self) -> str:
+        rows = [("column", "kind", "range or levels", "missing"), *self._rows()]
+        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+        return "\n".join(line.rstrip() for line in lines)
+
+    def _repr_html_(self) -> str:
+        return page("Schema", self.as_html(), badges=[f"{len(self)} declared columns"])
+
+    def as_html(self) -> str:
+        """Return the table of columns as HTML."""
+        return grid(("column", "kind", "range or levels", "missing becomes"), self._rows())

@@ -1,0 +1,283 @@
+"""The private rows: held, admitted through the schema, and shown to nobody."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NoReturn, SupportsIndex, TypeVar, final
+
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.schema import coerce
+from hdpstats.schema.columns import Column, Duration, NumericColumn
+from hdpstats.schema.schema import Schema
+
+_T = TypeVar("_T")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class AdmittedTable:
+    """Cells after the total map of the schema: numbers within bounds and codes of declared levels.
+
+    Attributes
+    ----------
+    numeric : mapping of str to float64 array
+        One number per row for every numeric column.
+    codes : mapping of str to int64 array
+        One code per row for every categorical column, 0 for the reference level.
+    rows : int
+        The number of rows.
+    beyond : mapping of str to bool array
+        For every duration, where the cell was beyond the horizon: there the number is the horizon, and what happened
+        then was not observed.
+    persons : int64 array, optional
+        Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
+    marks : int64 array, optional
+        A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
+    """
+
+    numeric: Mapping[str, FloatArray]
+    codes: Mapping[str, IntArray]
+    rows: int
+    beyond: Mapping[str, BoolArray] = field(default_factory=dict)
+    persons: IntArray | None = None
+    marks: IntArray | None = None
+
+    def __repr__(self) -> str:
+        return f"<admitted table: {len(self.numeric)} numeric and {len(self.codes)} categorical columns>"
+
+
+def marks_key(schema_sha256: str) -> bytes:
+    """Return the key under which people of a schema are marked: the same for every query, so that marks are kept."""
+    return bytes.fromhex(schema_sha256)
+
+
+def check_names(schema: Schema, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names without repetition, in order, after checking that the schema declares each."""
+    listed = tuple(dict.fromkeys(names))
+    unknown = [name for name in listed if name not in schema]
+    if unknown:
+        raise SchemaError(
+            f"not declared: {', '.join(map(repr, unknown))}; the schema declares {', '.join(schema)}",
+            columns=tuple(unknown),
+        )
+    return listed
+
+
+def locate(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, list[int]]:
+    """Return the positions of the columns that each name labels, an empty list where it labels none."""
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for place, label in enumerate(frame.columns):
+        if isinstance(label, str) and label in places:
+            places[label].append(place)
+    return places
+
+
+def check_frame(frame: object, *, name: str) -> pd.DataFrame:
+    """Return a plain DataFrame over the same cells, or raise if the argument is none."""
+    if not isinstance(frame, pd.DataFrame):
+        raise ArgumentError(f"{name} must be a pandas DataFrame, not {type(frame).__name__}", argument=name)
+    return pd.DataFrame(frame)
+
+
+def check_unique(places: Mapping[str, list[int]]) -> None:
+    """Raise if a declared name labels several columns."""
+    repeated = [name for name, found in places.items() if len(found) > 1]
+    if repeated:
+        raise SchemaError(
+            f"several columns are called {', '.join(map(repr, repeated))}; keep one of each",
+            columns=tuple(repeated),
+        )
+
+
+def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
+    return pd.Series(cells.array, dtype=cells.dtype, copy=True)
+
+
+def _select(plain: pd.DataFrame, schema: Schema) -> dict[str, "pd.Series[Any]"]:
+    """Return copies of the declared columns of a private frame, looking at labels only."""
+    places = locate(plain, schema)
+    missing = [name for name, found in places.items() if not found]
+    if missing:
+        folded = {label.strip().casefold() for label in plain.columns if isinstance(label, str)}
+        near = [name for name in missing if name.casefold() in folded]
+        hint = f" ({', '.join(map(repr, near))} up to case or blanks: rename)" if near else ""
+        raise SchemaError(
+            f"the private rows lack declared columns: {', '.join(map(repr, missing))}{hint}; "
+            "add them, or leave them out of the schema",
+            columns=tuple(missing),
+        )
+    check_unique(places)
+    return {name: _copy(plain.iloc[:, place]) for name, (place,) in places.items()}
+
+
+def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any]":
+    """Return a copy of the column that names the person, which the schema need not declare."""
+    places = locate(plain, [unit])
+    check_unique(places)
+    if not places[unit]:
+        raise SchemaError(f"the {whose} rows lack the column {unit!r} that names the person (unit=)", columns=(unit,))
+    return _copy(plain.iloc[:, places[unit][0]])
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class _Mapped:
+    """A column after the map of the schema: read-only numbers or codes, and where a duration was beyond the horizon."""
+
+    mapped: Any
+    numeric: bool
+    beyond: BoolArray | None
+
+
+def _mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
+    beyond = column.beyond(cells) if isinstance(column, Duration) else None
+    return _Mapped(
+        mapped=_read_only(column.admit(cells)),
+        numeric=isinstance(column, NumericColumn),
+        beyond=None if beyond is None else _read_only(beyond),
+    )
+
+
+def _read_only_of(find: Callable[..., IntArray], *cells: Any) -> IntArray:
+    found: IntArray = _read_only(find(*cells))
+    return found
+
+
+def _read_only(values: Any) -> Any:
+    values.flags.writeable = False
+    return values
+
+
+@final
+class PrivateTable:
+    """Private rows in memory: a copy of the declared columns of a data frame, without index and attributes.
+
+    Made by `from_frame`. It shows neither cells nor their number, and cannot be copied or pickled: what
+    leaves it is what `admit` returns, to a mechanism.
+
+    How long it takes to map a column depends on what its cells hold: one odd cell can make a column of numbers one of
+    objects. So each column is mapped once, and kept; whoever answers questions maps all of them before the first
+    (`read`), and no answer tells by its time what cells hold.
+    """
+
+    __slots__ = ("_cells", "_kept", "_lock", "_rows", "_schema", "_unit")
+
+    def __init__(
+        self,
+        *,
+        cells: Mapping[str, "pd.Series[Any]"],
+        schema: Schema,
+        rows: int,
+        unit: "pd.Series[Any] | None",
+    ) -> None:
+        self._cells = dict(cells)
+        self._schema = schema
+        self._rows = rows
+        self._unit = unit
+        self._kept: dict[str | bytes | None, Any] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    @forgets_rows
+    def from_frame(cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> "PrivateTable":
+        """Register private rows. Looks at the labels of columns only, never at cells or their types.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            One row per person, or with ``unit`` several. Columns that the schema does not declare are left out.
+        schema : Schema
+            The declared columns, each of which the frame must have exactly once.
+        unit : str, optional
+            The column that names the person, read by `hdpstats.schema.coerce.persons`. The schema need not declare it.
+
+        Raises
+        ------
+        ArgumentError
+            If ``frame`` is no DataFrame.
+        SchemaError
+            If a declared column or that of the unit is absent or present several times.
+
+        Notes
+        -----
+        However many people there are, all of them are kept: a cut to the first so many would exchange one person for
+        another where one is added, and cost a guarantee under ``add_or_remove_one`` twice as much.
+
+        Examples
+        --------
+        >>> from hdpstats.schema.columns import Continuous
+        >>> frame = pd.DataFrame({"age": [35, 120, None]})
+        >>> table = PrivateTable.from_frame(frame, Schema(age=Continuous(20, 90)))
+        >>> table
+        <private table: 1 declared columns>
+        >>> table.admit(["age"]).numeric["age"]
+        array([35., 90., 55.])
+        """
+        plain = check_frame(frame, name="private")
+        cells = _select(plain, schema)
+        named = None if unit is None else select_unit(plain, unit, whose="private")
+        return cls(cells=cells, schema=schema, rows=len(plain), unit=named)
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns."""
+        return self._schema
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, valid or not. Public under ``replace_one`` and without a unit only."""
+        return self._rows
+
+    def admit(self, names: Iterable[str], *, key: bytes | None = None) -> AdmittedTable:
+        """Map the named columns through the schema, and with a ``key`` mark whose row each is.
+
+        Undeclared names are a `SchemaError`. Without a unit there are no marks.
+        """
+        listed = check_names(self._schema, names)
+        columns = [self._once(name, partial(_mapped, self._cells[name], self._schema[name])) for name in listed]
+        unit, persons, marks = self._unit, None, None
+        if unit is not None:
+            persons = self._once(None, partial(_read_only_of, coerce.persons, unit))
+            marks = None if key is None else self._once(key, partial(_read_only_of, coerce.marks, unit, key))
+        return AdmittedTable(
+            numeric=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if c.numeric}),
+            codes=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if not c.numeric}),
+            rows=self._rows,
+            beyond=MappingProxyType(
+                {n: c.beyond for n, c in zip(listed, columns, strict=True) if c.beyond is not None}
+            ),
+            persons=persons,
+            marks=marks,
+        )
+
+    def read(self) -> None:
+        """Map all declared columns now, who is who, and the marks of `marks_key`, so that no later `admit` has to.
+
+        An answer with another key, as none of the package has, would read the cells that name people.
+        """
+        self.admit(self._schema, key=marks_key(self._schema.sha256))
+
+    def _once(self, what: str | bytes | None, find: Callable[[], _T]) -> _T:
+        """Return what was found before under a name, else find it."""
+        with self._lock:
+            if what not in self._kept:
+                self._kept[what] = find()
+            found: _T = self._kept[what]
+            return found
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_unit"):  # the last that the constructor sets
+            return "<private table: not complete>"
+        return f"<private table: {len(self._cells)} declared columns>"
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a private table cannot be copied or pickled; register the frame where it is needed")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self.__getstate__()

@@ -1,0 +1,186 @@
+"""The public side: moments, the public fit, the choice of radius and ridge, the query."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hdpstats.formulas import compile_design
+from hdpstats.formulas.response import Response
+from hdpstats.losses import Logistic
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.objective.request import CHEAP, FREE, at_best_radius, choose_query, noise_distribution
+from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.privacy.relation import Relation
+from hdpstats.public.fit import public_rows, whitened_public, with_radius
+from hdpstats.records.geometry import Source
+from hdpstats.schema.columns import Binary, Continuous, Offset, Weight
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+
+SCHEMA = Schema(a=Continuous(-4, 4), b=Continuous(0, 10), y=Binary(), w=Weight(max=3), o=Offset(-1, 2))
+DESIGN = compile_design("y ~ a + b", SCHEMA)
+LOSS = Logistic()
+
+
+def frame(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal(n), rng.uniform(0.0, 12.0, n)
+    p = 1.0 / (1.0 + np.exp(-(0.3 + 0.8 * a - 0.1 * b)))
+    y = (rng.uniform(size=n) < p).astype(float)
+    return pd.DataFrame({"a": a, "b": b, "y": y, "w": rng.uniform(0.5, 3.0, n), "o": rng.uniform(-1.0, 2.0, n)})
+
+
+def rows_of(data, **names):
+    return public_rows(
+        PublicTable.from_frame(data, SCHEMA, required=()),
+        DESIGN,
+        Response(column="y"),
+        **({"weights": None, "offset": None} | names),
+    )
+
+
+def side(n=400, **names):
+    return whitened_public(rows_of(frame(n), **names), DESIGN, LOSS)
+
+
+def query_for(public, *, epsilon=Fraction(1), records=1000, largest_weight=1.0, **more):
+    return choose_query(
+        DESIGN,
+        LOSS,
+        public=public,
+        records=records,
+        epsilon=epsilon,
+        schema_sha256="",
+        public_sha256=None,
+        largest_weight=largest_weight,
+        **more,
+    )
+
+
+def calibrate(query, *, records=1000, weight=1.0, relation=Relation.REPLACE_ONE):
+    person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
+    return objective.calibrate(query, person_loss, records=records, relation=relation)
+
+
+def test_public_rows_are_complete_and_within_the_bounds():
+    data = frame(100)
+    data.loc[3, "y"], data.loc[4, "a"], data.loc[5, "w"] = np.nan, np.nan, np.nan
+    assert len(rows_of(data).X) == 98
+    weighted = rows_of(data, weights="w", offset="o")
+    assert len(weighted.X) == len(weighted.weights) == len(weighted.offset) == 97
+    assert weighted.X[:, 2].max() == 10.0 < data["b"].max()
+    assert np.array_equal(rows_of(data).weights, np.ones(98))
+    without = rows_of(data.drop(columns="y"))
+    assert without.y is None
+    assert len(without.X) == 99
+    assert whitened_public(without, DESIGN, LOSS).fit is None
+
+
+def test_moments_are_the_model_s():
+    public = with_radius(side(weights="w", offset="o"), 1.2)
+    theta, n, D = np.array([0.1, -0.4, 0.2]), len(public.X), 3
+    found = public.moments(theta, records=500)
+    H, J = np.zeros((D, D)), np.zeros((D, D))
+    for x, a, w, o in zip(public.X, public.weights, public.mallows, public.offset, strict=True):
+        p = 1.0 / (1.0 + np.exp(-(x @ theta + o)))
+        H += a * w * p * (1.0 - p) * np.outer(x, x) * 500 / n
+        J += (a * w) ** 2 * p * (1.0 - p) * np.outer(x, x) * 500 / n
+    for computed, plain in ((found.H, H), (found.J, J)):
+        level = np.diag([plain[0, 0], *[np.mean(np.diag(plain)[1:])] * 2])
+        assert computed == pytest.approx((n * plain + D * level) / (n + D), rel=1e-10)
+
+
+def test_bootstrap_moments_are_moments_under_other_weights():
+    public = with_radius(side(), 1.2)
+    n = len(public.X)
+    flat = np.full((1, n), 1.0 / n)
+    first = np.zeros((1, n))
+    first[0, : n // 2] = 2.0 / n
+    stack = public.moments(public.centre, records=10, row_weights=np.concatenate([flat, first]))
+    single = public.moments(public.centre, records=10)
+    assert stack.H[0] == pytest.approx(single.H)
+    assert stack.J[0] == pytest.approx(single.J)
+    assert stack.H[1] != pytest.approx(single.H, rel=1e-3)
+
+
+def test_the_public_fit_is_the_mode_of_its_posterior():
+    public = side(5000)
+    residual = LOSS.score(public.X @ public.fit.theta, frame(5000)["y"].to_numpy())
+    gradient = public.X.T @ residual
+    # The score is the prior's pull: small against the information, and towards zero.
+    assert np.abs(gradient).max() < 0.02 * np.diag(public.fit.information).min()
+    assert public.fit.covariance == pytest.approx(np.linalg.inv(public.fit.information), rel=0.05, abs=1e-4)
+    curvature = LOSS.curvature(public.X @ public.fit.theta, np.zeros(5000))
+    assert public.fit.information == pytest.approx(public.X.T @ (curvature[:, None] * public.X), rel=1e-9)
+
+
+def test_the_public_fit_exists_under_separation():
+    data = frame(60)
+    data["y"] = (data["a"] > 0).astype(float)
+    fit = whitened_public(rows_of(data), DESIGN, LOSS).fit
+    assert np.all(np.isfinite(fit.theta))
+    assert np.linalg.eigvalsh(fit.covariance)[0] > 0.0
+
+
+def test_the_radius_of_least_predicted_variance_is_chosen():
+    public = side()
+
+    def predicted(radius, rate):
+        at = with_radius(public, radius)
+        pair = at.moments(at.centre, records=1000)
+        inverse = np.linalg.inv(pair.H)
+        return np.trace(inverse @ (pair.J + np.diag(noise_distribution(at.geometry, rate=rate).variance)) @ inverse)
+
+    for rate in (0.02, 0.5, 50.0):
+        chosen = at_best_radius(public, records=1000, rate=rate)
+        around = [predicted(radius, rate) for radius in np.geomspace(0.4, 3.0, 60)]
+        assert predicted(chosen.geometry.radius, rate) <= 1.01 * min(around)
+    quiet, loud = (at_best_radius(public, records=1000, rate=rate).geometry.radius for rate in (50.0, 0.02))
+    assert quiet > loud
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+@pytest.mark.parametrize("relation", Relation)
+def test_with_a_public_fit_the_determinant_is_free(epsilon, weight, relation):
+    public = side(weights="w" if weight > 1 else None)
+    query = query_for(public, epsilon=epsilon, largest_weight=weight, relation=relation)
+    persons = 2 if relation is Relation.REPLACE_ONE else 1
+    beta = weight * query.model.geometry.leverage / 4.0
+    assert query.model.geometry.source is Source.PUBLIC_ROWS
+    assert float(query.ridge) >= persons * FREE * beta / float(epsilon * (1 - SMOOTHING_SHARE)) * (1.0 - 1e-12)
+    assert query.centre == tuple(public.fit.theta.tolist())
+    constants = calibrate(query, weight=weight, relation=relation)
+    assert constants.sensitivity.value == pytest.approx(persons * weight)
+    spent = float(constants.noise_rate * constants.sensitivity.value)
+    assert spent == pytest.approx(0.999 * float(epsilon), rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
+def test_without_a_public_fit_the_ridge_is_half_of_that(epsilon):
+    share = float(epsilon * (1 - SMOOTHING_SHARE))
+    for public in (None, replace(side(), fit=None)):
+        query = query_for(public, epsilon=epsilon)
+        assert float(query.ridge) == pytest.approx(2.0 * CHEAP * query.model.geometry.leverage / 4.0 / share)
+        assert not any(query.centre)
+        constants = calibrate(query)
+        bought = float(2 * constants.noise_rate) / share
+        assert 0.85 < bought < 1.0
+
+
+def test_the_box_is_used_without_public_rows():
+    query = query_for(None, row_norm=1.1)
+    assert query.model.geometry.source is Source.SCHEMA_BOX
+    assert query.model.geometry.radius == 1.1
+    assert query_for(None).model.geometry.radius == pytest.approx(np.sqrt(2.0))
+
+
+def test_a_hessian_s_share_is_left_out_of_the_noise():
+    whole, part = query_for(None), query_for(None, hessian_share=Fraction(1, 4))
+    assert float(part.ridge / whole.ridge) == pytest.approx(0.999 / 0.749, rel=1e-9)
+    constants = calibrate(part, records=10)
+    assert constants.events[0].epsilon == Fraction(749, 1000)

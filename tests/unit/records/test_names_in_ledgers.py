@@ -1,0 +1,239 @@
+"""The JSON of queries and releases never changes: ledgers know them by their hashes."""
+
+import hashlib
+from fractions import Fraction
+
+import pytest
+
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
+from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
+from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
+from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
+from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
+from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
+from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.json_codec import KINDS, query_from_json, release_from_json
+from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
+from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery, SelectionRelease
+from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
+from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
+from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.gaussian import mu_of
+from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel
+from hdpstats.records.points import PointColumn, PointSpace
+from hdpstats.records.timegrid import TimeGrid
+
+ASKED = {"epsilon": Fraction(1, 3), "schema_sha256": "a" * 64, "public_sha256": "b" * 64, "replicate": 2}
+AHEAD = (Spend(Fraction(2, 7)),)
+SPACE = PointSpace(columns=(PointColumn(name="age", lower=0.1, upper=1 / 3), PointColumn(name="sex", levels=2)))
+
+
+def geometry(intercept: bool = True) -> Geometry:
+    return Geometry(
+        location=(0.1, -1e-7),
+        whitening=((1 / 3, 0.0), (0.2, 1e9)),
+        radius=1.5,
+        leverage=5.5,
+        intercept=intercept,
+        source=Source.PUBLIC_ROWS,
+    )
+
+
+REGRESSION = RegressionModel(
+    formula="y ~ x", loss="huber", geometry=geometry(False), weights="w", offset="o", parameters=(1.345, 0.1)
+)
+TABLED = RegressionModel(formula="y ~ x", loss="own", geometry=geometry(False), table=((0.0, 0.5), (-1.0, 1 / 3)))
+HAZARD = HazardModel(
+    formula="Surv(t, d) ~ x + z",
+    link="cloglog",
+    grid=TimeGrid((0.1, 1 / 3)),
+    baseline=((0.1,), (-1.0,)),
+    geometry=geometry(),
+    cap=HazardCap(total=4.1, margin=-0.7, baseline=((-1.1, 2.2),), slopes=((0.1, -1e-17),)),
+    offset="o",
+)
+MULTINOMIAL = MultinomialModel(formula="y ~ x + z", others=1, geometry=geometry(), weights="w")
+MINIMISED = ASKED | {"ridge": Fraction(0.1), "hessian_share": Fraction(3, 20)}
+QUERIES = {
+    "objective": ObjectiveQuery(model=REGRESSION, centre=(0.1, 5e-324), **MINIMISED),
+    "objective, a table": ObjectiveQuery(model=TABLED, centre=(0.1, 5e-324), **MINIMISED),
+    "objective, hazard": ObjectiveQuery(model=HAZARD, centre=(0.1, -1e-300, 7.7), **MINIMISED),
+    "output, multinomial": OutputQuery(
+        model=MULTINOMIAL, centre=(0.1, -1e-300, 7.7), **MINIMISED, delta=Fraction(1, 10**6)
+    ),
+    "sampling": ExponentialQuery(
+        model=REGRESSION,
+        centre=(0.1, 1 / 3),
+        ridge=Fraction(2.5),
+        delta=Fraction(1, 7),
+        half_widths=(0.1, 1e-6),
+        proposals=17,
+        **ASKED,
+    ),
+    "gradient": ClippedNewtonQuery(
+        model=REGRESSION,
+        theta=(0.1, -5e-324),
+        clip=Fraction(2.7),
+        delta=Fraction(1, 10**6),
+        mu_squared=mu_of(Fraction(1, 3), Fraction(1, 10**6)) ** 2 / 4,
+        ahead=Fraction(1, 10**9),
+        **ASKED,
+    ),
+    "importance": ImportanceWeightsQuery(
+        model=DensityRatioModel(
+            formula="~ hormon + age",
+            columns=("hormon", "age"),
+            coding=Box(location=(0.25, 50.0), scale=(1.0, 20.0), lower=(-1.0, -1.0), upper=(0.5, 1.0), intercept=True),
+        ),
+        perturbs="output",
+        centre=(0.0, 0.1, 0.2),
+        ridge=Fraction(30),
+        **ASKED,
+    ),
+    "importance, a geometry": ImportanceWeightsQuery(
+        model=DensityRatioModel(formula="~ hormon + age", columns=("hormon", "age"), coding=geometry()),
+        perturbs="objective",
+        centre=(0.0, 0.1, 0.2),
+        ridge=Fraction(30),
+        **ASKED,
+    ),
+    "count": CountQuery(**ASKED),
+    "count ahead": CountQuery(
+        ahead=(Spend(Fraction(1, 7), mu_squared=Fraction(1, 20), asked=Budget(Fraction(1), Fraction(1, 10**6))),),
+        **ASKED,
+    ),
+    "evaluation": EvaluationQuery(
+        formula="y ~ x", coefficients=(0.1, -1 / 3), offset="o", cuts=(-1.5, 0.2), grid=None, ends=(), causes=1, **ASKED
+    ),
+    "evaluation of survival": EvaluationQuery(
+        formula="Surv(t, d) ~ x",
+        coefficients=(0.1,),
+        offset=None,
+        cuts=(0.2,),
+        grid=TimeGrid((0.1, 1 / 3)),
+        ends=(1, 2),
+        causes=2,
+        **ASKED,
+    ),
+    "histogram": HistogramQuery(axes=(Axis(name="age", cuts=(0.1, 1 / 3)), Axis(name="sex", levels=2)), **ASKED),
+    "neighbours": NeighboursQuery(space=SPACE, support=(3, 1), ahead=AHEAD, **ASKED),
+    "neighbours of all": NeighboursQuery(space=SPACE, support=None, **ASKED),
+    "selection": SelectionQuery(
+        space=SPACE, order=(5, 2, 9), sizes=(1, 3), reach=0.7, penalties=(0.1, 1 / 3), ahead=AHEAD, **ASKED
+    ),
+    "loss selection": LossSelectionQuery(
+        formula="y ~ x", candidates=((0.1, -0.2), (1 / 3, 5e-324)), reach=0.7, ahead=AHEAD, **ASKED
+    ),
+    "distance": DistanceQuery(space=SPACE, support=(3, 1), reach=0.7, **ASKED),
+    "distance to all": DistanceQuery(space=SPACE, support=None, reach=0.7, **ASKED),
+    "curve": CurveQuery(
+        formula="y ~ x",
+        candidates=((0.1, -0.2), (1 / 3, 5e-324)),
+        scale=(1.0, 0.1),
+        radius=Fraction(3, 7),
+        ridge=Fraction(1, 10),
+        ahead=AHEAD,
+        **ASKED,
+    ),
+    "score": PublicHessianQuery(
+        model=RegressionModel(formula="y ~ x + z", loss="logistic", geometry=geometry()),
+        theta=(0.1, -5e-324, 1e-300),
+        truncation=0.1,
+        norm=Fraction(2.7),
+        cost=Fraction(1, 9),
+        ahead=Fraction(2, 9),
+        **ASKED,
+    ),
+    "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
+    "subsample": SubsampleQuery(
+        column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
+    ),
+}
+EVENTS = (
+    PrivacyEvent(ran=MechanismName.OBJECTIVE, epsilon=Fraction(1, 3), delta=Fraction(1, 7)),
+    PrivacyEvent(
+        ran=MechanismName.GRADIENT, epsilon=Fraction(1), delta=Fraction(1, 10**6), mu_squared=Fraction(1, 10**4)
+    ),
+)
+POINT = {"theta": (0.1, -3.5), "hessian_noise_sd": 7.7, "grid": 2.0**-40, "records": 10, "events": EVENTS}
+COUNTS = {"counts": (3, -1), "noise_variance": 1 / 3, "events": EVENTS}
+RELEASES = {
+    "objective": ObjectiveRelease(hessian=(1.0, 2.0, 0.1), noise_rate=1 / 3, **POINT),
+    "output": OutputRelease(hessian=None, noise_rate=0.0, noise_sd=0.3, **POINT),
+    "sampling": ExponentialRelease(hessian=None, noise_rate=0.0, temperature=1 / 3, **POINT),
+    "gradient": ClippedNewtonRelease(total=(0.1, -3.5e7), noise_sd=12.25, grid=2.0**-29, records=10, events=EVENTS),
+    "count": CountRelease(count=7, noise_sd=1 / 3, most=1000, events=EVENTS),
+    "evaluation": EvaluationRelease(**COUNTS),
+    "histogram": HistogramRelease(**COUNTS),
+    "neighbours": NeighboursRelease(**COUNTS),
+    "selection": SelectionRelease(choice=3, events=EVENTS),
+    "distance": DistanceRelease(units=-7, noise_sd=1 / 3, events=EVENTS),
+    "curve": CurveRelease(errors=(0.1, -1 / 3), noise_sd=0.3, events=EVENTS),
+    "score": PublicHessianRelease(total=(0.1, -3.5e7), noise_sd=12.25, grid=2.0**-29, records=10, events=EVENTS),
+    "statistics": StatisticsRelease(units=(3, -1), noise_rate=1 / 3, records=10, events=EVENTS),
+    "subsample": SubsampleRelease(units=(3, -1), noise_rate=1 / 3, records=10, blocks=5, events=EVENTS),
+}
+PINNED = {
+    "query: objective": "22d523075801757c",
+    "query: objective, a table": "f6dff1d5440dc7da",
+    "query: objective, hazard": "e7e61cc7aef4035d",
+    "query: output, multinomial": "a6fc510db8c206ae",
+    "query: sampling": "9c8a4601041c05ec",
+    "query: gradient": "b37e1028f83263a6",
+    "query: importance": "10bed0c8b98d535c",
+    "query: importance, a geometry": "508443d69dde66e7",
+    "query: count": "2347184ff3b6edb8",
+    "query: count ahead": "8faf3191ba21bf2f",
+    "query: evaluation": "fac107d1f2fb8071",
+    "query: evaluation of survival": "13e3d913577ef284",
+    "query: histogram": "efa77d827bbf2a01",
+    "query: neighbours": "89b01c3ee3afa192",
+    "query: neighbours of all": "fedd6679164c13e3",
+    "query: selection": "2777d15fe2b135c5",
+    "query: loss selection": "090bcf02b5ff9c27",
+    "query: distance": "0d11829ea9946eb0",
+    "query: distance to all": "84b79176c8850114",
+    "query: curve": "53a7b395cd755155",
+    "query: score": "7878e0006359b22f",
+    "query: statistics": "4ff6a3cbba0ee501",
+    "query: subsample": "abf969c222307839",
+    "release: objective": "a18864d935e2b549",
+    "release: output": "b5ea994124e8a3d2",
+    "release: sampling": "7fe077100f8f9dd6",
+    "release: gradient": "8d3666a13456c5fa",
+    "release: count": "5363e3d9ae11d51b",
+    "release: evaluation": "499cd75427b78d63",
+    "release: histogram": "91f3afe37fff989c",
+    "release: neighbours": "5a7632e8b253711f",
+    "release: selection": "c316406d345e2a66",
+    "release: distance": "97507885634087d5",
+    "release: curve": "5adc3c40750bdd80",
+    "release: score": "094706d63d87569a",
+    "release: statistics": "39948e85f17dedf8",
+    "release: subsample": "24f9ba42b89e967a",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_keeps_its_name_and_is_read_back(name):
+    query = QUERIES[name]
+    assert hashlib.sha256(query.to_json().encode()).hexdigest()[:16] == PINNED[f"query: {name}"]
+    assert query_from_json(query.to_json()) == query
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_keeps_its_name_and_is_read_back(name):
+    release = RELEASES[name]
+    assert release.sha256[:16] == PINNED[f"release: {name}"]
+    assert release_from_json(release.to_json()) == release
+
+
+def test_every_kind_that_a_site_answers_is_here():
+    rounds = {"clipped-gradient-rounds", "logistic-score-rounds"}  # records for results
+    assert {each.kind.partition("/")[0] for each in QUERIES.values()} == KINDS - rounds

@@ -1,0 +1,432 @@
+"""Rows 33-46, 49 and 58 of the attack list: cells that a private table may hold, column type by column type."""
+
+import datetime
+import enum
+import logging
+import math
+import uuid
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from hdpstats.schema import coerce
+from hdpstats.schema.columns import Binary, Categorical, Continuous
+
+NAN = math.nan
+NUMBER = Continuous(0, 10, missing=7)
+LEVEL = Categorical(["0", "1", "3"], other="0")
+
+
+class Hostile:
+    """Raises from every method that a reader of cells might call, and lies about its type."""
+
+    def _refuse(self, *args, **kwargs):
+        raise RuntimeError("a cell's method was called")
+
+    __float__ = __int__ = __index__ = __complex__ = __str__ = __repr__ = __bool__ = __len__ = __iter__ = _refuse
+    __eq__ = __ne__ = __lt__ = __gt__ = __hash__ = __array__ = __format__ = __getattr__ = _refuse
+    __class__ = property(lambda self: float)
+
+
+class HostileType(type):
+    """A type whose own hash and comparison raise."""
+
+    def __hash__(cls):
+        raise RuntimeError("a type's method was called")
+
+    def __eq__(cls, other):
+        raise RuntimeError("a type's method was called")
+
+
+class HostileFloat(float):
+    def __float__(self):
+        raise RuntimeError("a cell's method was called")
+
+
+class Grade(enum.IntEnum):
+    THREE = 3
+
+
+def hostile_of_hostile_type():
+    return HostileType("Odd", (), {})()
+
+
+def objects(*cells):
+    values = np.empty(len(cells), dtype=object)
+    for place, cell in enumerate(cells):
+        values[place] = cell
+    return pd.Series(values, dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (3, 3.0),
+        (3.5, 3.5),
+        (True, 1.0),
+        (np.False_, 0.0),
+        (np.int8(3), 3.0),
+        (np.longlong(3), 3.0),
+        (np.float16(0.5), 0.5),
+        (np.longdouble("1e400"), math.inf),
+        (np.longdouble("0.5"), 0.5),
+        (10**400, math.inf),
+        (-(10**400), -math.inf),
+        (5e-324, 5e-324),
+        (1e308, 1e308),
+        (Decimal("2.5"), 2.5),
+        (Decimal("1e999999"), math.inf),
+        (Decimal("sNaN"), NAN),
+        (Decimal("-Infinity"), -math.inf),
+        (Fraction(1, 4), 0.25),
+        (Fraction(10**400), math.inf),
+        (Fraction(-(10**400)), -math.inf),
+        ("3", 3.0),
+        (" 4.5 ", 4.5),
+        ("-1e3", -1000.0),
+        ("1e400", math.inf),
+        ("9" * 10_000, math.inf),
+        (np.str_("3"), 3.0),
+        ("True", 1.0),
+        ("FALSE", 0.0),
+        ("nan", NAN),
+        ("1_0", NAN),
+        ("1,5", NAN),
+        ("0x10", NAN),
+        ("", NAN),
+        ("x", NAN),
+        ("3\x00", NAN),
+        ("\ud800", NAN),
+        (None, NAN),
+        (NAN, NAN),
+        (pd.NA, NAN),
+        (pd.NaT, NAN),
+        (3 + 0j, 3.0),
+        (np.complex128(3), 3.0),
+        (np.complex64(0.5), 0.5),
+        (complex(math.inf, 0.0), math.inf),
+        (3 + 1j, NAN),
+        (b"3", NAN),
+        (np.bytes_(b"3"), NAN),
+        ([3], NAN),
+        ((), NAN),
+        ({3: 3}, NAN),
+        (np.array(3), NAN),
+        (np.array([1, 2]), NAN),
+        (pd.Timestamp("2020-01-01"), NAN),
+        (pd.Timedelta(3), NAN),
+        (np.datetime64("2020"), NAN),
+        (np.timedelta64(3), NAN),
+        (pd.Interval(0, 3), NAN),
+        (pd.Period("2020"), NAN),
+        (datetime.date(2020, 1, 1), NAN),
+        (Grade.THREE, NAN),
+        (HostileFloat(3.0), NAN),
+        (float, NAN),
+        (len, NAN),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_number_in_a_cell(cell, expected):
+    with np.errstate(all="raise"):
+        found = coerce.number(cell) if not isinstance(cell, np.longdouble) else coerce.numbers(objects(cell))[0]
+    assert type(float(found)) is float
+    assert found == expected or (math.isnan(found) and math.isnan(expected))
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("3", "3"),
+        ("3.0", "3.0"),
+        (" 3", " 3"),
+        ("nan", "nan"),
+        ("", ""),
+        ("e\u0301", "e\u0301"),
+        ("\u202ea", "\u202ea"),
+        ("a\x00", "a\x00"),
+        (np.str_("a"), "a"),
+        (3, "3"),
+        (np.uint8(3), "3"),
+        (3.0, "3"),
+        (np.float32(3), "3"),
+        (-0.0, "0"),
+        (0.5, "0.5"),
+        (Decimal("3.00"), "3"),
+        (Decimal("0.50"), "0.5"),
+        (Fraction(1, 2), "0.5"),
+        (True, "True"),
+        (np.False_, "False"),
+        (2**64 - 1, "18446744073709551615"),
+        (2**64, None),
+        (10**5000, None),
+        (1e300, None),
+        (Decimal("1e999999"), None),
+        (Decimal("sNaN"), None),
+        (Fraction(10**400), None),
+        (NAN, None),
+        (math.inf, None),
+        (None, None),
+        (pd.NA, None),
+        (pd.NaT, None),
+        (b"3", None),
+        (["3"], None),
+        (3 + 0j, "3"),
+        (np.complex64(0.5), "0.5"),
+        (3 + 1j, None),
+        (datetime.date(2020, 1, 1), None),
+        (Grade.THREE, None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_text_of_a_cell(cell, expected):
+    assert coerce.text(cell) == expected
+
+
+def test_no_method_of_a_foreign_object_is_called():
+    for build in (Hostile, hostile_of_hostile_type):
+        with pytest.raises(RuntimeError, match="method was called"):
+            hash(build()) + hash(type(build()))
+        assert math.isnan(coerce.number(build()))
+        assert coerce.text(build()) is None
+        assert NUMBER.admit(objects("1", build(), 3)).tolist() == [1.0, 7.0, 3.0]
+        assert LEVEL.admit(objects("1", build(), 3)).tolist() == [1, 0, 2]
+
+
+THREE = [1, 0, 3]
+TYPES = ["int8", "uint8", "int64", "uint64", "float32", "float64", "longdouble", ">i4", ">f8", "object"]
+NULLABLE = ["Int8", "Int64", "UInt64", "Float32", "Float64"]
+TEXTS = ["object", "str", "string[python]", "string[pyarrow]"]
+ARROW_NUMBERS = [pa.int8(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()]
+ARROW_TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+def arrow_column(cells, kind):
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(cells, type=kind)))
+
+
+def columns_of_numbers():
+    yield from ((name, pd.Series(THREE).astype(name), False) for name in TYPES)
+    yield "float16", pd.Series(np.array(THREE, dtype="float16")), False
+    yield "strided", pd.Series(np.array([1, 9, 0, 9, 3, 9])[::2]), False
+    yield "sparse float", pd.Series([1.0, 0.0, 3.0]).astype("Sparse[float]"), False
+    yield "sparse int", pd.Series(THREE).astype("Sparse[int]"), False
+    yield "category of int", pd.Series(THREE).astype("category"), False
+    yield "renamed categories", pd.Series(pd.Categorical.from_codes([1, 0, 2], ["0", "1", "3"])), False
+    extra = pd.CategoricalDtype(["x", "3", "1", "0", "unused"], ordered=True)
+    yield "category with more", pd.Series(pd.Categorical(["1", "0", "3", None], dtype=extra)), True
+    yield from ((name, pd.Series([*THREE, None], dtype=name), True) for name in NULLABLE)
+    yield from ((name, pd.Series(["1", "0", "3", None], dtype=name), True) for name in TEXTS)
+    yield from ((str(kind), arrow_column([*THREE, None], kind), True) for kind in ARROW_NUMBERS)
+    yield from ((str(kind), arrow_column(["1", "0", "3", None], kind), True) for kind in ARROW_TEXTS)
+    decimals = [Decimal(1), Decimal(0), Decimal(3), None]
+    yield "decimal128", arrow_column(decimals, pa.decimal128(10, 2)), True
+    yield "float with NaN", pd.Series([1.0, 0.0, 3.0, NAN]), True
+    yield "object with x", objects("1", 0, 3.0, "x"), True
+
+
+@pytest.mark.parametrize(
+    ("cells", "has_missing"),
+    [pytest.param(cells, has_missing, id=name) for name, cells, has_missing in columns_of_numbers()],
+)
+def test_the_type_of_a_column_plays_no_part(cells, has_missing):
+    last = 1 if has_missing else 0
+    with np.errstate(all="raise"):
+        numbers, codes, ones = NUMBER.admit(cells), LEVEL.admit(cells), Binary(missing=1).admit(cells)
+    assert numbers.tolist() == [1.0, 0.0, 3.0] + [7.0] * last
+    assert codes.tolist() == [1, 0, 2] + [0] * last
+    assert ones.tolist() == [1.0, 0.0, 0.0] + [1.0] * last
+    assert (numbers.dtype, codes.dtype, ones.dtype) == (np.float64, np.int64, np.float64)
+    assert all(array.flags.writeable and array.flags.c_contiguous for array in (numbers, codes, ones))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.Series([True, False, None], dtype="boolean"),
+        pd.Series([True, False, None], dtype=object),
+        arrow_column([True, False, None], pa.bool_()),
+        pd.Series(["True", "False", None], dtype="str"),
+        pd.Series([True, False, None], dtype="category"),
+    ],
+    ids=lambda cells: str(cells.dtype),
+)
+def test_truth_values(cells):
+    assert NUMBER.admit(cells).tolist() == [1.0, 0.0, 7.0]
+    assert Categorical(["False", "True"], other="True").admit(cells).tolist() == [1, 0, 1]
+
+
+def unreadable_columns():
+    day = datetime.datetime(2020, 1, 1)
+    yield "complex", pd.Series([3 + 2j, 1j])
+    yield "datetime", pd.Series([day, pd.NaT])
+    yield "datetime with zone", pd.Series(pd.date_range("2020", periods=2, tz="UTC"))
+    yield "timedelta", pd.Series(pd.to_timedelta([1, 3]))
+    yield "period", pd.Series(pd.period_range("2020", periods=2, freq="Y"))
+    yield "interval", pd.Series(pd.interval_range(0, 2))
+    yield "category of dates", pd.Series([day, day]).astype("category")
+    yield "bytes", objects(b"1", b"3")
+    yield "timestamps", arrow_column([day, None], pa.timestamp("us"))
+    yield "dates beyond year 9999", arrow_column([2**31 - 1, 0], pa.int32()).astype(pd.ArrowDtype(pa.date32()))
+    yield "times", arrow_column([datetime.time(1), None], pa.time64("ns"))
+    yield "lists", arrow_column([[1], None], pa.list_(pa.int64()))
+    yield "structures", arrow_column([{"a": 1}, None], pa.struct([("a", pa.int64())]))
+    yield "Arrow bytes", arrow_column([b"1", None], pa.binary())
+    yield "nulls", arrow_column([None, None], pa.null())
+
+
+@pytest.mark.parametrize("cells", [pytest.param(cells, id=name) for name, cells in unreadable_columns()])
+def test_columns_without_numbers_and_texts_are_missing_throughout(cells, capsys, caplog):
+    with caplog.at_level(logging.DEBUG):
+        assert NUMBER.admit(cells).tolist() == [7.0, 7.0]
+        assert LEVEL.admit(cells).tolist() == [0, 0]
+    assert (capsys.readouterr(), caplog.records) == (("", ""), [])
+
+
+def column_with_invalid_utf8():
+    ends = pa.py_buffer(np.array([0, 1, 3, 4], dtype=np.int32).tobytes())
+    return pa.StringArray.from_buffers(3, ends, pa.py_buffer(b"1\xff\xfe3"))
+
+
+@pytest.mark.parametrize("as_pandas", [True, False])
+def test_text_that_is_no_utf8_changes_its_own_cell_only(as_pandas):
+    table = pa.table({"a": column_with_invalid_utf8()})
+    cells = table.to_pandas()["a"] if as_pandas else pd.Series(pd.arrays.ArrowExtensionArray(table["a"]))
+    with pytest.raises(pa.ArrowException):
+        cells.to_numpy(dtype=object)  # what a plain reading does
+    assert NUMBER.admit(cells).tolist() == [1.0, 7.0, 3.0]
+    assert LEVEL.admit(cells).tolist() == [1, 0, 2]
+
+
+def test_several_chunks_and_no_chunk():
+    chunked = pa.chunked_array([["1", None], [], ["3"]], type=pa.string())
+    assert LEVEL.admit(pd.Series(pd.arrays.ArrowExtensionArray(chunked))).tolist() == [1, 0, 2]
+    empty = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([], type=pa.string())))
+    assert LEVEL.admit(empty).tolist() == []
+    assert NUMBER.admit(empty).tolist() == []
+
+
+@pytest.mark.parametrize("name", ["float64", "Int64", "str", "category", "object", "datetime64[ns]"])
+def test_no_rows(name):
+    cells = pd.Series([], dtype=name)
+    assert NUMBER.admit(cells).shape == (0,)
+    assert LEVEL.admit(cells).shape == (0,)
+
+
+def test_large_integers_are_read_alike_whatever_the_type():
+    exact = [2**53 + 1, 2**63 - 1, -(2**63)]
+    wide = Continuous(-1e12, 1e12)
+    plain = coerce.numbers(pd.Series(exact, dtype="int64"))
+    for cells in (
+        objects(*exact),
+        pd.Series([*exact, None], dtype="Int64"),
+        arrow_column([*exact, None], pa.int64()),
+        pd.Series(exact).astype("category"),
+    ):
+        assert coerce.numbers(cells)[:3].tolist() == plain.tolist()
+        assert coerce.texts(cells)[:3] == [str(value) for value in exact]
+        assert np.abs(wide.admit(cells)).max() == 1e12
+
+
+def test_negative_zero_is_zero():
+    assert math.copysign(1.0, Continuous(-1, 1).admit(pd.Series([-0.0]))[0]) == 1.0
+
+
+def test_levels_match_code_point_by_code_point():
+    column = Categorical(["none", "é", " a", "nan", "NA", "A"])
+    cells = objects("é", "e\u0301", " a", "a", "nan", NAN, "NA", pd.NA, "A", "\u0410", "", "é\x00")
+    assert column.admit(cells).tolist() == [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 0, 0]
+    assert column.admit(cells.astype("category")).tolist() == column.admit(cells).tolist()
+
+
+def test_surrogates_in_python_strings():
+    plain = objects("\ud800", "3")
+    sparse = objects("\ud800", 1.5, "3").astype(pd.SparseDtype(object, None)).iloc[[0, 2]]
+    category = pd.Series(pd.Categorical.from_codes([0, 1], pd.Index(plain, dtype=object)))
+    for cells in (plain, sparse, category, pd.Series(plain, dtype="string[python]")):
+        assert LEVEL.admit(cells).tolist() == [0, 2]
+        assert NUMBER.admit(cells).tolist() == [7.0, 3.0]
+
+
+def test_input_arrays_are_not_changed():
+    values = np.array([-5.0, 5.0, 50.0, NAN])
+    values.flags.writeable = False
+    before = values.tobytes()
+    admitted = NUMBER.admit(pd.Series(values, copy=False))
+    admitted[:] = -1.0
+    assert values.tobytes() == before
+
+
+@pytest.mark.parametrize("odd", [1j, 2 + 0j, np.complex64(1j)])
+def test_one_complex_cell_does_not_change_the_reading_of_the_others(odd):
+    alone, beside = pd.Series([1.5, 2.0, math.nan, 3.0]), pd.Series([1.5, 2.0, math.nan, odd])
+    assert beside.dtype.kind == "c"
+    assert np.array_equal(coerce.numbers(alone)[:3], coerce.numbers(beside)[:3], equal_nan=True)
+    assert coerce.texts(alone)[:3] == coerce.texts(beside)[:3] == ["1.5", "2", None]
+
+
+NAMES = [
+    ([1, "1", 1.0, np.int8(1), Decimal(1), 1 + 0j], [0, 0, 0, 0, 0, 0]),
+    (["1", "1 ", "01", "1.0", 1.5, "1.5", -0.0, "0"], [0, 1, 2, 3, 4, 4, 5, 5]),
+    (["b", "a", "b", "A", "\u00e5", "a\u030a"], [0, 1, 0, 2, 3, 4]),
+    ([None, math.nan, pd.NA, pd.NaT, "", "  \t", "x"], [-1, -1, -1, -1, -1, -1, 0]),
+    ([math.inf, 2**64, 10**400, 2**63, np.uint64(2**63)], [-1, -1, -1, 0, 0]),
+    ([pd.Timestamp("2020-01-01"), b"1", [1], ("a",), object(), uuid.uuid4()], [-1] * 6),
+    ([True, "True", False, 1], [0, 0, 1, 2]),
+    ([9.0, 3, "nan", "9", "NA"], [0, 1, 2, 0, 3]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("cells", "expected"), NAMES)
+def test_who_is_who(cells, expected):
+    assert coerce.persons(objects(*cells)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.Series([7, 3, 7, 5]),
+        pd.Series([7.0, 3.0, 7.0, 5.0]),
+        pd.Series([7, 3, 7, 5], dtype="Int64"),
+        pd.Series(["7", "3", "7", "5"]),
+        pd.Series(["7", "3", "7", "5"], dtype="string[pyarrow]"),
+        pd.Series(["7", "3", "7", "5"], dtype=pd.CategoricalDtype(["1", "3", "5", "7"])),
+        pd.Series([7, 3, 7, 5], dtype=pd.CategoricalDtype([3, 5, 7, 9])),
+        pd.Series([7, 3, 7, 5]).astype("int64[pyarrow]"),
+        pd.Series([7, 3, 7, 5], dtype="Sparse[int]"),
+        pd.Series([7, "3", 7.0, Decimal(5)], dtype=object),
+    ],
+    ids=lambda cells: str(cells.dtype),
+)
+def test_persons_are_numbered_by_their_first_rows_whatever_the_type(cells):
+    assert coerce.persons(cells).tolist() == [0, 1, 0, 2]
+    assert coerce.persons(cells).dtype == np.int64
+
+
+def test_persons_of_some_rows_are_numbered_without_gaps():
+    assert coerce.by_appearance(np.array([5, -1, 2, 5, -7, 9])).tolist() == [0, -1, 1, 0, -1, 2]
+    assert coerce.by_appearance(np.array([3, 1])).tolist() == [0, 1]
+    assert coerce.by_appearance(np.array([-1])).tolist() == [-1]
+    assert coerce.by_appearance(np.empty(0, dtype=np.int64)).tolist() == []
+
+
+def test_a_million_rows_of_one_person_are_one_person():
+    for cells in (pd.Series(np.full(10**6, 7)), pd.Series(["a"] * 10**6, dtype=object)):
+        assert not coerce.persons(cells).any()
+
+
+def test_marks_depend_on_the_name_and_the_key_alone():
+    key = b"k" * 32
+    found = coerce.marks(pd.Series([7, "7", None, "b", " ", 7.0, "\ud800"], dtype=object), key)
+    assert found[0] == found[1] == found[5] != found[3]
+    assert found[2] == found[4] == -1
+    assert (found[[0, 3, 6]] >= 0).all()
+    assert coerce.marks(pd.Series(["b"]), key)[0] == found[3]
+    assert coerce.marks(pd.Series(["b"]), b"other")[0] != found[3]
+    many = coerce.marks(pd.Series([str(place) for place in range(4000)]), key) % 4
+    assert np.abs(np.bincount(many) - 1000).max() < 150
