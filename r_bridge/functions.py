@@ -37,7 +37,7 @@ _MODELS: dict[str, Callable[..., Any]] = {
     "linear": hdpf.linear,
     "quantile": hdpf.quantile,
     "mestimate": hdpf.mestimate,
-    "family": hdpf.distribution,
+    "distribution": hdpf.distribution,
 }
 _LOSSES: dict[str, Callable[..., Any]] = {
     "squares": hdp.losses.Squares,

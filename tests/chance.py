@@ -91,7 +91,7 @@ def _threshold(cells, alarm):
 
 
 def tells(distribution, draws, *wrong):
-    """Assert that draws have a distribution and that others are told from it: each fails by chance with at most ``ALARM``."""
+    """Assert that draws have a distribution, and others are told from it: neither fails by chance above ``ALARM``."""
     assert distribution.fits(draws)
     for other in wrong:
         assert other.miss(distribution, len(draws)) <= ALARM

@@ -10,11 +10,11 @@
 
 from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile
 
-family = Distribution.from_formula
+distribution = Distribution.from_formula
 hazard = DiscreteHazard
 linear = Linear.from_formula
 logit = Logit.from_formula
 mestimate = MEstimator.from_formula
 quantile = Quantile.from_formula
 
-__all__ = ["family", "hazard", "linear", "logit", "mestimate", "quantile"]
+__all__ = ["distribution", "hazard", "linear", "logit", "mestimate", "quantile"]

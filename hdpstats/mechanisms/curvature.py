@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
-import numpy as np
-
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.ball import BallNoise
@@ -62,11 +60,3 @@ def noisy_hessian(calibration: HessianCalibration, people: People, *, theta: Flo
     total = people.stacked_hessian(theta, grid=float(calibration.grid))
     integers = [int(t) + n for t, n in zip(total.tolist(), noise, strict=True)]
     return tuple(lift(integers, calibration.grid).tolist())
-
-
-def unstack(stacked: FloatArray, dimension: int) -> FloatArray:
-    """Return the symmetric matrix (D, D) of a stacked Hessian."""
-    i, j = np.triu_indices(dimension)
-    matrix = np.zeros((dimension, dimension))
-    matrix[i, j] = stacked / np.where(i == j, 1.0, math.sqrt(2.0))
-    return matrix + np.triu(matrix, 1).T

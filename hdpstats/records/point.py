@@ -1,11 +1,15 @@
 """What queries have in common that release coefficients at once, and their releases."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
+import numpy as np
+
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import rational
 from hdpstats.records.limits import MOST_COEFFICIENTS, MOST_WITH_HESSIAN, check_size
 from hdpstats.records.model import AnyModel, model_from_dict
@@ -171,3 +175,11 @@ def release_fields(fields: dict[str, Any]) -> dict[str, Any]:
         "records": int(fields["records"]),
         "events": events_in(fields),
     }
+
+
+def unstack(stacked: FloatArray, dimension: int) -> FloatArray:
+    """Return the symmetric matrix (D, D) of a stacked Hessian."""
+    i, j = np.triu_indices(dimension)
+    matrix = np.zeros((dimension, dimension))
+    matrix[i, j] = stacked / np.where(i == j, 1.0, math.sqrt(2.0))
+    return matrix + np.triu(matrix, 1).T

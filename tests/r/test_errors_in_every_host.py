@@ -183,12 +183,12 @@ MISTAKES = {
         lambda: hdp.hybrid_weights(both(), ["age"], epsilon=1),
     ),
     "a distribution of numbers above 0": (
-        "dp_family(nodes ~ 1, both, 1, family = 'gamma')",
+        "dp_distribution(nodes ~ 1, both, 1, family = 'gamma')",
         ARGUMENT,
         lambda: hdpf.distribution("nodes ~ 1", data=both(), family="gamma"),
     ),
     "ranges that no distribution tells": (
-        "dp_family(nodes ~ 1, both, 1, family = 'exponential')",
+        "dp_distribution(nodes ~ 1, both, 1, family = 'exponential')",
         ARGUMENT,
         lambda: hdpf.distribution("nodes ~ 1", data=both(), family="exponential"),
     ),

@@ -139,7 +139,7 @@ sites <- dp_study(private = parts, public = dp_load_gbsg(), schema = schema, bud
 several <- dp_logit(event3 ~ age + nodes, sites, c(Oslo = 1, Bergen = 2))
 of_sites <- function(fit) exact(c(dp_sites(fit)[c("records", "epsilon", "rounds", "weight", "entry")],
                                   coef(fit), vcov(fit), confint(fit), dp_tidy(fit)$p.value))
-distribution <- dp_family(nodes ~ 1, sites, c(Oslo = 1, Bergen = 2), family = "poisson")
+distribution <- dp_distribution(nodes ~ 1, sites, c(Oslo = 1, Bergen = 2), family = "poisson")
 one_by_one <- lapply(c(Bergen = "Bergen", Oslo = "Oslo"), function(site) {
   fit <- dp_logit(event3 ~ age + nodes, dp_at(sites, site), 1, replicate = 2)
   dp_write_result(fit, paste(site, "of R.json"))

@@ -59,7 +59,7 @@ def choose_exponential(
     if ridge > STRONGEST * level:
         raise _refusal(
             f"with {person_loss.dimension} coefficients and {proposals} proposals a draw would rarely be accepted unless "
-            "ridge drowned the private records"
+            "the ridge drowned the private records"
         )
     enough = least_proposals(query.epsilon, delta) / acceptance_of(person_loss.dimension, condition=Fraction(condition))
     return ExponentialQuery(

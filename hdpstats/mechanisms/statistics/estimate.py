@@ -38,8 +38,7 @@ from hdpstats.inference.combination import scalar_weight
 from hdpstats.inference.heterogeneity import heterogeneity
 from hdpstats.inference.sandwich import Estimates, SiteEstimate
 from hdpstats.losses.families import Family, Interval
-from hdpstats.mechanisms.statistics.query import UNITS, StatisticsRelease
-from hdpstats.mechanisms.statistics.site import out_of_units
+from hdpstats.mechanisms.statistics.query import UNITS, StatisticsRelease, out_of_units
 from hdpstats.mechanisms.subsample.query import SubsampleRelease
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BoxNorm

@@ -1,9 +1,14 @@
 """The query of noisy sums of sufficient statistics, and its release."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import text
+from hdpstats.losses.families import Interval
 from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
 
 UNITS = 2**20
@@ -86,3 +91,18 @@ class StatisticsRelease(ChargedRelease):
             records=int(fields["records"]),
             events=events_in(fields),
         )
+
+
+def in_units(values: FloatArray, box: Sequence[Interval]) -> IntArray:
+    """Return values (n, d) in 2^-20 of their intervals, from 0 to `UNITS` whatever they are; NaN is in the middle."""
+    lower, upper = np.array(box, dtype=np.float64).T
+    with np.errstate(all="ignore"):
+        place = (values - lower) / (upper - lower)
+    place = np.clip(np.where(np.isnan(place), 0.5, place), 0.0, 1.0)
+    return np.asarray(np.floor(place * UNITS + 0.5), dtype=np.int64)
+
+
+def out_of_units(units: Sequence[int], box: Sequence[Interval], *, count: int) -> FloatArray:
+    """Return the means (d,) that sums of so many rounded values stand for."""
+    lower, upper = np.array(box, dtype=np.float64).T
+    return np.asarray(lower + (upper - lower) * (np.array([float(each) for each in units]) / (UNITS * count)))

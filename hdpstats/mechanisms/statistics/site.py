@@ -27,17 +27,14 @@ W.-N. Chen, J. Sung, Differentially private parameter estimation from distribute
 On the geometry of differential privacy.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
-from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses.families import FAMILIES, Family, Interval
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease
+from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease, in_units
 from hdpstats.noise.box import BoxNoise
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
@@ -114,18 +111,3 @@ def family_of(name: str, column: str, schema: Schema) -> Family:
 def sums_of_statistics(family: Family, x: FloatArray) -> list[int]:
     """Return the d sums of rounded statistics of numbers (n,) between the bounds: exact, in any order."""
     return [int(total) for total in in_units(family.statistics(x), family.box).sum(axis=0)]
-
-
-def in_units(values: FloatArray, box: Sequence[Interval]) -> IntArray:
-    """Return values (n, d) in 2^-20 of their intervals, from 0 to `UNITS` whatever they are; NaN is in the middle."""
-    lower, upper = np.array(box, dtype=np.float64).T
-    with np.errstate(all="ignore"):
-        place = (values - lower) / (upper - lower)
-    place = np.clip(np.where(np.isnan(place), 0.5, place), 0.0, 1.0)
-    return np.asarray(np.floor(place * UNITS + 0.5), dtype=np.int64)
-
-
-def out_of_units(units: Sequence[int], box: Sequence[Interval], *, count: int) -> FloatArray:
-    """Return the means (d,) that sums of so many rounded values stand for."""
-    lower, upper = np.array(box, dtype=np.float64).T
-    return np.asarray(lower + (upper - lower) * (np.array([float(each) for each in units]) / (UNITS * count)))

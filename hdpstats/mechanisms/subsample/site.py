@@ -63,8 +63,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.families import Family, corrected
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.statistics.query import UNITS
-from hdpstats.mechanisms.statistics.site import family_at, in_units
+from hdpstats.mechanisms.statistics.query import UNITS, in_units
+from hdpstats.mechanisms.statistics.site import family_at
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.box import BoxNoise
 from hdpstats.noise.moments import box_variance

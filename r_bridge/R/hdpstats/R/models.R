@@ -22,13 +22,13 @@ dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c(
   ))
 }
 
-dp_family <- function(formula, data, epsilon, family, ..., ranges = NULL, delta = 0, mechanism = "auto", replicate = 1) {
+dp_distribution <- function(formula, data, epsilon, family, ..., ranges = NULL, delta = 0, mechanism = "auto", replicate = 1) {
   .check_data(data, sys.call())
   .check_epsilon(epsilon, sys.call())
   if (missing(family)) {
     .refuse("family must be given: \"bernoulli\", \"poisson\", \"normal\", \"exponential\" or \"gamma\"", sys.call())
   }
-  .fit("family", formula, data, match.call(), list(
+  .fit("distribution", formula, data, match.call(), list(
     epsilon = epsilon, family = family, ranges = ranges, delta = delta, mechanism = mechanism, replicate = replicate, ...
   ))
 }
@@ -85,7 +85,7 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
 
 # The model that a formula asks for: a response Surv(...) is one of hazards.
 .model <- function(formula, model, call = NULL) {
-  if (!is.null(model)) return(match.arg(model, c("logit", "hazard", "linear", "quantile", "mestimate", "family")))
+  if (!is.null(model)) return(match.arg(model, c("logit", "hazard", "linear", "quantile", "mestimate", "distribution")))
   if (grepl("^\\s*(survival::)?Surv\\s*\\(", .formula_text(formula, call))) "hazard" else "logit"
 }
 
