@@ -56,7 +56,7 @@ class Forecast:
     @property
     def name(self) -> str:
         """The mechanism's name, as `fit` takes it."""
-        return "gradient" if isinstance(self.mechanism, ClippedNewton) else "objective"
+        return "clipped_newton" if isinstance(self.mechanism, ClippedNewton) else "objective"
 
 
 def forecast(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> Forecast:

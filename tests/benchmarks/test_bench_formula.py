@@ -1,10 +1,10 @@
 """The processor time that refusing a hostile formula takes: 50 milliseconds is much."""
 
 import pytest
-from tests.unit.design.test_formula_parse import HOSTILE
 
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.parser import parse
+from tests.unit.formulas.test_formula_parse import HOSTILE
 
 
 def refuse_all():

@@ -113,7 +113,7 @@ def test_a_share_that_is_none_is_refused(share):
 
 @pytest.mark.parametrize(
     "mechanism",
-    ["gradient", "", "AUTO", None, 1, b"auto", [], np.array([1, 2]), PRIVATE, object],
+    ["clipped_newton", "", "AUTO", None, 1, b"auto", [], np.array([1, 2]), PRIVATE, object],
     ids=lambda m: type(m).__name__,
 )
 def test_an_unknown_mechanism_is_refused(mechanism):

@@ -277,7 +277,7 @@ def test_it_is_planned_and_fitted_without_public_rows_and_with_a_bought_hessian(
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("mechanism", ["gradient", "output"])
+@pytest.mark.parametrize("mechanism", ["clipped_newton", "output"])
 def test_other_mechanisms_fit_it_too(mechanism: str) -> None:
     loss = hdp.losses.Multinomial()
     model = hdpf.mestimate("y ~ x", study(rows(3000, 0), rows(200, 1)), loss=loss)

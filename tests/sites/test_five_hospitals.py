@@ -39,9 +39,9 @@ MODELS = [pytest.param(logit, id="logit"), pytest.param(hazard, id="hazard")]
 FITS = [
     pytest.param(model, options, id=f"{model.__name__}, {name}")
     for model in (logit, hazard)
-    for name, options in (("objective", OBJECTIVE), ("gradient", {"mechanism": "clipped_newton", "delta": 1e-6}))
+    for name, options in (("objective", OBJECTIVE), ("clipped_newton", {"mechanism": "clipped_newton", "delta": 1e-6}))
 ]
-STEPS = pytest.param(logit, {"mechanism": "public_hessian"}, id="logit, newton")
+STEPS = pytest.param(logit, {"mechanism": "public_hessian"}, id="logit, public_hessian")
 
 
 def check_books(hospitals, result, verified):

@@ -111,7 +111,7 @@ def _paper(records: int) -> pd.DataFrame:
 def test_errors_are_far_below_those_of_the_paper(page):
     fits = [
         Fit("pure", {"epsilon": 1.0}),
-        Fit("gradient", {"epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_newton"}),
+        Fit("clipped_newton", {"epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_newton"}),
     ]
     columns: dict[int, dict[str, tuple[float, float]]] = {}
     covered = []

@@ -17,7 +17,6 @@ from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
 from hdpstats.inference.parts import Part, unshrink
 from hdpstats.inference.pooling import between_covariance
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
@@ -26,6 +25,7 @@ from hdpstats.noise.moments import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
+from hdpstats.records.point import unstack
 from tests import chance
 from tests.unit.inference.sides import BETA, public_side
 
@@ -176,7 +176,7 @@ def box_release(n, share_sd, *, seed=3):
     held = RegressionPeople(loss=Logistic(), X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
     H = 2.0**-20 * held.stacked_hessian(BETA, grid=2.0**-20)
     query = query_of(geometry, ridge=20.0, share=Fraction(3, 20))
-    return query, release_of(BETA, records=n, hessian=tuple(H.tolist()), sd=share_sd), curvature.unstack(H, 3)
+    return query, release_of(BETA, records=n, hessian=tuple(H.tolist()), sd=share_sd), unstack(H, 3)
 
 
 def test_without_public_rows_a_bought_hessian_gives_standard_errors():

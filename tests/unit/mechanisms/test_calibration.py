@@ -10,7 +10,6 @@ import pytest
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.losses import Logistic
-from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
@@ -27,6 +26,7 @@ from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm
 from hdpstats.records.model import RegressionModel
+from hdpstats.records.point import unstack
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
 
@@ -264,5 +264,5 @@ def test_a_stack_and_its_matrix_are_the_same():
     matrix = matrix + matrix.T
     i, j = np.triu_indices(4)
     stacked = matrix[i, j] * np.where(i == j, 1.0, math.sqrt(2.0))
-    assert curvature.unstack(stacked, 4) == pytest.approx(matrix)
+    assert unstack(stacked, 4) == pytest.approx(matrix)
     assert np.linalg.norm(stacked) == pytest.approx(np.linalg.norm(matrix))

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.unit.protocols.test_public_side import query_for, side
 
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
@@ -13,6 +12,7 @@ from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.relation import Relation
+from tests.unit.mechanisms.test_public_side import query_for, side
 
 DELTA = Fraction(1, 10**6)
 LOOSE = Fraction(1, 10)

@@ -45,15 +45,15 @@ def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta
         mean_gain(model.plan(epsilon, delta=delta, mechanism=mechanism)) for mechanism in ("objective", rounds)
     )
     chosen = named(model.plan(epsilon, delta=delta))
-    assert chosen == ("gradient" if delta and gradient < CLEARLY * objective else "objective")
+    assert chosen == ("clipped_newton" if delta and gradient < CLEARLY * objective else "objective")
     query = model.fit(epsilon, delta=delta).query
     first = query.sites[0][1] if isinstance(query, SitesQuery) else query
-    assert isinstance(first, ClippedNewtonRounds if chosen == "gradient" else ObjectiveQuery)
+    assert isinstance(first, ClippedNewtonRounds if chosen == "clipped_newton" else ObjectiveQuery)
 
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
-    ("mechanism", "delta"), [("objective", 0), ("gradient", 1e-6), (hdp.mechanisms.ClippedNewton(rounds=1), 0)]
+    ("mechanism", "delta"), [("objective", 0), ("clipped_newton", 1e-6), (hdp.mechanisms.ClippedNewton(rounds=1), 0)]
 )
 @pytest.mark.parametrize("sizes", [ONE, THREE], ids=["1 site", "3 sites"])
 def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
@@ -108,7 +108,7 @@ def test_a_number_of_people_is_of_one_site():
 
 
 def test_what_cannot_be_foretold_says_so():
-    for mechanism in ("output", "sampling", "histogram"):
+    for mechanism in ("output", "exponential", "histogram"):
         with pytest.raises(hdp.MechanismError, match="predicted for mechanism='objective' and 'clipped_newton'"):
             model_of(ONE).plan(1.0, delta=1e-6, mechanism=mechanism)
     with pytest.raises(hdp.MechanismError, match="needs a delta"):
@@ -125,9 +125,9 @@ def test_hazards_take_rounds_with_a_delta():
         return hdpf.hazard(trial.formula, study, intervals=8, baseline="dummies")
 
     one, several = hazard(private), hazard({"A": private.iloc[:2000], "B": private.iloc[2000:]})
-    assert named(one.plan(1.0, delta=1e-6)) == "gradient"
+    assert named(one.plan(1.0, delta=1e-6)) == "clipped_newton"
     assert named(one.plan(1.0)) == named(several.plan(1.0)) == "objective"
-    assert named(several.plan(1.0, delta=1e-6)) == "gradient"
+    assert named(several.plan(1.0, delta=1e-6)) == "clipped_newton"
 
 
 def test_the_noise_of_a_protected_number_is_planned_for():
@@ -148,7 +148,7 @@ def test_sites_may_be_planned_to_spend_differently():
         pd.testing.assert_frame_equal(model.plan(same, **options).frame, one.frame)
         assert mean_gain(model.plan(frugal, **options)) > 1.1 * mean_gain(one)
     query = model.fit(frugal, delta=1e-6).query.sites[0][1]
-    kind = {"objective": ObjectiveQuery, "gradient": ClippedNewtonRounds}[named(model.plan(frugal, delta=1e-6))]
+    kind = {"objective": ObjectiveQuery, "clipped_newton": ClippedNewtonRounds}[named(model.plan(frugal, delta=1e-6))]
     assert isinstance(query, kind)
     for wrong, n in (({"A": 1.0}, None), (same, 4000)):
         with pytest.raises(hdp.ArgumentError, match="epsilon must be a number"):

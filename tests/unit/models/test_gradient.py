@@ -62,11 +62,11 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
     # one where there are many coefficients.
     model = logit_study(covariates, rows=3000)
     assert kind(model.fit(1.0, delta=DELTA)) == chosen
-    names = {"ObjectiveQuery": "objective", "ClippedNewtonRounds": "gradient"}
+    names = {"ObjectiveQuery": "objective", "ClippedNewtonRounds": "clipped_newton"}
     assert set(model.plan(1.0, delta=DELTA).frame["mechanism"]) == {names[chosen]}
     errors = {name: model.plan(1.0, delta=DELTA, mechanism=name).frame for name in names.values()}
     gains = {name: np.mean((each["std_error"] / each["public_only"]) ** 2) for name, each in errors.items()}
-    assert (gains["gradient"] < CLEARLY * gains["objective"]) == (chosen == "ClippedNewtonRounds")
+    assert (gains["clipped_newton"] < CLEARLY * gains["objective"]) == (chosen == "ClippedNewtonRounds")
     assert kind(model.fit(1.0)) == "ObjectiveQuery"
 
 

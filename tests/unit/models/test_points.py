@@ -126,7 +126,7 @@ def test_se_share_belongs_to_the_object_for_output():
         logit(study()).fit(epsilon=1.0, mechanism="output", se_share=0.2)
 
 
-@pytest.mark.parametrize("mechanism", ["output", "sampling", "objective"])
+@pytest.mark.parametrize("mechanism", ["output", "exponential", "objective"])
 @pytest.mark.parametrize("cell", ["nan", "1e308", "text", "evil", "beyond float", "None", "5e-324"])
 def test_hostile_cells_show_nothing(mechanism, cell):
     private = replaced(people(80), ["x", "y"], CORNERS.get(cell, "ZZZ"))
@@ -138,7 +138,7 @@ def test_hostile_cells_show_nothing(mechanism, cell):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "delta"), [("output", 0), ("output", 0.1), ("sampling", 0.1), ("objective", 0.1)]
+    ("mechanism", "delta"), [("output", 0), ("output", 0.1), ("exponential", 0.1), ("objective", 0.1)]
 )
 def test_results_are_written_and_read(mechanism, delta):
     result = logit(study(500)).fit(epsilon=1.0, delta=delta, mechanism=mechanism)
