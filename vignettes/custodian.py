@@ -122,7 +122,7 @@ tokens: {audience: rotterdam, key: tokens.pub}
 timing: {requests: 600, overruns: 1000}
 analysts:
   ann:
-    mechanisms: [objective-perturbation, output-perturbation]
+    mechanisms: [objective, output]
     models: [regression]
     columns: [age, size, grade3, nodes, event3]
     epsilon: 2

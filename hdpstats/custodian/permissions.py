@@ -30,7 +30,7 @@ class Permissions:
     Attributes
     ----------
     mechanisms : frozenset of str or None
-        Kinds of queries without their versions, as ledgers show them: ``objective-perturbation``, ``histogram``.
+        Kinds of queries without their versions, as ledgers show them: ``objective``, ``histogram``.
     models : frozenset of str or None
         Families of models that may be fitted or read: ``regression``, ``multinomial``, ``hazard``, ``density ratio``,
         ``distribution``.

@@ -13,7 +13,7 @@
     tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
     tokens: {audience: rotterdam, key: tokens.pub}
     analysts:
-      ann: {mechanisms: [objective-perturbation], models: [regression], columns: [age, event3], epsilon: 1}
+      ann: {mechanisms: [objective], models: [regression], columns: [age, event3], epsilon: 1}
       bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
 
 What may be left out: ``heads``, ``persons``, ``limits`` and ``timing``, whose entries are those of `Heads`, `Limits`

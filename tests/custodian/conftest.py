@@ -9,7 +9,7 @@ SECONDS = 60.0
 ANALYSTS = {
     "ann": EVERYTHING,
     "bob": {
-        "mechanisms": ["objective-perturbation", "histogram", "evaluation"],
+        "mechanisms": ["objective", "histogram", "evaluation"],
         "models": ["regression"],
         "columns": ["y", "x", "k", "g", "time", "event"],
     },

@@ -38,7 +38,7 @@ PROMISED = {
     "custodian": (
         0,
         (
-            "ann may ask for mechanisms objective-perturbation, output-perturbation; models regression",
+            "ann may ask for mechanisms objective, output; models regression",
             "may ask for: ('age', 'event3', 'grade3', 'nodes', 'size')",
             "No. private records:                      1000",
             "No. private records:                      2982",
