@@ -1,4 +1,4 @@
-"""Noise that a test knows: none, or draws of the same distributions that are written down by a seeded generator of numpy.
+"""Noise that a test knows: none, or draws of the same distributions drawn by a seeded generator of numpy.
 
 A test of what is computed from noisy releases (estimates, standard errors, plans, texts) judges no random number. With
 noise that it knows it cannot fail by chance, whatever the source of entropy is. That the samplers have their
@@ -28,7 +28,7 @@ def off(monkeypatch):
 
 
 def given(monkeypatch, vectors):
-    """Let vector noise be one of these after the other, in grid steps, and then 0; return the distributions that were asked."""
+    """Let vector noise be one of these after the other, in grid steps, then 0; return the distributions asked for."""
     off(monkeypatch)
     left, asked = iter(vectors), []
 

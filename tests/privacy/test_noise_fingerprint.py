@@ -65,7 +65,7 @@ def fingerprint(mechanism: Mechanism) -> float:
 
 
 def numpy_laplace(query: float, count: int) -> np.ndarray:
-    """Return the releases that are to be caught: from one seed, as the distribution of their last bits is not written down."""
+    """Return the releases that are to be caught: from one seed: the distribution of their last bits is not known."""
     return query + np.random.default_rng([count, int(query * 1000) % 2**32]).laplace(0.0, 1 / float(EPSILON), count)
 
 

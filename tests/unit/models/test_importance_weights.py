@@ -291,7 +291,7 @@ def test_no_private_cell_changes_what_is_seen(corner):
 @pytest.mark.parametrize("coding", [Box, Geometry])
 @pytest.mark.parametrize("mechanism", ["objective", "output"])
 def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, monkeypatch):
-    """By replay, with no chance: what a step of noise along each coordinate does, times the variance of the distribution drawn.
+    """By replay, with no chance: what a step of noise along each coordinate does, times the variance that is drawn.
 
     A standard error for noise of another rate would be wrong by that factor: by 1.5, or the root of 2 for a variance
     per coordinate that is counted twice, where 1.02 is allowed.
