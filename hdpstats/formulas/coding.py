@@ -4,7 +4,7 @@ A category within a term is coded by *treatment contrasts* (one 0/1 column per l
 reference) or by *dummies* (one 0/1 column per level). R decides so (``terms.formula``, after Chambers and
 Hastie 1992, *Statistical Models in S*, p. 38; ``model.matrix`` for the second half):
 
-* person_losses, if the term without that factor is empty or part of an earlier term, otherwise dummies;
+* contrasts, if the term without that factor is empty or part of an earlier term, otherwise dummies;
 * in a model without intercept, dummies for the first category of the first term that has one.
 """
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Hashable)
 def dummy_coded(
     terms: Sequence[Sequence[F]], *, categorical: Callable[[F], bool], intercept: bool
 ) -> tuple[frozenset[F], ...]:
-    """Return, for each term, which of its factors are coded by dummies; its other categories are person_losses.
+    """Return, for each term, which of its factors are coded by dummies; its other categories are contrasts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lattice noise in the norm of a person_loss, and normal noise: grids, distributions, variances."""
+"""Lattice noise in the norm of a person's loss, and normal noise: grids, distributions, variances."""
 
 from dataclasses import dataclass
 from fractions import Fraction

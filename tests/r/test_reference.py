@@ -418,13 +418,13 @@ def test_unread_columns_do_not_matter():
 def test_levels_keep_their_order_and_contrasts_are_those_of_treatment():
     frame = breast_cancer("gbsg")
     ordered = frame.assign(size=frame["size"].cat.reorder_categories([">50", "20-50", "<=20"]).cat.as_ordered())
-    r_bridge.call("function() options(person_losses = c('contr.sum', 'contr.poly'))")
+    r_bridge.call("function() options(contrasts = c('contr.sum', 'contr.poly'))")
     try:
         table = reference.glm("event3 ~ size", ordered)
         hazard = reference.hazard_glm("Surv(time, event) ~ size", ordered, 5)
-        kept = r_bridge.call("function() getOption('person_losses')[[1]]")
+        kept = r_bridge.call("function() getOption('contrasts')[[1]]")
     finally:
-        r_bridge.call("function() options(person_losses = c(unordered = 'contr.treatment', ordered = 'contr.poly'))")
+        r_bridge.call("function() options(contrasts = c(unordered = 'contr.treatment', ordered = 'contr.poly'))")
     assert table["term"].tolist() == ["(Intercept)", "size20-50", "size<=20"]
     assert hazard["term"].tolist()[3:] == ["size20-50", "size<=20"]
     assert kept == "contr.sum"

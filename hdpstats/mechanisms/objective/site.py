@@ -10,7 +10,7 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 
 1. **Noise.** *Pure.* ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
-   ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person_loss, which couples a person's
+   ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person's loss, which couples a person's
    gradient in the norm ``K`` with the curvature (`hdpstats.privacy.coupled`, `hdpstats.privacy.hazard`) or pays for the
    determinant (`hdpstats.privacy.uncoupled`), the exact minimiser, all coordinates penalised alike, is
    ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal, and known to within its lattice cell
@@ -214,7 +214,7 @@ def calibrate(
 
 
 def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
-    """Return pure noise in the norm of the person_loss."""
+    """Return pure noise in the norm of the person's loss."""
     D, value = person_loss.dimension, sensitivity_factor(relation) * person_loss.reach
     grids, cell = lattice(person_loss.norm, D, scale=value / epsilon)
     rate = person_loss.noise_rate(epsilon, ridge=query.ridge, cell=cell, relation=relation)

@@ -1,4 +1,4 @@
-"""The losses of people: their slopes are the scores, their float errors are within what person_losses say."""
+"""The losses of people: their slopes are the scores, their float errors are within what losses of people say."""
 
 from dataclasses import replace
 
