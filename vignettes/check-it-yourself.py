@@ -15,7 +15,7 @@
 #
 # For statisticians and custodians who would rather attack a privacy claim than believe it. `hdp.audit` holds the
 # tools. Each check below has a control: the same check on something that was broken on purpose. A check that finds
-# nothing there is worth nothing.
+# nothing there proves nothing.
 #
 # The claim: let two data sets differ in one person's record. Then no set of results is more than $e^\varepsilon$
 # times as likely from one as from the other.
@@ -73,7 +73,7 @@ def largest_loss(mechanism, radius):
 
 # %%
 def broken_versions(mechanism):
-    """Return the mechanism as it is, and three that do not keep their promise."""
+    """Return the mechanism as it is, and three that do not keep their guarantee."""
     spared = mechanism.ridge.copy()
     spared[0] = 1e-9
     return {
@@ -103,7 +103,7 @@ print("every broken version caught at every epsilon:", (ratio.drop(columns="as i
 
 # %% [markdown]
 # The first column is 0.999 epsilon: the last thousandth pays for the solver and for floating point, which this formula
-# does not see. So for this model the proof gives nothing away: these data sets exist, and with less noise the promise
+# does not see. So for this model the proof gives nothing away: these data sets exist, and with less noise the guarantee
 # would be broken.
 
 # %%
@@ -122,7 +122,7 @@ axis.set(xscale="log", yscale="log", xlim=(0.08, 12.5), ylim=(0.06, 900))
 axis.set(xlabel="epsilon claimed (log scale)", ylabel="largest privacy loss found (log scale)")
 axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 axis.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
-axis.text(0.095, 420, "promise broken", color="#A04000")
+axis.text(0.095, 420, "guarantee broken", color="#A04000")
 legend = axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 # %% [markdown]
@@ -130,7 +130,7 @@ legend = axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 # their weight lose more the farther off the search may put them. No choice of noise would repair either.
 #
 # Is the formula the distribution of what really runs? With an intercept alone $\theta$ is one number, and a
-# Kolmogorov-Smirnov test answers. Below are 1,500 fits to every 20th record, through the front door, each a paid
+# Kolmogorov-Smirnov test answers. Below are 1,500 fits to every 20th record, through `fit`, each a paid
 # replicate with fresh noise, against the distribution function of the formula. The control is the formula for half the
 # noise.
 

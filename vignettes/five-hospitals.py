@@ -155,7 +155,7 @@ with pd.option_context("display.width", 200, "display.max_colwidth", 40):
     print(result.sites)
 
 # %% [markdown]
-# Every hospital has an estimate of its own, which is as noisy as the hospital is small. Combined they are worth more
+# Every hospital has an estimate of its own, which is as noisy as the hospital is small. Combined they say more
 # than the largest of them; pooled with the public records, more still.
 
 # %%

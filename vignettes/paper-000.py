@@ -24,7 +24,7 @@
 # 5. what this package does instead, and all of it side by side.
 #
 # Everything in `hdp.simulate` is **not private**: its noise comes from a seed. It is for public and synthetic data.
-# Only the purchases in sections 3 and 5 are private.
+# Only the fits in sections 3 and 5 are private.
 
 # %%
 import matplotlib.pyplot as plt
@@ -209,8 +209,8 @@ plt.show()
 
 
 # %%
-def purchases(pair, epsilon):
-    """Return the prediction errors of two private purchases."""
+def private_errors(pair, epsilon):
+    """Return the prediction errors of two private weighted samples."""
     private, public = pair.frames()
     study = hdp.Study(private=private, public=public, schema=pair.schema(), budget=hdp.Budget(epsilon=2 * epsilon))
     sample = hdp.hybrid_weights(study, [*pair.names, "y"], epsilon=epsilon)
@@ -224,7 +224,7 @@ def purchases(pair, epsilon):
 
 
 for name, epsilon in rows:
-    rows[name, epsilon] |= purchases(studies[name], epsilon)
+    rows[name, epsilon] |= private_errors(studies[name], epsilon)
 hospitals = pd.DataFrame(rows).T.rename_axis(index=["", "total epsilon"])
 print(
     "at a total of 6 and 20 the fit of the model is nearest:",
@@ -278,7 +278,7 @@ print(f"claimed: {0.8 + 0.2 + 1:g} epsilon; with {len(sizes)} sizes: {0.8 + 0.2 
 # (k-centre). Sizes are powers of two. A tenth of epsilon chooses one of them privately, by permute-and-flip: the sum
 # of distances of private records, each cut at a public limit, plus what the noise will cost, which is public. As the
 # sets are nested, distances can only fall from one to the next, which halves the sensitivity. The rest of epsilon
-# buys **one** histogram with exact two-sided geometric noise. The counts are projected to weights that are not
+# asks for **one** histogram with exact two-sided geometric noise. The counts are projected to weights that are not
 # negative and add up to the number of records; the paper sets negative ones to zero, which pulls everything towards
 # the public records.
 #
@@ -297,7 +297,7 @@ def away(theta):
 
 
 def weighted_fit(replicate, **options):
-    """Return the fit to weights bought for epsilon = 2."""
+    """Return the fit to weights released for epsilon = 2."""
     sample = hdp.hybrid_weights(free, ["x1", "x2", "y"], epsilon=2, replicate=replicate, **options)
     return paper.fit(pair.public, sample.weights.to_numpy())
 

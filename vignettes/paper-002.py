@@ -19,7 +19,7 @@
 # 1. what the paper proposes,
 # 2. what is wrong in it, each point by numbers,
 # 3. its figure: accuracy against epsilon and the number of hospitals, corrected, beside the form of this package,
-# 4. the same fits bought from three hospitals, and where the paper's form leads astray.
+# 4. the same fits at three hospitals, and where the paper's form leads astray.
 #
 # Everything in `hdp.simulate` is **not private**: its noise comes from a seed. Fits of a `Study` are private.
 
@@ -236,9 +236,9 @@ print(
 # of 2. The matched form is better than all of them. (The best ridge is large where noise is, and shrinks the
 # coefficients: AUC does not mind, but who reports odds ratios does.)
 #
-# ## 4. Bought from three hospitals
+# ## 4. At three hospitals
 #
-# The paper's form can be bought too: `hdp.mechanisms.PublicHessian`, corrected, with exact noise, an account at
+# The paper's form is available too: `hdp.mechanisms.PublicHessian`, corrected, with exact noise, an account at
 # every hospital, a ridge by a public rule, and standard errors that know of noise, public Hessian and start. Three
 # hospitals with a third of the Rotterdam patients each; a quarter of them are public.
 

@@ -24,7 +24,7 @@
 # 6. `hdp.importance_weights` beside it.
 #
 # Everything in `hdp.simulate` is **not private**: its noise comes from a seed. It is for public and synthetic data.
-# Only the purchases in section 6 are private.
+# Only the weighted samples in section 6 are private.
 
 # %%
 from pathlib import Path
@@ -313,7 +313,7 @@ print("within the corrected bound:", bool(by_lambda.loc[RIDGE, "sd"] < np.sqrt(c
 #
 # ## 6. hdp.importance_weights beside it
 #
-# The same estimate, bought. What is different:
+# The same estimate, under differential privacy. What is different:
 #
 # - **Noise on the objective**, not on its minimiser. In the norm of the largest coordinate, gradients of 0/1 columns
 #   differ by 1, which needs a third of the variance. What the Hessian's determinant gives away is paid for.
@@ -336,11 +336,11 @@ offers = {
     "importance_weights(ridge=0.1), no intercept": {"formula": f"~ 0 + {columns}", "ridge": RIDGE},
     "importance_weights, its own lambda": {"formula": f"~ {columns}"},
 }
-bought = {
+released = {
     name: [hdp.importance_weights(study, epsilon=epsilon, replicate=1 + run, **offer) for run in range(5)]
     for name, offer in offers.items()
 }
-answers = {name: [sample.mean(names[question]) for sample in samples] for name, samples in bought.items()}
+answers = {name: [sample.mean(names[question]) for sample in samples] for name, samples in released.items()}
 side_by_side = {
     "public rows": [np.array([naive]), np.nan],
     "Algorithm 1, lambda = 0.1": [estimates(releases[RIDGE]), np.nan],
@@ -368,7 +368,7 @@ print(
 table.round(4)
 
 # %%
-print(bought["importance_weights, its own lambda"][0].summary())
+print(released["importance_weights, its own lambda"][0].summary())
 
 # %% [markdown]
 # *Publish once, then ask anything* (`weighted-sample.py`) uses these weights on patients, with models, and says when

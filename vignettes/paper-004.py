@@ -293,7 +293,7 @@ losses = pd.DataFrame(
 losses.round(2)
 
 # %%
-print("as printed, the promise is broken at a = 10, 30, 100:", (losses.loc[[10, 30, 100], "as printed"] > 1).all())
+print("as printed, the guarantee is broken at a = 10, 30, 100:", (losses.loc[[10, 30, 100], "as printed"] > 1).all())
 print("corrected, it is kept at every a:", (losses["corrected"] < 1).all())
 
 # %%
@@ -415,7 +415,7 @@ nearer = all(np.mean(ours[epsilon]) < table.loc[epsilon, ["1", "2 corrected"]].m
 print("from epsilon = 0.4 on nearer than Algorithms 1 and 2:", nearer)
 
 # %% [markdown]
-# The comparison is not quite fair: the paper's algorithms had no public rows. The dotted line says what those are worth
+# The comparison is not quite fair: the paper's algorithms had no public rows. The dotted line says what those contribute
 # alone. Below about $\varepsilon = 0.2$ the private rows add nothing to them here.
 #
 # The new curve begins low, but then it does not fall. The reason is the yardstick. Maximum likelihood on FL rests on a
@@ -475,6 +475,6 @@ pd.DataFrame(
 # - **The coding of WT.** The axes of the paper's figure 3(c) do not fit the coefficients of `nwtco` as coded above.
 # - **Numbers.** We had the paper's text, without the values in its tables 1 to 3 and behind its figures. So the
 #   agreement of section 2 is one of range, and that of Algorithms 1 and 2 one of shape.
-# - **The scaling.** That covariates are "normalised to have zero mean and fitted inside the unit sphere" leaves room.
+# - **The scaling.** That covariates are "normalised to have zero mean and fitted inside the unit sphere" is ambiguous.
 #   We divide by the range, which agrees best with figure 3(a). Dividing by the standard deviation gives differences of
 #   about 1 percent from Cox on FL: the 2 to 9 percent depend on it.

@@ -69,14 +69,14 @@ study
 
 # %% [markdown]
 # Pages like this follow the theme of your notebook, light or dark. `%hdp` shows them by name, and plans; it never
-# spends. Standard errors of log hazard ratios that each epsilon would buy:
+# spends. Standard errors of log hazard ratios at each epsilon:
 
 # %%
 formula = "Surv(time, relapse) ~ unfavourable + stage + age"
 # %hdp plan "{formula}" --epsilon 0.5 1 2 --link cloglog --intervals 16
 
 # %% [markdown]
-# The public trial is nearly as large as the private one, so a small epsilon buys next to nothing. With 2 the standard
+# The public trial is nearly as large as the private one, so a small epsilon adds next to nothing. With 2 the standard
 # errors fall by about a quarter, if the children of both trials are alike. Whether they are is what we do not know.
 #
 # ## Ask, in Python

@@ -61,11 +61,11 @@ odds = np.exp(epsilons)
 pd.DataFrame({"epsilon": epsilons, "odds at most, to 1": odds, "probability at most": odds / (1 + odds)}).round(2)
 
 # %% [markdown]
-# Several releases from the same records add up: two of epsilon = 1 together promise epsilon = 2. So there must
+# Several releases from the same records add up: two of epsilon = 1 together guarantee epsilon = 2. So there must
 # be a total, and somebody must count. That is the ledger, below. We shall allow a total of 3, the last row: it
 # bounds the worst case over everything that is ever released.
 #
-# The promise is about what a woman's own record adds. It does not hide what is true of patients in general. If
+# The guarantee is about what a woman's own record adds. It does not hide what is true of patients in general. If
 # the results show that more positive nodes mean more relapses, a reader learns something about every woman with
 # many nodes, in the data or not.
 #
@@ -113,7 +113,7 @@ study
 # %% [markdown]
 # ## Plan before you spend
 #
-# `plan` predicts the standard errors that each epsilon would buy. It uses the public rows, the schema and the
+# `plan` predicts the standard errors at each epsilon. It uses the public rows, the schema and the
 # number of private records, reads no private record and costs nothing.
 
 # %%
@@ -131,7 +131,7 @@ for panel in figure.axes:
 
 # %% [markdown]
 # Below about 0.2 the private records hardly help. Above about 2 the curves are flat: more epsilon would weaken
-# the protection and buy next to nothing, because sampling error is what remains. Between the two, choose the
+# the protection and add next to nothing, because sampling error is what remains. Between the two, choose the
 # smallest epsilon whose standard errors answer the question, and leave some of the total for later questions.
 # We take 1.
 #
@@ -177,7 +177,7 @@ pd.DataFrame(
 
 # %% [markdown]
 # What a `glm` of the public rows would have given is `fit_public`. It is ordinary maximum likelihood; it costs
-# nothing. The last column is what the private records bought: the new standard error in percent of the old.
+# nothing. The last column is what the private records added: the new standard error in percent of the old.
 
 # %%
 public = model.fit_public()
@@ -294,7 +294,7 @@ print("same numbers:", again.params.equals(result.params), "| charged:", ledger.
 
 # %% [markdown]
 # A second draw has to be asked for, and paid for. It is shown here for the ledger's sake; one fit with epsilon
-# = 2 is a better buy than two with epsilon = 1.
+# = 2 is better than two with epsilon = 1.
 
 # %%
 model.fit(epsilon=1, replicate=2)
@@ -320,7 +320,7 @@ print(ledger.verify(entry.head))
 # ## Without public rows
 #
 # Then the schema's bounds give the scale, and the noise is larger. Standard errors are no longer free: they
-# need the curvature of the likelihood, which is private. `se_share` says which part of epsilon buys a noisy
+# need the curvature of the likelihood, which is private. `se_share` says which part of epsilon pays for a noisy
 # copy of it; 0.15 is a usual choice, and larger models need more. `row_norm` is a declared bound on the length
 # of a row whose covariates are scaled to [-1, 1]; women with longer rows count less. A smaller bound means less
 # noise and a little less information.
@@ -335,8 +335,8 @@ print(small.fit(epsilon=1, se_share=0.15))
 print(ledger.remaining)
 
 # %% [markdown]
-# The total is spent. No further release from this data set can be bought, from this account, by anybody. What
-# was bought stays free.
+# The total is spent. No further release from this data set can be charged to this account, by anybody. What
+# was paid for stays free.
 #
 # ## What is not protected
 #

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Survival analysis of records that you may not see
 #
-# For readers who know `coxph` and `survfit`, and who have read *Start here* (what epsilon promises, what a ledger
+# For readers who know `coxph` and `survfit`, and who have read *Start here* (what epsilon guarantees, what a ledger
 # does). Two analyses:
 #
 # 1. **Relapse or death after surgery for breast cancer.** Private: the Rotterdam tumour bank, 2,982 women. Public:
@@ -157,7 +157,7 @@ heading = figure.suptitle("GBSG alone: 53 years, tumour of 20-50 mm, 3 nodes, no
 # Had it been tuned on the private records, it would itself tell something about them, outside of what epsilon counts.
 #
 # What a small cap costs is late follow-up of women at high risk. What a large one costs is noise. `plan` weighs this
-# on public rows, before anything is spent. Standard errors of log hazard ratios that epsilon = 1 would buy:
+# on public rows, before anything is spent. Standard errors of log hazard ratios at epsilon = 1:
 
 # %%
 choices = {
@@ -448,7 +448,7 @@ pd.DataFrame(
 #
 # An example: death as it depends on whether the tumour has come back. The German trial does not tell relapses from
 # deaths, so there are no public rows. Then the cap is flat and the scale is the schema's, noise is larger, and
-# standard errors have to be bought (`se_share`). So the question is small, and half of epsilon goes into its standard
+# standard errors have to be paid for (`se_share`). So the question is small, and half of epsilon goes into its standard
 # error.
 
 # %%

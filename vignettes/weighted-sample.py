@@ -14,7 +14,7 @@
 # # Publish once, then ask anything
 #
 # A fit of one model answers one question. Here the custodian sells something else: **weights for public records** that
-# make these stand for the private ones. They are bought once, under differential privacy. After that the weighted
+# make these stand for the private ones. They are paid for once, under differential privacy. After that the weighted
 # public records are a data set like any other. Every table and model of it is free, by anybody, in any software.
 #
 # The question is that of a registry and a trial. The German Breast Cancer Study Group published the records of 686
@@ -125,7 +125,7 @@ sample = hdp.hybrid_weights(study, columns, epsilon=1)
 print(sample.summary())
 
 # %% [markdown]
-# That is the purchase. Each of the 24 counts got exact two-sided geometric noise, with a standard deviation of 2.8
+# That is all that is charged. Each of the 24 counts got exact two-sided geometric noise, with a standard deviation of 2.8
 # women at epsilon = 1. The noisy counts were projected to numbers that are not negative and add up to 1,546, and each
 # was shared equally among the public women of that combination.
 #
@@ -423,8 +423,8 @@ print("weighting moved them away from the registry:", bool(receptors.estimate < 
 #
 # **Private people unlike any public one.** Take all 2,982 women of the registry, node-negative ones included. The
 # trial has none of these. Every one of them is counted at a woman who has positive nodes. The package cannot see how
-# many there are, but it says what public rows lack, and `distance_share=` buys the mean distance of private people
-# from the public combinations. (These are the same women as before, so the purchase goes to the same account.)
+# many there are, but it says what public rows lack, and `distance_share=` pays for the mean distance of private people
+# from the public combinations. (These are the same women as before, so it is charged to the same account.)
 
 # %%
 everybody = hdp.Study(

@@ -184,7 +184,7 @@ PROMISED = {
             "1,109,442 person-intervals, deviance 28484.729",
             "within the paper's 2 to 9 percent: True",
             "sensitivity of the gradient: 469.79",
-            "as printed, the promise is broken at a = 10, 30, 100: True",
+            "as printed, the guarantee is broken at a = 10, 30, 100: True",
             "corrected, it is kept at every a: True",
             "the two fits of everybody agree to 1e-9: True",
             "from epsilon = 0.4 on nearer than Algorithms 1 and 2: True",
