@@ -23,6 +23,18 @@ the factor: then :math:`(\hat\theta - \theta) / s` follows Student's distributio
 estimates are normal (Hartung and Knapp 2001; Sidik and Jonkman 2002). With equal weights it is the one-sample t
 interval. It needs no model of the variance within a site, and privacy noise is in it without being mentioned.
 
+**Do the sites agree?** Cochran's Q, with the noise that is known counted, and its distribution drawn. With private-only
+estimates :math:`u_j` of ``k`` sites, their covariances :math:`V_j` (sampling and noise) and the inverse-variance mean
+:math:`u`,
+
+.. math:: Q = \sum_j (u_j - u)' V_j^{-1} (u_j - u)
+
+has, where all sites have the same coefficients and errors are normal and independent, a chi-square distribution with
+``(k - 1) D`` degrees of freedom (Cochran 1954). Errors of private estimates are neither: K-norm noise has heavier
+tails, and what public rows do not tell of the curvature moves all sites. So p-values are from drawn errors, the
+statistic computed for each draw; :math:`I^2 = (Q - df) / Q` is the share of it that chance does not explain (Higgins
+and Thompson 2002).
+
 References
 ----------
 R. C. Paule, J. Mandel (1982), Consensus values and weighting factors. R. DerSimonian, N. Laird (1986), Meta-analysis in
@@ -32,7 +44,7 @@ distributed responses. K. Sidik, J. N. Jonkman (2002), A simple confidence inter
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from scipy.optimize import brentq
@@ -50,7 +62,7 @@ BETWEEN: Final = ("paule_mandel", "dersimonian_laird")
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Part:
+class SiteSummary:
     """An estimate to be combined with others.
 
     Attributes
@@ -78,21 +90,21 @@ class Part:
         """The diagonal (p,)."""
         return np.diag(self.covariance)
 
-    def apart(self, between: FloatArray, rng: draws.Generator) -> "Part":
+    def apart(self, between: FloatArray, rng: draws.Generator) -> "SiteSummary":
         """Return the estimate as one of the common parameters, from which the site's own have variances (p,)."""
         spread = np.diag(between)
         errors = None if self.errors is None else self.errors + draws.normal(rng, spread, len(self.errors))
         return replace(self, sampling=self.sampling + spread, errors=errors)
 
 
-def part_of(estimate: Estimate, rng: draws.Generator) -> Part:
+def part_of(estimate: Estimate, rng: draws.Generator) -> SiteSummary:
     """Return an estimate as a part.
 
     Its distribution tells quantiles of each coordinate's error, not how coordinates go together: errors are drawn with
     these quantiles and the dependence of a normal distribution of the same correlations.
     """
     covariance = estimate.sampling + estimate.privacy
-    part = Part(values=estimate.values, sampling=estimate.sampling, privacy=estimate.privacy, errors=None)
+    part = SiteSummary(values=estimate.values, sampling=estimate.sampling, privacy=estimate.privacy, errors=None)
     if estimate.distribution is None:
         return part
     scale = np.sqrt(np.diag(covariance))
@@ -105,7 +117,7 @@ def part_of(estimate: Estimate, rng: draws.Generator) -> Part:
     return replace(part, errors=np.sign(standard) * sizes)
 
 
-def all_drawn(parts: Sequence[Part], rng: draws.Generator) -> list[Part]:
+def all_drawn(parts: Sequence[SiteSummary], rng: draws.Generator) -> list[SiteSummary]:
     """Return parts of which none, or all, have draws of their errors."""
     if all(part.errors is None for part in parts):
         return list(parts)
@@ -131,7 +143,7 @@ def shares(covariances: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(precision.sum(axis=0), precision))
 
 
-def combined(parts: Sequence[Part], *, weights: FloatArray) -> Part:
+def combined(parts: Sequence[SiteSummary], *, weights: FloatArray) -> SiteSummary:
     """Return the sum of independent parts by weights (k, p, p) that add up to the identity."""
 
     def through(covariances: list[FloatArray]) -> FloatArray:
@@ -139,7 +151,7 @@ def combined(parts: Sequence[Part], *, weights: FloatArray) -> Part:
 
     drawn = [part.errors for part in parts if part.errors is not None]
     errors = sum(np.asarray(each @ weight.T) for each, weight in zip(drawn, weights, strict=True)) if drawn else None
-    return Part(
+    return SiteSummary(
         values=np.einsum("kij,kj->i", weights, np.array([part.values for part in parts])),
         sampling=through([part.sampling for part in parts]),
         privacy=through([part.privacy for part in parts]),
@@ -222,7 +234,9 @@ def student(scale: FloatArray, *, degrees: int) -> ErrorDistribution:
     return ErrorDistribution(levels=levels, quantiles=np.outer(stdtrit(float(degrees), 0.5 + levels / 2.0), scale))
 
 
-def from_spread(part: Part, variances: FloatArray, *, label: str, terms: tuple[str, ...], degrees: int) -> Estimate:
+def from_spread(
+    part: SiteSummary, variances: FloatArray, *, label: str, terms: tuple[str, ...], degrees: int
+) -> Estimate:
     """Return a combination whose variances (p,) came from the spread of the sites.
 
     Correlations, and which share of a variance is privacy noise, are those of the model.
@@ -239,7 +253,7 @@ def from_spread(part: Part, variances: FloatArray, *, label: str, terms: tuple[s
     )
 
 
-def from_model(part: Part, *, label: str, terms: tuple[str, ...]) -> Estimate:
+def from_model(part: SiteSummary, *, label: str, terms: tuple[str, ...]) -> Estimate:
     """Return a combination whose variances are those of its parts."""
     return Estimate(
         label=label,
@@ -249,3 +263,86 @@ def from_model(part: Part, *, label: str, terms: tuple[str, ...]) -> Estimate:
         privacy=part.privacy,
         distribution=None if part.errors is None else ErrorDistribution.of_draws(part.errors),
     )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CochranQ:
+    """A statistic of heterogeneity, its degrees of freedom, and its p-value, at least 1 / 4001: that of the draws."""
+
+    statistic: float
+    df: int
+    pvalue: float
+
+    @property
+    def i2(self) -> float:
+        """The share of the statistic beyond what is expected where sites agree, from 0 to 1."""
+        return 1.0 - self.df / self.statistic if self.statistic > self.df else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the statistic as JSON values."""
+        return {"statistic": self.statistic, "df": self.df, "pvalue": self.pvalue}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "CochranQ":
+        """Read what `to_dict` wrote."""
+        return cls(statistic=float(fields["statistic"]), df=int(fields["df"]), pvalue=float(fields["pvalue"]))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heterogeneity:
+    """Whether the sites agree in all coefficients, and in each of them by itself (in the order of the terms)."""
+
+    overall: CochranQ
+    by_term: tuple[CochranQ, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the statistics as JSON values."""
+        return {"overall": self.overall.to_dict(), "by_term": [each.to_dict() for each in self.by_term]}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Heterogeneity":
+        """Read what `to_dict` wrote."""
+        by_term = tuple(CochranQ.from_dict(each) for each in fields["by_term"])
+        return cls(overall=CochranQ.from_dict(fields["overall"]), by_term=by_term)
+
+
+def heterogeneity(
+    estimates: FloatArray, variances: Sequence[FloatArray], errors: FloatArray, *, T: FloatArray
+) -> Heterogeneity:
+    """Return Cochran's Q of several sites.
+
+    Parameters
+    ----------
+    estimates : (k, D) float64
+        Each site's coefficients in whitened coordinates.
+    variances : k times (D, D) float64
+        Their covariances: from public facts and releases only.
+    errors : (k, B, D) float64
+        Joint draws of their errors.
+    T : (p, D) float64
+        From whitened coefficients to those that are tabulated.
+    """
+    overall = _tested(estimates, np.linalg.inv(np.array(variances)), errors)
+    b, drawn = estimates @ T.T, errors @ T.T
+    precisions = 1.0 / np.array([np.diag(T @ each @ T.T) for each in variances])
+    by_term = tuple(
+        _tested(b[:, [t]], precisions[:, [t], None], np.ascontiguousarray(drawn[:, :, [t]])) for t in range(len(T))
+    )
+    return Heterogeneity(overall=overall, by_term=by_term)
+
+
+def _tested(estimates: FloatArray, precisions: FloatArray, errors: FloatArray) -> CochranQ:
+    """Return Q of (k, D) with precisions (k, D, D), and how often errors (k, B, D) alone give as much."""
+    found = float(_statistic(estimates[:, None, :], precisions)[0])
+    by_chance = _statistic(errors, precisions)
+    k, B, D = errors.shape
+    return CochranQ(statistic=found, df=(k - 1) * D, pvalue=float((1 + np.count_nonzero(by_chance >= found)) / (B + 1)))
+
+
+def _statistic(values: FloatArray, precisions: FloatArray) -> FloatArray:
+    """Return Q (B,) of values (k, B, D)."""
+    weighted = np.einsum("kde,kbe->kbd", precisions, values)
+    mean = np.linalg.solve(precisions.sum(axis=0), weighted.sum(axis=0).T).T
+    return np.asarray(np.einsum("kbd,kbd->b", weighted, values - mean))

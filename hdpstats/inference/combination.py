@@ -27,6 +27,11 @@ over the number of people and small beside the error of one site, whose estimate
 sites average out and their biases do not: with several sites it is taken off, where curvature does not depend on
 outcomes, so that :math:`s''` is known from public rows. Derivatives are differences over one standard deviation along
 each principal direction of :math:`C_j`: where errors are large scores flatten, and a derivative would overstate.
+
+**What separates the sources**: random effects, as in a meta-analysis (DerSimonian and Laird 1986). Sources that differ
+seldom differ in everything alike: one hospital's patients may be sicker and yet respond to age as those of others. So
+coefficients come in *parts*, orthonormal directions ``P_j``, and what separates the sources is taken to have the
+covariance :math:`\sum_j \tau_j^2 P_j P_j'` (`between_covariance`).
 """
 
 from collections.abc import Sequence
@@ -38,20 +43,86 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import across_sites
 from hdpstats.inference.information import Information
-from hdpstats.inference.parts import Part
-from hdpstats.inference.pooling import between_covariance
-from hdpstats.public.moments import Moments, PublicFit
+from hdpstats.inference.noise import ScoreNoise
+from hdpstats.public.moments import Moments, PublicFit, PublicSide
+from hdpstats.records.point import PointQuery, PointRelease
 
 STEPS = 3
 """How often moments are computed anew at the last pooled point."""
 
+BETWEEN = np.concatenate([[0.0], np.geomspace(1e-4, 30.0, 80)])
+"""Candidate values of each variance between the sources, in whitened coordinates."""
+
+SWEEPS = 4
+"""How often each variance is chosen anew, given the others."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Known:
+class ReleasedPoint:
+    """A released point of one site and the public facts that it is read with.
+
+    The sites of a fit share whitened coordinates and the public fit. Ridge, radius and noise are each site's own, as
+    they follow from its number of people and its epsilon.
+
+    Attributes
+    ----------
+    query, release
+        What was asked and answered.
+    noise : ScoreNoise
+        The noise of the release.
+    public : PublicSide or None
+        The public side at the query's radius and cap.
+    records : int
+        How many people the site has, as far as is publicly known.
+    curvature : float
+        A guess of the curvature that one person has along a direction. Sites are weighed with it where nothing better
+        is known; nothing else depends on it.
+    """
+
+    query: PointQuery
+    release: PointRelease
+    noise: ScoreNoise
+    public: PublicSide | None
+    records: int
+    curvature: float
+
+    @property
+    def theta(self) -> FloatArray:
+        """The released coefficients (D,)."""
+        return np.array(self.release.theta)
+
+    @property
+    def centre(self) -> FloatArray:
+        """Where the ridge pulled to (D,)."""
+        return np.array(self.query.centre)
+
+    @property
+    def ridge(self) -> float:
+        """The ridge."""
+        return float(self.query.ridge)
+
+    def unshrunk(self, H: FloatArray) -> FloatArray:
+        """Return the released coefficients without the ridge's pull, for a Hessian ``H`` (D, D)."""
+        return unshrink(self.theta, centre=self.centre, ridge=self.ridge, H=H)
+
+    def variance(self, at: Moments) -> FloatArray:
+        """Return the covariance ``H^-1 (J + N) H^-1`` (D, D) of the unshrunk coefficients."""
+        inverse = np.linalg.inv(at.H)
+        return np.asarray(inverse @ (at.J + self.noise.covariance(at.H)) @ inverse)
+
+
+def unshrink(theta: FloatArray, *, centre: FloatArray, ridge: float, H: FloatArray) -> FloatArray:
+    """Return ``theta + H^-1 Lambda (theta - c)``."""
+    return theta + np.linalg.solve(H, ridge * (theta - centre))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class InformedPoint:
     """A site's part with what is known of its curvature."""
 
-    part: Part
+    part: ReleasedPoint
     information: Information
 
 
@@ -76,8 +147,6 @@ class Combined:
 
 def shares(variances: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
     """Return ``W_j = V V_j^-1`` (D, D): they add up to the identity, which one site has to the last bit."""
-    if len(variances) == 1:
-        return (np.eye(len(variances[0])),)
     return tuple(across_sites.shares(np.array(variances)))
 
 
@@ -94,7 +163,7 @@ def weighted(shares: Sequence[FloatArray], values: Sequence[FloatArray]) -> Floa
     return np.asarray(sum(value @ share.T for share, value in zip(shares, values, strict=True)))
 
 
-def combine_points(sites: Sequence[Known], fit: PublicFit | None) -> Combined:
+def combine_points(sites: Sequence[InformedPoint], fit: PublicFit | None) -> Combined:
     """Unshrink, combine and pool, three times where there is a public fit, each time with new moments."""
     found = _at(sites, fit, _start(sites))
     for _ in range(STEPS - 1 if fit is not None else 0):
@@ -102,14 +171,14 @@ def combine_points(sites: Sequence[Known], fit: PublicFit | None) -> Combined:
     return found
 
 
-def _start(sites: Sequence[Known]) -> FloatArray:
+def _start(sites: Sequence[InformedPoint]) -> FloatArray:
     """Return the released points, weighted with moments at the first site's centre."""
     centre = sites[0].part.centre
     variances = [each.part.variance(each.information.at(centre)) for each in sites]
     return weighted(shares(variances), [each.part.theta for each in sites])
 
 
-def _at(sites: Sequence[Known], fit: PublicFit | None, point: FloatArray) -> Combined:
+def _at(sites: Sequence[InformedPoint], fit: PublicFit | None, point: FloatArray) -> Combined:
     """Return the estimates with moments at a point (D,)."""
     at = tuple(each.information.at(point) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
@@ -138,7 +207,7 @@ def _at(sites: Sequence[Known], fit: PublicFit | None, point: FloatArray) -> Com
     )
 
 
-def bias(site: Known, at: Moments, *, point: FloatArray) -> FloatArray:
+def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
     """Return the bias of a site's unshrunk estimate (D,), for moments ``at`` a point (D,); 0 where it is not known."""
     part, information = site.part, site.information
     if not information.canonical:
@@ -150,3 +219,30 @@ def bias(site: Known, at: Moments, *, point: FloatArray) -> FloatArray:
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T
     bent = sum((information.at(point + step).H - information.at(point - step).H) @ step for step in steps)
     return np.asarray(-0.25 * np.linalg.solve(at.H, bent))
+
+
+def between_covariance(difference: FloatArray, covariance: FloatArray, *, parts: Sequence[FloatArray]) -> FloatArray:
+    r"""Return :math:`\sum_j \tau_j^2 P_j P_j'` of largest likelihood, ``difference ~ N(0, covariance + that)``.
+
+    One variance at a time, the others fixed. With ``R`` all but part ``j``, the eigenvalues ``l_i`` of ``P_j'R^-1 P_j``
+    and the coordinates ``a_i`` of ``P_j'R^-1 d`` along their vectors, minus twice the log-likelihood is
+    :math:`\sum_i \log(1 + \tau^2 l_i) - \tau^2 a_i^2 / (1 + \tau^2 l_i)` plus a constant.
+    """
+    identity = np.eye(len(difference))
+    floor, parts = 1e-12 * identity, tuple(parts) or (identity,)
+    spread = [np.zeros_like(covariance) for _ in parts]
+    for _ in range(SWEEPS if len(parts) > 1 else 1):
+        for j, part in enumerate(parts):
+            rest = covariance + floor + sum(spread[k] for k in range(len(parts)) if k != j)
+            spread[j] = _best(difference, rest, part) * (part @ part.T)
+    return np.asarray(sum(spread), dtype=np.float64)
+
+
+def _best(difference: FloatArray, rest: FloatArray, part: FloatArray) -> float:
+    """Return the candidate of largest likelihood for one part."""
+    solved = np.linalg.solve(rest, np.column_stack([part, difference]))
+    eigenvalues, vectors = np.linalg.eigh(part.T @ solved[:, :-1])
+    square = (vectors.T @ (part.T @ solved[:, -1])) ** 2
+    scale = 1.0 + BETWEEN[:, None] * np.maximum(eigenvalues, 0.0)[None, :]
+    minus = np.sum(np.log(scale) - BETWEEN[:, None] * square[None, :] / scale, axis=1)
+    return float(BETWEEN[int(np.argmin(minus))])

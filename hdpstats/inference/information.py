@@ -1,4 +1,4 @@
-"""What is known about the curvature of private likelihoods: from public rows, or from Hessians that were bought.
+"""What is known about the curvature of private likelihoods: from public rows, or from released noisy Hessians.
 
 What is known is uncertain, and sites may share the uncertainty: where all are judged by the same public rows, all of
 them err alike. So draws are made of *sources*, one draw for all sites of a source, and each site's moments follow.
@@ -95,7 +95,7 @@ class PublicInformation(Information):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class NoisyHessian:
-    """A Hessian ``H + N`` (D, D) that was bought; ``noise_sd`` is that of each of its stacked entries."""
+    """A Hessian ``H + N`` (D, D) that was released; ``noise_sd`` is that of each of its stacked entries."""
 
     H: FloatArray
     noise_sd: float
@@ -108,7 +108,7 @@ class NoisyHessian:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class BoughtInformation(Information):
+class ReleasedInformation(Information):
     """A share of a released Hessian, whatever the coefficients; drawn by adding noise of the same distribution again.
 
     ``J <= meat H``, and ``J = meat H`` is conservative. For a likelihood's loss ``meat`` is the largest case weight,
@@ -150,8 +150,8 @@ def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
     return float(np.linalg.eigvalsh(H)[0]) > CLEAR * noise_sd
 
 
-def bought(release: PointRelease) -> NoisyHessian | None:
-    """Return the Hessian of a release, or None where none was bought."""
+def released_hessian(release: PointRelease) -> NoisyHessian | None:
+    """Return the Hessian of a release, or None where it has none."""
     if release.hessian is None:
         return None
     H = unstack(np.array(release.hessian), len(release.theta))

@@ -1,4 +1,4 @@
-r"""What the noise of a release is worth: a perturbation of the private score, wherever it entered.
+r"""The noise of a release as a perturbation of the private score, wherever it entered.
 
 The released point solves ``s(theta) + Lambda (theta - c) + b = 0`` for some ``b``. Noise in the objective is ``b``
 itself; noise ``v`` on the minimiser is, linearised, :math:`b = -(H + \Lambda) v`. Where both are added, as objective

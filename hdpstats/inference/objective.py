@@ -7,30 +7,30 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.combination import Known, scalar_weight, shares, weighted
-from hdpstats.inference.information import BoughtInformation, Information, PublicInformation, added, bought
-from hdpstats.inference.parts import Part
+from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
+from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.sandwich import Estimates, SiteEstimate, combine
 from hdpstats.public.moments import Moments
 from hdpstats.records.estimate import Estimate
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
-DROWNED = "The Hessian that se_share bought is drowned by its noise. " + ASSUMED
-DROWNED_SOMEWHERE = "At some sites the Hessian that se_share bought is drowned by its noise. " + ASSUMED
+UNCLEAR = "The noisy Hessian of se_share is too small against its noise. " + ASSUMED
+UNCLEAR_SOMEWHERE = "At some sites the noisy Hessian of se_share is too small against its noise. " + ASSUMED
 TOGETHER = (
-    "Noise drowns a site's own Hessian: all sites' are read together, as if their covariates were distributed alike."
+    "A site's own Hessian is too small against its noise: all sites' are read together, as if their covariates "
+    "were distributed alike."
 )
-NOT_BOUGHT = (
+NOT_RELEASED = (
     "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
-    "Give the study public rows, or buy a noisy Hessian with fit(..., se_share=0.15)."
+    "Give the study public rows, or ask for a noisy Hessian with fit(..., se_share=0.15)."
 )
 NEEDS_OUTCOMES = (
     "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
     "outcome (40 complete ones) whose residuals vary."
 )
-ALL_DROWNED = (
-    "Standard errors are NaN: the noise of the released Hessian drowns it at this epsilon and number of records. "
-    "Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
+ALL_UNCLEAR = (
+    "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
+    "records. Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
 )
 
 
@@ -38,10 +38,12 @@ FLAT = 1e-12
 """Curvature in some direction over the largest, below which it is taken for none."""
 
 
-def estimates(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], meat: float | None = 1.0) -> Estimates:
+def estimates(
+    parts: Sequence[ReleasedPoint], *, T: FloatArray, terms: tuple[str, ...], meat: float | None = 1.0
+) -> Estimates:
     """Return the estimates of a fit at one site or at several, one part each.
 
-    A site's standard errors rest on its released Hessian where one was bought and stands clear of its noise, else on
+    A site's standard errors rest on its released Hessian where there is one that stands clear of its noise, else on
     the public rows (at its query's radius), else on the Hessians of all sites together. Without any of these they are
     NaN, and coefficients stay as released: those of several sites are averaged, with weights that follow from their
     numbers of people and their noise.
@@ -64,14 +66,14 @@ def estimates(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], m
     notes = [each.note for each in read]
     try:
         return combine(
-            [Known(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
+            [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
             fit=None if public is None else public.fit,
             T=T,
             terms=terms,
             notes=notes,
-            note=notes[0] if len(set(notes)) == 1 else DROWNED_SOMEWHERE,
+            note=notes[0] if len(set(notes)) == 1 else UNCLEAR_SOMEWHERE,
         )
-    except np.linalg.LinAlgError:  # flat between the public fit and what was released: the purchase is not lost
+    except np.linalg.LinAlgError:  # flat between the public fit and what was released: the release is still of use
         return _as_released(parts, T=T, terms=terms, meat=meat)
 
 
@@ -84,7 +86,7 @@ class _Read:
     note: str | None
 
 
-def _read(parts: Sequence[Part], *, meat: float | None) -> list[_Read] | None:
+def _read(parts: Sequence[ReleasedPoint], *, meat: float | None) -> list[_Read] | None:
     """Return what is known of each site's curvature; None where it is not known of all."""
     own = [None if meat is None else _own(part, meat=meat) for part in parts]
     rest = [_from_public(part) for part in parts]
@@ -95,21 +97,21 @@ def _read(parts: Sequence[Part], *, meat: float | None) -> list[_Read] | None:
     return None if meat is None else _together(parts, meat=meat)
 
 
-def _own(part: Part, *, meat: float) -> _Read | None:
-    hessian = bought(part.release)
+def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
+    hessian = released_hessian(part.release)
     if hessian is None or not hessian.is_clear:
         return None
-    return _Read(information=BoughtInformation(hessian=hessian, meat=meat), note=None)
+    return _Read(information=ReleasedInformation(hessian=hessian, meat=meat), note=None)
 
 
-def _from_public(part: Part) -> _Read | None:
+def _from_public(part: ReleasedPoint) -> _Read | None:
     if part.public is None or not part.public.known or _is_flat(part):
         return None
-    note = ASSUMED if part.release.hessian is None else DROWNED
+    note = ASSUMED if part.release.hessian is None else UNCLEAR
     return _Read(information=PublicInformation(public=part.public, records=max(part.records, 1)), note=note)
 
 
-def _is_flat(part: Part) -> bool:
+def _is_flat(part: ReleasedPoint) -> bool:
     """Whether public rows tell no curvature in some direction, as where all of them lie on a line of a quantile."""
     if part.public is None:
         return True
@@ -118,9 +120,9 @@ def _is_flat(part: Part) -> bool:
     return any(bool(values[0] <= FLAT * values[-1]) for values in eigenvalues)
 
 
-def _together(parts: Sequence[Part], *, meat: float) -> list[_Read] | None:
-    """Return each site's share, by people, of the Hessians that were bought; None where their sum is drowned too."""
-    bearers = [(part, hessian) for part in parts if (hessian := bought(part.release)) is not None]
+def _together(parts: Sequence[ReleasedPoint], *, meat: float) -> list[_Read] | None:
+    """Return each site's share, by people, of the released Hessians; None where their sum is not clear of noise."""
+    bearers = [(part, hessian) for part in parts if (hessian := released_hessian(part.release)) is not None]
     if not bearers:
         return None
     whole = added([hessian for _, hessian in bearers])
@@ -129,26 +131,29 @@ def _together(parts: Sequence[Part], *, meat: float) -> list[_Read] | None:
     people = sum(max(part.records, 1) for part, _ in bearers)
     return [
         _Read(
-            information=BoughtInformation(hessian=whole, meat=meat, share=max(part.records, 1) / people), note=TOGETHER
+            information=ReleasedInformation(hessian=whole, meat=meat, share=max(part.records, 1) / people),
+            note=TOGETHER,
         )
         for part in parts
     ]
 
 
-def _as_released(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...], meat: float | None) -> Estimates:
+def _as_released(
+    parts: Sequence[ReleasedPoint], *, T: FloatArray, terms: tuple[str, ...], meat: float | None
+) -> Estimates:
     """Return released coefficients, those of several sites averaged, without standard errors."""
-    not_bought = NOT_BOUGHT if meat is not None else NEEDS_OUTCOMES
+    missing = NOT_RELEASED if meat is not None else NEEDS_OUTCOMES
     unknown = np.full((len(terms), len(terms)), np.nan)
 
-    def released(theta: FloatArray, parts: Sequence[Part]) -> Estimate:
-        drowned = any(part.release.hessian is not None for part in parts)
+    def released(theta: FloatArray, parts: Sequence[ReleasedPoint]) -> Estimate:
+        unclear = any(part.release.hessian is not None for part in parts)
         return Estimate(
             label="released",
             terms=terms,
             values=T @ theta,
             sampling=unknown,
             privacy=unknown,
-            note=ALL_DROWNED if drowned else not_bought,
+            note=ALL_UNCLEAR if unclear else missing,
         )
 
     weights = shares([part.variance(_guess(part)) for part in parts])
@@ -163,7 +168,7 @@ def _as_released(parts: Sequence[Part], *, T: FloatArray, terms: tuple[str, ...]
     )
 
 
-def _guess(part: Part) -> Moments:
+def _guess(part: ReleasedPoint) -> Moments:
     """Return moments as if curvature were the same along all directions: they weigh sites, and nothing else."""
     H = max(part.records, 1) * part.curvature * np.eye(len(part.release.theta))
     return Moments(H=H, J=H)

@@ -11,9 +11,9 @@ meta-analysis (DerSimonian and Laird 1986),
 
 .. math:: u - \theta_{pub} \sim N(0,\; V_u + V_{pub} + T),
 
-with :math:`T`, what separates the sources, by maximum likelihood (`hdpstats.inference.pooling`), so that public records
-that differ from the private ones lose their say. Unshrinking errs where ``H`` does, in proportion to what the ridge
-pulled: that distance is drawn given all sources.
+with :math:`T`, what separates the sources, by maximum likelihood (`hdpstats.inference.combination`), so that public
+records that differ from the private ones lose their say. Unshrinking errs where ``H`` does, in proportion to what the
+ridge pulled: that distance is drawn given all sources.
 
 The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``
 normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Several
@@ -32,8 +32,8 @@ import numpy as np
 from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.combination import Combined, Known, combine_points, scalar_weight, weighted
-from hdpstats.inference.heterogeneity import Heterogeneity, heterogeneity
+from hdpstats.inference.across_sites import Heterogeneity, heterogeneity
+from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, weighted
 from hdpstats.inference.information import draw_jointly
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.estimate import ErrorDistribution, Estimate
@@ -102,7 +102,7 @@ class _Errors:
 
 
 def combine(
-    sites: Sequence[Known],
+    sites: Sequence[InformedPoint],
     *,
     fit: PublicFit | None,
     T: FloatArray,
@@ -156,7 +156,7 @@ def public_only(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Est
     )
 
 
-def _errors(sites: Sequence[Known], fit: PublicFit | None, found: Combined) -> tuple[list[_Errors], FloatArray]:
+def _errors(sites: Sequence[InformedPoint], fit: PublicFit | None, found: Combined) -> tuple[list[_Errors], FloatArray]:
     """Return joint draws of the sites' errors, and of how the public fit errs (B, D), in whitened coordinates."""
     rng = draws.generator(*(each.part.release.sha256 for each in sites))
     chunks = [_chunk(rng, sites, fit, found) for _ in progress(range(DRAWS // CHUNK), label="standard errors")]
@@ -171,7 +171,7 @@ def _errors(sites: Sequence[Known], fit: PublicFit | None, found: Combined) -> t
 
 
 def _chunk(
-    rng: draws.Generator, sites: Sequence[Known], fit: PublicFit | None, found: Combined
+    rng: draws.Generator, sites: Sequence[InformedPoint], fit: PublicFit | None, found: Combined
 ) -> tuple[list[_Errors], FloatArray]:
     """Return some of the draws: what is known of curvatures, scores and noises, the pull, the public error."""
     identity = np.eye(len(found.pooled))

@@ -1,24 +1,86 @@
-r"""Weighted means, shares and quantiles of public rows with standard errors that know where the weights come from.
+r"""Weighted means, shares and quantiles of public rows, with standard errors that know where the weights come from.
+
+A weighted analysis solves :math:`\sum_i w_i\, \psi(x_i; \theta) = 0` over the public rows. To first order its error is
+
+.. math:: \hat\theta - \theta \approx A^{-1} \sum_i w_i\, \psi(x_i; \theta),
+    \qquad A = -\sum_i w_i\, \dot\psi(x_i; \theta)
+
+(Huber 1967), so whoever knows the covariance of weighted sums :math:`\sum_i w_i r_i` for public residuals ``r`` knows
+the standard error of every mean, quantile and regression. A `WeightDistribution` knows it: the private people are a
+sample, noise was added for privacy, and the sum counts both. Where weights are projected on a simplex or a subset was
+selected, the sum is not linear in the noise; then the whole way from people to weights is drawn anew (`draws`), and the
+analysis is repeated on each draw: a parametric bootstrap.
 
 With :math:`W = \sum_i w_i` the mean is :math:`\hat\mu = \sum_i w_i f_i / W`; to first order its error is
-:math:`\sum_i w_i (f_i - \hat\mu) / W`, whose covariance a `hdpstats.inference.weights.WeightDistribution` gives. A
+:math:`\sum_i w_i (f_i - \hat\mu) / W`, whose covariance a `WeightDistribution` gives. A
 quantile inverts the weighted distribution function, and its limits invert that function's limits (Woodruff 1952).
+
+References
+----------
+Huber (1967), The behavior of maximum likelihood estimates under nonstandard conditions.
+Efron and Tibshirani (1993), *An Introduction to the Bootstrap*, chapter 6.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.weights import WeightDistribution
 
 DRAWS = 400
 """Draws of weights from which a covariance is taken where it is not linear in the noise."""
 
 NUMBERS = 2**27
 """Numbers that such draws have in all: fewer draws of more rows, never below 50."""
+
+
+class WeightDistribution(ABC):
+    """Weights of public rows, and the distribution of their errors: everything here is released or public.
+
+    Attributes
+    ----------
+    kind : str
+        The word that JSON uses.
+    weights : (n,) float64
+        The published weights; their sum is the (estimated) number of private records. Negative only where nothing
+        was projected.
+    linear : bool
+        Whether `covariance` holds to first order; otherwise standard errors are taken from `draws`.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def weights(self) -> FloatArray:
+        """The published weights (n,)."""
+
+    @property
+    @abstractmethod
+    def linear(self) -> bool:
+        """Whether `covariance` holds to first order."""
+
+    @abstractmethod
+    def covariance(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the covariance (k, k) of ``sum_i w_i r_i`` due to sampling, and due to privacy noise.
+
+        ``residuals`` (n, k) are centred: their weighted sum is about zero.
+        """
+
+    @abstractmethod
+    def draws(self, number: int) -> FloatArray:
+        """Return weights (number, n) as the whole pipeline might have given them, the same ones at every call."""
+
+    def drawn_sums(self, residuals: FloatArray, number: int) -> FloatArray:
+        """Return ``sum_i w_i r_i`` (number, k) for each of the `draws`, and residuals (n, k)."""
+        return self.draws(number) @ residuals
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the distribution as JSON values, `kind` not among them."""
 
 
 @final

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.objective import estimates
-from hdpstats.inference.parts import Part
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.mechanisms.options import ClippedNewton, DistributionMechanism, PerturbedHistogram, PublicHessian
 from hdpstats.models.clipped_newton import fit_clipped_newton
@@ -101,9 +101,9 @@ def _records(point: Point) -> int:
     return point.release.records if point.count is None else point.count.count
 
 
-def _part(spec: ModelSpec, point: Point) -> Part:
+def _part(spec: ModelSpec, point: Point) -> ReleasedPoint:
     person_loss = spec.person_loss(point.query.model)
-    return Part(
+    return ReleasedPoint(
         query=point.query,
         release=point.release,
         noise=noise_of(point.query, point.release, person_loss),

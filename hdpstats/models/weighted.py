@@ -2,7 +2,7 @@ r"""Models fitted to a weighted public sample: post-processing, with errors that
 
 The estimate solves :math:`\sum_i w_i s_i(\theta) = 0` with the scores :math:`s_i` of the public rows; its covariance is
 the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the distribution of the weights knows
-(`hdpstats.inference.weights`).
+(`hdpstats.inference.weighted_moments`).
 """
 
 from collections.abc import Callable

@@ -75,7 +75,7 @@ class PublicFit:
 
     The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are orthonormal directions
     (D, k): how much private people differ from public ones is estimated for each part by itself
-    (`hdpstats.inference.pooling`); none stands for all coordinates alike.
+    (`hdpstats.inference.combination`); none stands for all coordinates alike.
     """
 
     theta: FloatArray

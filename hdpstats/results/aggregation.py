@@ -18,7 +18,7 @@ from hdpstats._base.validation import choice
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import (
     BETWEEN,
-    Part,
+    SiteSummary,
     all_drawn,
     between_variances,
     combined,
@@ -45,7 +45,7 @@ class _Known:
     """A place whose part is known; ``spread`` are the numbers (m, p) and their variances that stand for it above."""
 
     node: Node
-    part: Part
+    part: SiteSummary
     units: tuple[tuple[FloatArray, FloatArray], ...]
 
 
@@ -162,7 +162,7 @@ def _seed(members: Sequence[Member]) -> str:
     return canonical.sha256([[float(each) for each in row] for row in numbers])
 
 
-def _leaf(member: Member, part: Part) -> _Known:
+def _leaf(member: Member, part: SiteSummary) -> _Known:
     nothing = np.full(len(part.values), np.nan)
     node = Node(
         path=member.path, estimate=member.estimate, members=0, weights=(), tau=nothing, scatter=nothing, degrees=0
@@ -226,7 +226,7 @@ def _joined(
 
 
 def _across(
-    part: Part, units: Sequence[tuple[FloatArray, FloatArray]], *, label: str, terms: tuple[str, ...]
+    part: SiteSummary, units: Sequence[tuple[FloatArray, FloatArray]], *, label: str, terms: tuple[str, ...]
 ) -> Estimate:
     if len(units) < FEWEST:
         raise ArgumentError(

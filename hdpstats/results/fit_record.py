@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from hdpstats.inference.heterogeneity import Heterogeneity
+from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.query import Query, Release
 from hdpstats.results.sites import Counts, SiteContribution

@@ -11,7 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary
-from hdpstats.inference.heterogeneity import Heterogeneity
+from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.inference.sandwich import Estimates
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee

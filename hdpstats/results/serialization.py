@@ -11,7 +11,7 @@ from typing import Any, Final, TypedDict
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.inference.heterogeneity import Heterogeneity
+from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.privacy.guarantee import Guarantee

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 

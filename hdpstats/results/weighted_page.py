@@ -7,7 +7,7 @@ import pandas as pd
 
 from hdpstats.display import details, grid, meter, notes, number, page, section
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.query import Release
 from hdpstats.results.page import plain, promise, signs

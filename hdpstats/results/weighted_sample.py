@@ -13,7 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.display import EscapedSummary
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import (

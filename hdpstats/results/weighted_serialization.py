@@ -9,7 +9,7 @@ import pandas as pd
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.mechanisms.json_codec import query_from_json

@@ -13,7 +13,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary, pairs, percent, summary
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.query import Release
 from hdpstats.results.summary import promise_rows

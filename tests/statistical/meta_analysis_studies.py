@@ -11,8 +11,8 @@ import hdpstats.api as hdp
 from benchmarks.designs import ar_design
 from hdpstats.formulas.geometry import whiten
 from hdpstats.inference import draws
+from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.objective import estimates
-from hdpstats.inference.parts import Part
 from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
@@ -94,7 +94,9 @@ def _other_outcomes(X: np.ndarray, beta: np.ndarray, sites: Sites, rng: np.rando
     return (rng.random(len(X)) < risk).astype(np.float64)
 
 
-def _released(spec: Regression, X: np.ndarray, y: np.ndarray, *, epsilon: float, rng: np.random.Generator) -> Part:
+def _released(
+    spec: Regression, X: np.ndarray, y: np.ndarray, *, epsilon: float, rng: np.random.Generator
+) -> ReleasedPoint:
     """Return a site's part: its own query, the minimiser of the objective with noise of the calibrated distribution."""
     n = len(y)
     query = spec.ask(epsilon=Fraction(str(epsilon)), records=n, share=Fraction(0), replicate=1)
@@ -116,7 +118,7 @@ def _released(spec: Regression, X: np.ndarray, y: np.ndarray, *, epsilon: float,
         records=n,
         events=(),
     )
-    return Part(
+    return ReleasedPoint(
         query=query,
         release=release,
         noise=noise_of(query, release, person_loss),

@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.heterogeneity import Heterogeneity, heterogeneity
+from hdpstats.inference.across_sites import Heterogeneity, heterogeneity
 from hdpstats.inference.sandwich import DRAWS, Estimates, SiteEstimate, public_only
 from hdpstats.mechanisms.clipped_newton.estimate import Matched, PrivateEstimate
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease

@@ -46,11 +46,10 @@ Its error is about :math:`A^{-1}` times independent parts (the sign aside):
   number with variance :math:`s_j^2`, :math:`\sum_j w_j^2 s_j^2\, E\,m_q\, E\,m_q'`.
 
 It is pooled with the public fit as two studies are: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private
-estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit,
-:math:`\theta = \theta_{pub} + W (u - \theta_{pub})` with :math:`W = (V_{pub} + T)(V_{pub} + T + V)^{-1}`;
-``T``, what separates the sources, is estimated (`hdpstats.inference.pooling`). Iterated to a fixed point this is Gauss
-and Newton's method for the nonlinear problem; the public fit keeps it where the expectations exist, however large the
-noise is.
+estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit, :math:`\theta =
+\theta_{pub} + W (u - \theta_{pub})` with :math:`W = (V_{pub} + T)(V_{pub} + T + V)^{-1}`; ``T``, what separates the
+sources, is estimated (`hdpstats.inference.combination`). Iterated to a fixed point this is Gauss and Newton's method
+for the nonlinear problem; the public fit keeps it where the expectations exist, however large the noise is.
 
 References
 ----------
@@ -65,7 +64,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.pooling import between_covariance
+from hdpstats.inference.combination import between_covariance
 from hdpstats.mechanisms.clipped_newton.expectations import Expected, between_people, expected, spread_of_slopes
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import Outcomes

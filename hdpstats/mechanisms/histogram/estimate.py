@@ -40,7 +40,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, rational
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.inference.simplex import project, project_nested
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.noise.geometric import TwoSidedGeometric
 
 PROJECTIONS = ("simplex", "clip", "none")

@@ -49,7 +49,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import rational
 from hdpstats.inference.draws import Generator, dirichlet, generator, normal, perturbation
-from hdpstats.inference.weights import WeightDistribution
+from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
 

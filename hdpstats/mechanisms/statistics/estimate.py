@@ -33,9 +33,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import shares
+from hdpstats.inference.across_sites import heterogeneity, shares
 from hdpstats.inference.combination import scalar_weight
-from hdpstats.inference.heterogeneity import heterogeneity
 from hdpstats.inference.sandwich import Estimates, SiteEstimate
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsRelease, out_of_units

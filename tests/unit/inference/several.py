@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats.formulas.geometry import from_box
+from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.noise import InObjective
 from hdpstats.inference.objective import estimates
-from hdpstats.inference.parts import Part
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.public.fit import with_radius
@@ -41,7 +41,7 @@ def part(public, theta, *, rate=0.5, records=3000, ridge=200.0, radius=None, hes
         records=records,
         events=(),
     )
-    return Part(
+    return ReleasedPoint(
         query=query,
         release=release,
         noise=InObjective(distribution=noise_distribution(geometry, rate=rate)),

@@ -7,7 +7,7 @@ from scipy import stats
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import (
     BETWEEN,
-    Part,
+    SiteSummary,
     between_variances,
     combined,
     from_spread,
@@ -34,7 +34,7 @@ def log_risk_ratios():
 
 def part(values, covariance, errors=None):
     values, covariance = np.asarray(values, dtype=float), np.asarray(covariance, dtype=float)
-    return Part(values=values, sampling=0.75 * covariance, privacy=0.25 * covariance, errors=errors)
+    return SiteSummary(values=values, sampling=0.75 * covariance, privacy=0.25 * covariance, errors=errors)
 
 
 def covariances(k, p, seed=0):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import draws
-from hdpstats.inference.combination import Known, bias, combine_points, scalar_weight, shares
-from hdpstats.inference.information import BoughtInformation, NoisyHessian, PublicInformation, draw_jointly
+from hdpstats.inference.combination import InformedPoint, bias, combine_points, scalar_weight, shares, unshrink
+from hdpstats.inference.information import NoisyHessian, PublicInformation, ReleasedInformation, draw_jointly
 from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
-from hdpstats.inference.objective import ALL_DROWNED, ASSUMED, DROWNED, DROWNED_SOMEWHERE, NOT_BOUGHT, TOGETHER
-from hdpstats.inference.parts import unshrink
+from hdpstats.inference.objective import ALL_UNCLEAR, ASSUMED, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm
@@ -82,20 +81,20 @@ def test_the_bias_of_a_small_site_is_known():
         for sign in (1.0, -1.0)
     ]
     unshrunk = [unshrink(theta, centre=public.centre, ridge=ridge, H=at.H) for theta in points]
-    known = Known(part=site, information=PublicInformation(public=public, records=records))
+    known = InformedPoint(part=site, information=PublicInformation(public=public, records=records))
     found = bias(known, at, point=truth)
     measured = np.mean(unshrunk, axis=0) - truth
     assert found == pytest.approx(measured, rel=0.25)  # of second order
     assert np.abs(measured).min() > 0.05
     # A released Hessian tells nothing of it.
-    own = BoughtInformation(hessian=NoisyHessian(H=at.H, noise_sd=1.0), meat=1.0)
-    assert not bias(Known(part=site, information=own), at, point=truth).any()
+    own = ReleasedInformation(hessian=NoisyHessian(H=at.H, noise_sd=1.0), meat=1.0)
+    assert not bias(InformedPoint(part=site, information=own), at, point=truth).any()
 
 
 def test_bias_is_taken_off_where_sites_are_several():
     public = public_side()
     sites = [part(public, BETA + 0.2, rate=0.05, records=500) for _ in range(4)]
-    known = [Known(part=each, information=PublicInformation(public=public, records=500)) for each in sites]
+    known = [InformedPoint(part=each, information=PublicInformation(public=public, records=500)) for each in sites]
     alone, found = combine_points(known[:1], public.fit), combine_points(known, public.fit)
     assert alone.unshrunk[0] == pytest.approx(sites[0].unshrunk(alone.at[0].H))
     last = found.unshrunk[0] - sites[0].unshrunk(found.at[0].H)
@@ -170,8 +169,8 @@ def test_sites_weigh_by_public_numbers_of_people():
 def test_sites_share_the_weighting_of_the_public_rows():
     public = public_side()
     one, two = (PublicInformation(public=public, records=n) for n in (1000, 3000))
-    own = BoughtInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
-    other = BoughtInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
+    own = ReleasedInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
+    other = ReleasedInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0)
     rng = draws.generator("ab" * 32)
     drawn = draw_jointly(rng, [one, own, two, other], theta=BETA, count=200)
     assert np.allclose(drawn[2].H, 3.0 * drawn[0].H)
@@ -241,7 +240,7 @@ def test_moments_are_computed_at_one_common_point():
     # The second site's released point is far off; its moments, and so its weight, are not taken there.
     public = public_side()
     parts = [part(public, BETA, rate=5.0), part(public, BETA + np.array([0.0, 6.0, 0.0]), rate=0.05)]
-    known = [Known(part=each, information=PublicInformation(public=public, records=3000)) for each in parts]
+    known = [InformedPoint(part=each, information=PublicInformation(public=public, records=3000)) for each in parts]
     found = combine_points(known, public.fit)
     last = found.at[1].H
     assert last == pytest.approx(found.at[0].H)
@@ -273,7 +272,7 @@ def test_where_nothing_is_known_released_points_are_averaged_by_people_and_noise
     assert found.chosen.values == pytest.approx(T @ np.sum(weight * thetas, axis=0))
     assert [site.weight for site in found.sites] == pytest.approx(weight.mean(axis=1))
     for each in (found.chosen, *(site.estimate for site in found.sites)):
-        assert each.note == NOT_BOUGHT
+        assert each.note == NOT_RELEASED
         assert each.label == "released"
         assert each.bse.isna().all()
     assert found.heterogeneity is None
@@ -285,10 +284,10 @@ def test_a_drowned_hessian_gives_way_to_public_rows_at_its_own_site():
     clear = part(public, BETA, hessian=H, sd=5.0)
     drowned = part(public, BETA + 0.1, hessian=H, sd=1e5)
     found = read(clear, drowned)
-    assert [site.estimate.note for site in found.sites] == [None, DROWNED]
-    assert found.pooled.note == found.private_only.note == DROWNED_SOMEWHERE
+    assert [site.estimate.note for site in found.sites] == [None, UNCLEAR]
+    assert found.pooled.note == found.private_only.note == UNCLEAR_SOMEWHERE
     assert np.all(found.pooled.bse > 0.0)
-    assert read(drowned, drowned).pooled.note == DROWNED
+    assert read(drowned, drowned).pooled.note == UNCLEAR
     assert read(part(public, BETA), part(public, BETA)).pooled.note == ASSUMED
 
 
@@ -302,14 +301,14 @@ def test_hessians_that_noise_drowns_one_by_one_may_be_clear_together():
     assert found.private_only.note == TOGETHER
     assert np.all(found.private_only.bse > 0.0)
     alone = read(sites[3])
-    assert alone.private_only.note == ALL_DROWNED
+    assert alone.private_only.note == ALL_UNCLEAR
     # Each site has its share of the curvature by people.
     unequal = [replace(site, records=records) for site, records in zip(sites, (1, 1, 1, 3, 4), strict=True)]
     own = read(*unequal).sites[4].estimate.values
     assert own == pytest.approx(BOX.to_raw() @ (BETA + np.linalg.solve(5.0 * 0.4 * H, 200.0 * BETA)))
     # Not even together:
     lost = [part(None, BETA, hessian=stacked(H), sd=least)] * 2
-    assert {site.estimate.note for site in read(*lost).sites} == {ALL_DROWNED}
+    assert {site.estimate.note for site in read(*lost).sites} == {ALL_UNCLEAR}
 
 
 def test_several_releases_have_one_set_of_standard_errors_of_their_own():

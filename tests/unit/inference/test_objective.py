@@ -12,10 +12,9 @@ from scipy.stats import kstest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.inference import draws
+from hdpstats.inference.combination import ReleasedPoint, between_covariance, unshrink
 from hdpstats.inference.noise import InObjective
-from hdpstats.inference.objective import ALL_DROWNED, NOT_BOUGHT, estimates
-from hdpstats.inference.parts import Part, unshrink
-from hdpstats.inference.pooling import between_covariance
+from hdpstats.inference.objective import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.losses import Logistic
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
@@ -57,7 +56,7 @@ def release_of(theta, *, rate=0.5, records=3000, hessian=None, sd=0.0):
 
 
 def part_of(query, release, public=None):
-    return Part(
+    return ReleasedPoint(
         query=query,
         release=release,
         noise=InObjective(distribution=noise_distribution(query.model.geometry, rate=release.noise_rate)),
@@ -204,7 +203,7 @@ def test_a_larger_case_weight_widens_sampling_errors():
 def test_a_drowned_hessian_gives_no_standard_errors_and_says_so():
     query, release, _ = box_release(200, 1e4)
     estimate = read(query, release).chosen
-    assert estimate.note == ALL_DROWNED
+    assert estimate.note == ALL_UNCLEAR
     assert estimate.bse.isna().all()
     assert estimate.pvalues.isna().all()
     assert estimate.conf_int().isna().all().all()
@@ -214,7 +213,7 @@ def test_a_drowned_hessian_gives_no_standard_errors_and_says_so():
 def test_without_a_hessian_there_are_no_standard_errors():
     query, release, _ = box_release(200, 1.0)
     estimate = read(query, replace(release, hessian=None)).chosen
-    assert estimate.note == NOT_BOUGHT
+    assert estimate.note == NOT_RELEASED
     assert estimate.bse.isna().all()
 
 

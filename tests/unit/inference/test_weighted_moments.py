@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from hdpstats.inference.weighted_moments import (
+    WeightDistribution,
     effective_size,
     overlap,
     sum_covariance,
     weighted_means,
     weighted_quantile,
 )
-from hdpstats.inference.weights import WeightDistribution
 
 
 @final
