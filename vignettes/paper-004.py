@@ -415,7 +415,7 @@ nearer = all(np.mean(ours[epsilon]) < table.loc[epsilon, ["1", "2 corrected"]].m
 print("from epsilon = 0.4 on nearer than Algorithms 1 and 2:", nearer)
 
 # %% [markdown]
-# The comparison is not quite fair: the paper's algorithms had no public rows. The dotted line says what those contribute
+# The comparison is not quite fair: the paper's algorithms had no public rows. The dotted line says what those add
 # alone. Below about $\varepsilon = 0.2$ the private rows add nothing to them here.
 #
 # The new curve begins low, but then it does not fall. The reason is the yardstick. Maximum likelihood on FL rests on a

@@ -125,7 +125,7 @@ sample = hdp.hybrid_weights(study, columns, epsilon=1)
 print(sample.summary())
 
 # %% [markdown]
-# That is all that is charged. Each of the 24 counts got exact two-sided geometric noise, with a standard deviation of 2.8
+# That is all that is charged. Each of the 24 counts got exact two-sided geometric noise, standard deviation 2.8
 # women at epsilon = 1. The noisy counts were projected to numbers that are not negative and add up to 1,546, and each
 # was shared equally among the public women of that combination.
 #
