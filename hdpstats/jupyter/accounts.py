@@ -6,7 +6,7 @@ from typing import Any, final
 
 import hdpstats.api as hdp
 from hdpstats.display import details, page
-from hdpstats.ledger.page import charges_html
+from hdpstats.ledger.export import charges_html
 from hdpstats.sites.page import accounts_html, elsewhere_words
 
 

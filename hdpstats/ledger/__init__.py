@@ -3,8 +3,8 @@
 `Ledger` is the account; `Request`, `Charge` and `StoredRelease` are what passes between it and a site.
 """
 
+from hdpstats.ledger.bookkeeping import verify_file
 from hdpstats.ledger.ledger import Ledger
 from hdpstats.ledger.records import Charge, Lease, Request, StoredRelease, Verification
-from hdpstats.ledger.verification import verify_file
 
 __all__ = ["Charge", "Lease", "Ledger", "Request", "StoredRelease", "Verification", "verify_file"]

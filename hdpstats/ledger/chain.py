@@ -13,9 +13,8 @@ from typing import Any, Self, final
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.ledger.caps import capped
-from hdpstats.ledger.own import Own, Place, Quota
-from hdpstats.ledger.records import Account, Charge, Entry, Terms
+from hdpstats.ledger.analysts import OwnCharge, Quota, Usage, capped
+from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Floor, agreed
@@ -63,8 +62,8 @@ class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
 
     ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
-    ``caps``, ``received``, ``quotas`` and ``own`` have what belongs to them; all but the first by analyst. ``held``
-    says who has paid for which request, and where it stands in his own part; ``heads`` are those of such parts.
+    ``caps``, ``received``, ``quotas`` and ``usage`` have what belongs to them; all but the first by analyst. ``held``
+    says who has paid for which request, and which number it has in his own part; ``heads`` are those of such parts.
     ``released`` has the SHA-256 of releases, and ``askers`` all who paid for a request. Entries are followed one by
     one, from the first, and each is checked against those before it.
     """
@@ -75,9 +74,9 @@ class Chain:
         self.accounts: dict[str, Account] = {}
         self.caps: dict[tuple[str, str], Balance] = {}
         self.received: dict[tuple[str, str], Spend] = {}
-        self.held: dict[tuple[str, str], Place] = {}
+        self.held: dict[tuple[str, str], OwnCharge] = {}
         self.quotas: dict[tuple[str, str], Quota] = {}
-        self.own: dict[tuple[str, str], Own] = {}
+        self.usage: dict[tuple[str, str], Usage] = {}
         self.heads: set[str] = set()
         self.askers: dict[str, tuple[str, ...]] = {}
         self.charges: dict[str, Charge] = {}
@@ -91,12 +90,7 @@ class Chain:
     def copy(self) -> Self:
         """Return a chain that can be continued without changing this one."""
         other = type(self)()
-        other.hashes, other.accounts = self.hashes.copy(), self.accounts.copy()
-        other.charges, other.released = self.charges.copy(), self.released.copy()
-        other.names, other.caps = self.names.copy(), self.caps.copy()
-        other.received, other.held = self.received.copy(), self.held.copy()
-        other.quotas, other.own = self.quotas.copy(), self.own.copy()
-        other.heads, other.askers = self.heads.copy(), self.askers.copy()
+        vars(other).update({name: value.copy() for name, value in vars(self).items()})
         return other
 
     def account(self, dataset: str) -> Account:
@@ -120,10 +114,10 @@ class Chain:
         """Whether an analyst has paid for every charge of a request."""
         return self.paid(request_id, analyst) >= self.charges[request_id].attempt
 
-    def own_part(self, dataset: str, analyst: str) -> Own:
+    def usage_of(self, dataset: str, analyst: str) -> Usage:
         """Return what an analyst has caused in the account of a dataset."""
         name = self.names[dataset]
-        return self.own.get((name, analyst)) or Own.of(self.accounts[name].id, analyst)
+        return self.usage.get((name, analyst)) or Usage.of(self.accounts[name].id, analyst)
 
     def quota(self, dataset: str, analyst: str) -> Quota:
         """Return how much an analyst may cause in the account of a dataset."""
@@ -246,13 +240,13 @@ class Chain:
     def _receive(self, entry: Entry, request_id: str, amount: Spend, *, paid: int) -> None:
         """Let the analyst of an entry pay for a request out of his cap, so many charges of it in all."""
         key, size = (self.names[entry.dataset], entry.analyst), len(entry.body)
-        own = self.own_part(*key)
-        if not own.admits(self.quota(*key), size):
+        usage = self.usage_of(*key)
+        if not usage.admits(self.quota(*key), size):
             raise damaged(entry.seq, "its analyst has caused as much as his quota allows")
         self._pay(entry, entry.analyst, amount)
         self.received[key] = self.received.get(key, NOTHING) + amount
-        self.own[key] = own.charged(size)
-        self.held[request_id, entry.analyst] = Place(number=self.own[key].charges, attempt=paid)
+        self.usage[key] = usage.charged(size)
+        self.held[request_id, entry.analyst] = OwnCharge(number=self.usage[key].charges, attempt=paid)
         self.askers[request_id] = tuple(dict.fromkeys((*self.askers.get(request_id, ()), entry.analyst)))
         if request_id in self.released:
             self._hand_out(key, request_id)
@@ -260,9 +254,9 @@ class Chain:
     def _hand_out(self, key: tuple[str, str], request_id: str) -> None:
         """Note in an analyst's own part that the release of a request is his."""
         place = self.held[request_id, key[1]]
-        self.own[key] = self.own[key].received(place, request_id, self.released[request_id])
-        self.held[request_id, key[1]] = replace(place, head=self.own[key].head)
-        self.heads.add(self.own[key].head)
+        self.usage[key] = self.usage[key].received(place, request_id, self.released[request_id])
+        self.held[request_id, key[1]] = replace(place, head=self.usage[key].head)
+        self.heads.add(self.usage[key].head)
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[canonical.loads(entry.body)["request"]]
@@ -308,14 +302,14 @@ class Chain:
         self.released[entry.request_id] = canonical.sha256(entry.body)
         name, paid = self.names[entry.dataset], self.charges[entry.request_id].analyst
         if paid:
-            self.own[name, paid] = self.own[name, paid].stored(len(entry.body))
+            self.usage[name, paid] = self.usage[name, paid].stored(len(entry.body))
         for analyst in self.askers.get(entry.request_id, ()):
             if self.has_paid(entry.request_id, analyst):
                 self._hand_out((name, analyst), entry.request_id)
 
-    def check_accounts(self, stored: dict[str, Terms]) -> None:
+    def check_accounts(self, stored: dict[str, AccountTerms]) -> None:
         """Compare the terms of every dataset with the rows of the account table."""
-        followed: dict[str, Terms] = {}
+        followed: dict[str, AccountTerms] = {}
         for name, first in self.names.items():
             account, same = self.accounts[first], None if name == first else first
             total = account.balance.total

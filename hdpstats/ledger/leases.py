@@ -47,7 +47,7 @@ _BEAT = update(LEASE).where(_OF_CHARGE).values(beats=LEASE.c.beats + 1)
 
 
 def this_process() -> str:
-    """Name this process so that others on this machine can tell whether it has ended."""
+    """Name this process so that others on this machine can find out whether it has ended."""
     return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
 
 

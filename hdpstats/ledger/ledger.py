@@ -5,47 +5,30 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
-from typing import Any, Self, TypeVar, final
+from typing import Self, TypeVar, final
 
-import pandas as pd
 from sqlalchemy import Connection
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import choice, exact, integer, text
-from hdpstats.display import details, notes, page
-from hdpstats.ledger.bookkeeping import (
-    add_charge,
-    add_grant,
-    add_quota,
-    add_release,
-    continue_chain,
-    find_release,
-    held_chain,
-    open_account,
-    read_chain,
-)
+from hdpstats.ledger.account import AccountReader
+from hdpstats.ledger.analysts import Quota
+from hdpstats.ledger.bookkeeping import Transaction, read_chain
 from hdpstats.ledger.chain import Chain
-from hdpstats.ledger.export import account_table, caps_table, history_frame, outlined, write_export
-from hdpstats.ledger.leases import Holder, add_beat, own_holder, read_lease
+from hdpstats.ledger.leases import Holder, add_beat, own_holder
 from hdpstats.ledger.location import locate
-from hdpstats.ledger.own import Quota
-from hdpstats.ledger.page import account_html, caps_html, charges_html
 from hdpstats.ledger.records import (
     LARGEST_VERSION,
     Account,
     Charge,
-    Entry,
     Lease,
     Request,
     StoredRelease,
-    Verification,
     checked_analyst,
     checked_dataset,
 )
 from hdpstats.ledger.refusals import check_terms
-from hdpstats.ledger.store import Store, read_entries
-from hdpstats.ledger.verification import verify_store
+from hdpstats.ledger.store import Store
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Floor, agreed
@@ -56,7 +39,7 @@ T = TypeVar("T")
 
 
 @final
-class Ledger:
+class Ledger(AccountReader):
     """The account of the privacy spent on a dataset: durable, exact, append-only, tamper-evident.
 
     A release is charged before private rows are touched, and recorded before it is handed out. A charge is
@@ -159,8 +142,7 @@ class Ledger:
         self._store.write(self._store.prepare)
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
-            opening = partial(open_account, same_people_as=same, floor_asked=floor is not None)
-            self._write(partial(opening, asked=account, version=self._version))
+            self._write(lambda opening: opening.open_account(account, self._version, same, floor is not None))
         check_terms(self._account(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
@@ -211,99 +193,6 @@ class Ledger:
             )
         return next(iter(self._chain.names))
 
-    @property
-    def dataset(self) -> str:
-        """The name of the dataset."""
-        return self._dataset
-
-    @property
-    def version(self) -> int:
-        """The revision of the data that requests are made for."""
-        return self._version
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """What only ledger objects on one account in one file or database have in common; no password."""
-        return self._store.key, self._chain.account(self._dataset).id
-
-    def shares_account_with(self, other: "Ledger") -> bool:
-        """Whether a charge to the one is a charge to the other: the same people, in the same ledger."""
-        return self._latest().account(self._dataset).id == other._latest().account(other._dataset).id
-
-    @property
-    def relation(self) -> str:
-        """The neighbouring relation under which costs are counted."""
-        return self._account().relation
-
-    @property
-    def unit(self) -> str | None:
-        """The column that names the person, ``None`` where every row is a person."""
-        return self._account().unit
-
-    @property
-    def budget(self) -> Budget:
-        """The total."""
-        return self.balance.total
-
-    @property
-    def balance(self) -> Balance:
-        """The account in full: the total, its division, the sums charged, and what they leave for either kind."""
-        return self._account().balance
-
-    @property
-    def floor(self) -> Floor:
-        """The least that one release is charged."""
-        return self._chain.account(self._dataset).floor
-
-    def charged(self, cost: Spend) -> Spend:
-        """Return what a release of some cost is charged: rounded up, and at least the floor.
-
-        >>> Ledger(None, dataset="trial", epsilon=3.0).charged(Spend(Fraction(1, 3))).epsilon
-        Fraction(166666667, 500000000)
-        """
-        return self.floor.charged(cost)
-
-    @property
-    def spent(self) -> Spend:
-        """An (epsilon, delta) that holds for everything charged so far, under any version and name of the dataset.
-
-        The sum of the epsilons and deltas of releases without Gaussian noise, and from the first Gaussian one on the
-        whole part that is set aside for these: it holds whenever an analyst stops, also because of what he saw.
-        """
-        return self.balance.spent
-
-    @property
-    def remaining(self) -> Spend:
-        """What further releases without Gaussian noise may cost together.
-
-        A divided account may afford Gaussian releases besides: they may together reach the part set aside for them
-        (``balance.gaussian_remaining`` as a squared mu), which counts as spent from the first of them on.
-        """
-        return self.balance.remaining
-
-    def affords(self, cost: Spend, analyst: str | None = None) -> bool:
-        """Whether a cost could be charged now; for the rounds of a fit, their sum before the first is asked.
-
-        The cost is taken as that of one charge. With an analyst, whether his cap affords it too.
-
-        >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
-        False
-        """
-        chain = self._latest()
-        cost = cost if cost == NOTHING else chain.account(self._dataset).floor.charged(cost)
-        balances = [chain.account(self._dataset).balance]
-        caps = chain.capped(self._dataset)
-        if analyst is not None and caps:
-            if checked_analyst(analyst) not in caps:
-                return False
-            balances.append(caps[analyst])
-        return all(balance.divided_for(cost).affords(cost) for balance in balances)
-
-    @property
-    def caps(self) -> dict[str, Balance]:
-        """The caps of analysts by name: how much each may receive in all, and what he has received."""
-        return self._latest().capped(self._dataset)
-
     def grant(
         self,
         analyst: str,
@@ -321,12 +210,12 @@ class Ledger:
 
         A cap is counted like the total: it is divided before its first Gaussian release, and a cap whose delta is 0
         takes none. From that release on the part set aside is fixed: a larger cap leaves more for other releases, and
-        one that does not cover that part is refused (`hdpstats.ledger.caps` says why).
+        one that does not cover that part is refused (`hdpstats.ledger.analysts` says why).
 
         Parameters
         ----------
         analyst
-            His name, as `charge` will be told it.
+            His name, as `charge` is given it.
         epsilon, delta
             What all that he receives may amount to.
         most_charges, most_bytes
@@ -348,9 +237,9 @@ class Ledger:
         cap = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the cap")
         name, (charges, size) = checked_analyst(analyst), _quota(most_charges, most_bytes)
 
-        def granted(connection: Connection, chain: Chain) -> Balance:
-            add_quota(connection, chain, self._dataset, self._version, name, charges, size)
-            return add_grant(connection, chain, self._dataset, self._version, name, cap)
+        def granted(transaction: Transaction) -> Balance:
+            transaction.limit(self._dataset, self._version, name, charges, size)
+            return transaction.grant(self._dataset, self._version, name, cap)
 
         return self._write(granted)
 
@@ -364,7 +253,7 @@ class Ledger:
         Parameters
         ----------
         analyst
-            His name, as `charge` will be told it.
+            His name, as `charge` is given it.
         most_charges
             How many charges he may cause, those of what was charged for others before included; 0 stops him. As before
             by default, and at first without limit.
@@ -377,63 +266,28 @@ class Ledger:
             His limits now.
         """
         charges, size = _quota(most_charges, most_bytes)
-        writing = partial(add_quota, dataset=self._dataset, version=self._version, analyst=checked_analyst(analyst))
-        return self._write(partial(writing, charges=charges, size=size))
+        name = checked_analyst(analyst)
+        return self._write(lambda writing: writing.limit(self._dataset, self._version, name, charges, size))
 
-    def quota(self, analyst: str) -> Quota:
-        """Return the limits of an analyst; None in it where there is none."""
-        return self._latest().quota(self._dataset, checked_analyst(analyst))
-
-    def spent_by(self, analyst: str) -> Spend:
-        """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.
-
-        Without a cap it is the plain sums of epsilon, delta and ``mu_squared``.
-        """
-        chain, name = self._latest(), checked_analyst(analyst)
-        cap = chain.balance(self._dataset, name)
-        return chain.received.get((chain.names[self._dataset], name), NOTHING) if cap is None else cap.spent
-
-    @property
-    def head(self) -> str:
-        """The hash of the last entry in the file. Noted elsewhere, it makes a later truncation visible."""
-        return self._latest().head
-
-    def _latest(self) -> Chain:
-        self._read(lambda _connection, _chain: None)
-        return self._chain
-
-    def _read(self, work: Callable[[Connection, Chain], T]) -> T:
-        """Return what is found in one state of the ledger, its chain continued."""
-
-        def transaction(connection: Connection) -> tuple[Chain, T]:
-            chain = continue_chain(connection, self._chain)
-            return chain, work(connection, chain)
-
-        self._chain, found = self._store.read(transaction)
-        return found
-
-    def _write(self, work: Callable[[Connection, Chain], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T]) -> T:
         """Return what was written in one transaction that holds the ledger, its chain continued."""
 
-        def transaction(connection: Connection) -> tuple[Chain, T]:
-            chain = held_chain(connection, self._chain)
-            return chain, work(connection, chain)
+        def written(connection: Connection) -> tuple[Chain, T]:
+            transaction = Transaction.holding(connection, self._chain)
+            return transaction.chain, work(transaction)
 
-        chain, written = self._store.write(transaction)
+        chain, result = self._store.write(written)
         self._chain = chain
         if self._watcher is not None:
             self._watcher(len(chain.hashes), chain.head)
-        return written
+        return result
 
     def watch(self, watcher: Callable[[int, str], None]) -> None:
-        """Have a function told the number of entries and the head after all that this object writes.
+        """Have a function called with the number of entries and the head after all that this object writes.
 
-        It is called when the entries are durable and before anything is made of them; what it raises is raised.
+        This happens when the entries are durable and before anything is made of them; what it raises is raised.
         """
         self._watcher = watcher
-
-    def _account(self) -> Account:
-        return self._latest().account(self._dataset)
 
     def charge(
         self,
@@ -477,7 +331,7 @@ class Ledger:
         InsufficientBudget
             If cost and what lies ahead exceed what is left for their kind, of the total or of the analyst's cap;
             nothing is charged. Facts: requested, remaining, total, and analyst if it is the cap that refuses. An
-            analyst whom the total refuses is not told what is left of it: remaining and total are then None.
+            analyst whom the total refuses is not shown what is left of it: remaining and total are then None.
         QuotaExceeded
             If the analyst has caused as much as `limit` allows him; nothing is charged.
         ArgumentError
@@ -495,18 +349,7 @@ class Ledger:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
         name = "" if analyst is None else checked_analyst(analyst)
         held_by, price, later = holder or own_holder(), self.charged(cost), self.floor.charged_together(ahead)
-        return self._write(
-            lambda connection, chain: add_charge(connection, chain, request, price, later, held_by, name, over)
-        )
-
-    def lease(self, request_id: str) -> Lease | None:
-        """Return who computes a charged request; None where it was never charged, or has its release."""
-
-        def latest(connection: Connection, chain: Chain) -> Lease | None:
-            charge = None if request_id in chain.released else chain.charges.get(request_id)
-            return None if charge is None else read_lease(connection, charge)
-
-        return self._read(latest)
+        return self._write(lambda writing: writing.charge(request, price, later, held_by, name, over))
 
     def beat(self, charge: Charge) -> None:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
@@ -528,110 +371,7 @@ class Ledger:
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
         name = "" if analyst is None else checked_analyst(analyst)
-        return self._write(partial(add_release, charge=charge, release_json=release_json, analyst=name))
-
-    def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
-        """Return the recorded release of a request, for free, or ``None`` if there is none yet.
-
-        With an analyst, ``None`` also while he has not paid for it out of his cap: `charge` it to him and ask again.
-        """
-        name = "" if analyst is None else checked_analyst(analyst)
-        return self._read(partial(find_release, request_id=request_id, analyst=name))
-
-    def history(self, analyst: str | None = None) -> pd.DataFrame:
-        """Return one row per charge of this dataset under any of its names, in order; public facts only.
-
-        With an analyst: one row per release that his cap was charged for, also those charged for others before. Its
-        number and date are then those of his own charge, as he is shown them: 1 is his first one.
-
-        Columns: ``entry`` (number in the file), ``at`` (UTC, to the minute), ``dataset`` and ``version``, ``analyst``
-        (for whom, if anybody was named), ``mechanism`` and
-        ``model`` (the query's kind and formula, if any), ``epsilon`` and ``delta`` (of releases without Gaussian
-        noise), ``mu`` (of those with), ``released`` (whether a release was recorded for this charge: not for one whose
-        process ended before), ``request`` (first 12 digits of its identity).
-        """
-        name = "" if analyst is None else checked_analyst(analyst)
-        return history_frame(self._entries(outlined)[1], analyst=name)
-
-    def _entries(self, kept: Callable[[Entry], Entry] = lambda entry: entry) -> tuple[Chain, list[Entry]]:
-        """Return the entries of this dataset's account, none of which is shown unless the whole file verifies.
-
-        ``kept`` says what of each of them is kept: the file may hold much more than is to be shown.
-        """
-        name = self._latest().names[self._dataset]
-
-        def read(connection: Connection) -> tuple[Chain, list[Entry]]:
-            chain, entries = Chain(), []
-            for entry in read_entries(connection):
-                chain.follow([entry])
-                if chain.names[entry.dataset] == name:
-                    entries.append(kept(entry))
-            return chain, entries
-
-        return self._store.read(read)
-
-    def verify(self, head: str | None = None) -> Verification:
-        """Recompute every hash and every sum of the whole file.
-
-        Parameters
-        ----------
-        head
-            A hash noted earlier, from `head` or from a result; it must still be on the chain. Without it a
-            file whose end was cut off, or that was rewritten from the beginning, cannot be told.
-
-        Raises
-        ------
-        LedgerError
-            If anything is damaged; the message and the fact ``entry`` say where.
-        """
-        self._latest()
-        return verify_store(self._store, head)
-
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write this dataset's entries to ``path``: JSON with totals, terms and head, or CSV, by suffix.
-
-        Raises
-        ------
-        ArgumentError
-            If the suffix is neither ``.json`` nor ``.csv``.
-        LedgerError
-            If the file cannot be written.
-        """
-        chain, entries = self._entries()
-        write_export(Path(path), dataset=self._dataset, chain=chain, entries=entries)
-
-    def __repr__(self) -> str:
-        return f"Ledger({self._store.place!r}, dataset={self._dataset!r}, version={self._version})"
-
-    def __str__(self) -> str:
-        chain = self._latest()
-        account, first = chain.account(self._dataset), chain.names[self._dataset]
-        charges = sum(chain.names[charge.dataset] == first for charge in chain.charges.values())
-        same = "" if first == self._dataset else f", same people as {first!r}"
-        title = f"Ledger of dataset {self._dataset!r}, version {self._version}{same}, in {self._store.place}"
-        noun = "charge" if charges == 1 else "charges"
-        unit = "" if account.unit is None else f", unit {account.unit!r}"
-        tables = account_table(account.balance) + caps_table(chain.capped(self._dataset))
-        return f"{title}\n{tables}\n{charges} {noun}, relation {account.relation}{unit}"
-
-    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        printer.text(str(self))
-
-    def _repr_html_(self) -> str:
-        terms = [
-            f"version {self._version}",
-            f"relation {self.relation}",
-            *([f"unit {self.unit!r}"] if self.unit else []),
-        ]
-        charges = self.history()
-        title = "1 charge" if len(charges) == 1 else f"{len(charges)} charges"
-        history = details(title, charges_html(charges))
-        place = notes([f"kept in {self._store.place}"])
-        return page(f"Ledger of dataset {self._dataset!r}", self.as_html(), history, place, badges=terms)
-
-    def as_html(self) -> str:
-        """Return bars of what is spent, and the caps of analysts, as HTML."""
-        return account_html(self.balance) + caps_html(self.caps)
+        return self._write(lambda writing: writing.record(charge, release_json, name))
 
 
 def _quota(most_charges: int | None, most_bytes: int | None) -> tuple[int | None, int | None]:

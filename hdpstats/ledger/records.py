@@ -16,7 +16,7 @@ from hdpstats.privacy.charging import Floor
 LARGEST_VERSION = 10**6
 _LARGEST = 10**15
 """What is larger is not written in digits."""
-Terms = tuple[str | None, ...]
+AccountTerms = tuple[str | None, ...]
 """What an account is opened with, as text: epsilon, delta, relation, unit, and the first name of the same people."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -68,7 +68,7 @@ class Request:
     """What identifies a release: two requests with the same `id` are one request and are charged once.
 
     A request never depends on private rows. The dataset is named, not hashed: the hash of a table would
-    tell anybody who can guess the table that the guess is right.
+    show anybody who can guess the table that the guess is right.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ class StoredRelease:
 
     ``entry`` is the number of its charge, and ``attempt`` how often its request was charged up to then; ``head`` is the
     hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later. Handed out to an analyst,
-    all three are of his own part of the ledger (`hdpstats.ledger.own`). ``charged`` is what one charge of it was, and
-    ``account`` the account's `Account.id`.
+    all three are of his own part of the ledger (`hdpstats.ledger.analysts`). ``charged`` is what one charge of it was,
+    and ``account`` the account's `Account.id`.
     """
 
     request_id: str

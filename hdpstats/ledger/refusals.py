@@ -3,7 +3,7 @@
 import math
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError, QuotaExceeded
-from hdpstats.ledger.own import Own, Quota
+from hdpstats.ledger.analysts import Quota, Usage
 from hdpstats.ledger.records import Account, in_words
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Spend, decimal
@@ -48,7 +48,7 @@ def without_cap(dataset: str, cost: Spend, analyst: str) -> InsufficientBudget:
 
 
 def exhausted(dataset: str, cost: Spend) -> InsufficientBudget:
-    """Return the refusal of the total to an analyst, who is not told what others have spent."""
+    """Return the refusal of the total to an analyst, who is not shown what others have spent."""
     asked = "" if cost.asked is None else f" to keep {in_words(cost.asked)}"
     return InsufficientBudget(
         f"the release would cost {in_words(cost)}{asked}; dataset {dataset!r} does not afford it to all analysts "
@@ -60,13 +60,13 @@ def exhausted(dataset: str, cost: Spend) -> InsufficientBudget:
     )
 
 
-def over_quota(dataset: str, own: Own, quota: Quota, analyst: str) -> QuotaExceeded:
+def over_quota(dataset: str, usage: Usage, quota: Quota, analyst: str) -> QuotaExceeded:
     """Return the refusal of an analyst who has caused as much as the custodian allows him."""
     limits = [
         f"{caused} of {most} {what}"
         for caused, most, what in (
-            (own.charges, quota.charges, "charges"),
-            (own.bytes, quota.bytes, "bytes of requests and releases"),
+            (usage.charges, quota.charges, "charges"),
+            (usage.bytes, quota.bytes, "bytes of requests and releases"),
         )
         if most is not None
     ]

@@ -2,8 +2,8 @@
 
 The code is SQLAlchemy Core; what differs between databases is at the end of this module. A SQLite file is set to
 write-ahead logging with a full flush at every commit, and a transaction that will write takes the write lock when it
-begins. A PostgreSQL server is told the same at the beginning of such a transaction: that its commit is to be flushed,
-and that neither a writer that waits nor one that stopped holds up the others for more than a minute. Writers then lock
+begins. For a PostgreSQL server the same is set at the beginning of such a transaction: its commit is flushed,
+and neither a writer that waits nor one that stopped holds up the others for more than a minute. Writers then lock
 the one row of the table ``ledger`` and read afterwards, each statement seeing what was committed before it (READ
 COMMITTED); readers see one state of the database (REPEATABLE READ). A role that may SELECT and INSERT everywhere and
 UPDATE the tables ``ledger`` and ``lease`` can do all that a ledger needs, and cannot alter an entry.
@@ -51,7 +51,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, shown
-from hdpstats.ledger.records import Account, Entry, Terms
+from hdpstats.ledger.records import Account, AccountTerms, Entry
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     return (Entry(**row) for row in connection.execute(_LATER, {"first": first}).mappings())
 
 
-def read_accounts(connection: Connection) -> dict[str, Terms]:
+def read_accounts(connection: Connection) -> dict[str, AccountTerms]:
     """Return the terms of every dataset, as the account table has them."""
     columns = ("epsilon", "delta", "relation", "unit", "same_people_as")
     rows = connection.execute(select(ACCOUNT)).mappings()

@@ -120,7 +120,7 @@ def check_epsilon(query: Query) -> None:
 class LedgerEntry:
     """Where a release stands in the custodian's ledger: data set, version, entry number, head of the chain.
 
-    To an analyst of a site, number and head are of his own part of the ledger (`hdpstats.ledger.own`).
+    To an analyst of a site, number and head are of his own part of the ledger (`hdpstats.ledger.analysts`).
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget
 from hdpstats.ledger import Ledger, Request
-from hdpstats.ledger.caps import capped
+from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.gaussian import delta_of_square, mu_of

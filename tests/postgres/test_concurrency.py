@@ -4,13 +4,12 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import partial
 
 import pytest
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger
-from hdpstats.ledger.bookkeeping import add_charge, held_chain
+from hdpstats.ledger.bookkeeping import Transaction
 from hdpstats.ledger.leases import Holder
 from hdpstats.privacy.budget import NOTHING, Spend
 from tests.processes import (
@@ -50,17 +49,17 @@ def test_a_writer_waits_for_the_one_before_and_compares_with_what_that_one_left(
     """A writer that read before it locked, or never locked, would write, fail on the entry's number and start over."""
     ledger, other = (Ledger(url, dataset="trial", epsilon=1) for _ in range(2))
     cost, attempts = Spend(Fraction(3, 5)), []
-    charging = partial(add_charge, cost=cost, ahead=NOTHING, holder=Holder())
+    asked = {"cost": cost, "ahead": NOTHING, "holder": Holder()}
     charged, go_on = threading.Event(), threading.Event()
 
     def charge_and_hold(connection):
-        charging(connection, held_chain(connection, ledger._chain), request_for(1))
+        Transaction.holding(connection, ledger._chain).charge(request_for(1), **asked)
         charged.set()
         assert go_on.wait(GENEROUS)
 
     def charge(connection):
         attempts.append(1)
-        charging(connection, held_chain(connection, other._chain), request_for(2))
+        Transaction.holding(connection, other._chain).charge(request_for(2), **asked)
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ledger._store.write, charge_and_hold)

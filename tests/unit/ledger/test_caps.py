@@ -7,7 +7,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, verify_file
-from hdpstats.ledger.caps import capped
+from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, square_of

@@ -17,7 +17,8 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
-from hdpstats.ledger import Charge, Lease, Ledger, bookkeeping, leases
+from hdpstats.ledger import Charge, Lease, Ledger, leases
+from hdpstats.ledger.bookkeeping import Transaction
 from hdpstats.ledger.leases import Holder, given_up, has_ended
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.gaussian import delta_of_square
@@ -384,7 +385,7 @@ def test_a_writer_that_always_loses_gives_up():
 
 def test_a_write_that_fails_leaves_no_trace_in_an_open_ledger(filled, request_for, cost, monkeypatch):
     """A charge that was rolled back must not be taken for one that is durable, nor stop the account."""
-    ledger, right = Ledger(filled, dataset="trial", epsilon=3), bookkeeping._append
+    ledger, right = Ledger(filled, dataset="trial", epsilon=3), Transaction.append
 
     def written_and_lost(*args, **fields):
         right(*args, **fields)
@@ -392,7 +393,7 @@ def test_a_write_that_fails_leaves_no_trace_in_an_open_ledger(filled, request_fo
 
     spent, head = ledger.spent, ledger.head
     with monkeypatch.context() as patch:
-        patch.setattr(bookkeeping, "_append", written_and_lost)
+        patch.setattr(Transaction, "append", written_and_lost)
         with pytest.raises(LedgerError, match="disk is full"):
             ledger.charge(request_for(9), cost("0.5"))
     assert (ledger.spent, ledger.head) == (spent, head)

@@ -13,7 +13,7 @@ import pytest
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
-from hdpstats.ledger.caps import capped
+from hdpstats.ledger.analysts import capped
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of

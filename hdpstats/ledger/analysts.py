@@ -1,0 +1,166 @@
+r"""One analyst in an account: the cap on what he may receive, his quota, and his own part of the ledger.
+
+**The cap.** The total covers everybody together and is what the people in the data are guaranteed. A cap says how much
+of it one analyst may see. It is counted like a total, in the same exact arithmetic (`hdpstats.privacy.balance`): every
+release that he receives, computed for him or for somebody else before, is charged to his cap once. The claim, as long
+as he learns nothing from other analysts (if he does, the total holds), is that of an amount which may grow: for every
+strategy of his, every rule of the custodian for changing the cap that knows only what this analyst saw, every event
+``A`` of what he has received at the end, and every fixed (e, d),
+
+.. math:: P(A,\ \text{cap} \le (e, d)) \le e^e\, Q(A,\ \text{cap} \le (e, d)) + d,
+
+where *cap* is the largest epsilon and the largest delta that his caps ever had.
+
+**What a grant may change.** From the first Gaussian release that he receives, the part (epsilon_G, delta_G) of his cap
+that is set aside for these is fixed for good; a larger cap leaves more for other releases, and one that does not cover
+that part and the rest of what he received is refused. Otherwise a cap that grows because of what was seen would pay
+delta again: he uses up the part for (1, 1e-6), stops if the outcome is revealing for epsilon = 1, and is granted
+epsilon = 2 if it is not; both ends reach 1e-6. Whoever received Gaussian releases before his first cap has the part
+that the whole account has set aside: it was fixed before he received any, and all of them are charged to it.
+
+*Proof.* A query belongs to a request that the analyst made himself, knowing only what he had received before. Its
+release is a draw of the mechanism with noise of its own, whether it was drawn for him or earlier for another who asked
+the same; so what he receives has the distribution of a sequence in which he alone is answered. Let, in that
+sequence, an account with the total (e, d) refuse what would bring `Balance.spent` of his releases above (e, d), and
+answer nothing from there on. Its Gaussian part is the one that his first Gaussian release found or made, which no later
+grant changes. By the theorem in `hdpstats.privacy.balance` it is (e, d)-DP: a rule that changes caps is part of the
+strategy, since it knows what he knows. Every cap covers what is spent under it (`capped`), so that transcripts whose
+largest cap is at most (e, d) are transcripts of that account.
+
+**What he can still infer.** Numbers, heads and dates that he is shown are of his own entries (see below).
+None of what follows weakens the guarantee of people in the data. An analyst learns it about other analysts.
+
+- *What others have spent.* What cannot be hidden from him is that the total does not afford a request which his own cap
+  does. A refusal says so without amounts and is free. By asking for less and less he can learn how much the total still
+  affords below what his cap leaves him, and thereby how much others have spent by then.
+- *Whether somebody asked the same.* Once the total affords no charge, a request that he may pay out of his cap is
+  answered if and only if it was charged for somebody before, as that costs the total nothing more. So he learns exactly
+  which requests others have made, of those that he tries. Before that, it may show in the time of an answer, unless a
+  service hands answers out at fixed times.
+- *What others had spent before an early Gaussian release.* A first cap that is granted to him after he received
+  Gaussian releases has the part of the whole account. Where the custodian did not declare it, that part is what the
+  first Gaussian release was asked to keep and half of what was then left of the total. His spent and remaining amounts
+  contain it (`hdpstats.sites.account.AnalystAccount`), and from them he can solve for what others had spent at that
+  time. With a cap that was granted before his first release, or a part that the custodian declares (``gaussian=``), he
+  cannot.
+
+What the custodian publishes of the ledger (its history, its head) shows everybody what everybody asked.
+
+**His own part of the ledger.** Caps rest on analysts learning nothing from each other, and the ledger's numbers and
+hashes show when others asked. So an analyst is shown numbers and heads of a chain of his own: his charges in an account
+are numbered 1, 2, ..., and with each release that he has paid for goes the hash of that number, of the release, and of
+the hash before. It begins with the account's id and his name, and is a function of what he asked and received alone.
+Whoever keeps such a head can have it looked up (`hdpstats.ledger.Ledger.verify`), as it follows from the entries of the
+file.
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError
+from hdpstats.ledger.records import in_words
+from hdpstats.privacy.balance import Balance
+from hdpstats.privacy.budget import NOTHING, Budget, Spend
+
+
+def capped(total: Budget, received: Spend, *, before: Balance | None, account: Balance) -> Balance:
+    """Return the account of an analyst who has received something, under a first or another cap.
+
+    Parameters
+    ----------
+    total
+        The cap.
+    received
+        The sums of what he was charged.
+    before
+        His account under the cap before; None without one.
+    account
+        That of everybody together.
+
+    Raises
+    ------
+    ArgumentError
+        If the cap does not cover what he has received.
+    """
+    part = None
+    if received.mu_squared > 0:
+        part = account.gaussian if before is None else before.gaussian
+    spent = Spend(received.epsilon, received.delta) + (NOTHING if part is None else Spend(part.epsilon, part.delta))
+    if spent.epsilon > total.epsilon or spent.delta > total.delta:
+        aside = "" if part is None else f", of which {in_words(part)} are set aside for Gaussian noise and stay so"
+        raise ArgumentError(
+            f"the cap of {in_words(total)} does not cover what the analyst has received, {in_words(spent)}{aside}; "
+            "grant at least that. To stop an analyst, grant most_charges=0",
+            argument="epsilon",
+        )
+    return Balance(total=total, charged=received, gaussian=part)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much one analyst may cause in an account; ``None`` for no limit.
+
+    Attributes
+    ----------
+    charges : int or None
+        Charges, also of what was charged for others before.
+    bytes : int or None
+        Of requests and releases that are stored for him. A release is not cut off in the middle: he is refused from the
+        first one on that goes beyond.
+    """
+
+    charges: int | None = None
+    bytes: int | None = None
+
+    def replaced(self, charges: int | None, size: int | None) -> "Quota":
+        """Return the quota with other limits, where any are given."""
+        return Quota(charges=self.charges if charges is None else charges, bytes=self.bytes if size is None else size)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one analyst has caused in an account: the number of charges, the bytes stored, and his latest head."""
+
+    head: str
+    charges: int = 0
+    bytes: int = 0
+
+    @classmethod
+    def of(cls, account: str, analyst: str) -> "Usage":
+        """Return that of an analyst who has asked nothing."""
+        return cls(head=canonical.sha256({"account": account, "analyst": analyst}))
+
+    def admits(self, quota: Quota, size: int) -> bool:
+        """Whether a quota allows one more charge of a request of some bytes."""
+        return (quota.charges is None or self.charges < quota.charges) and (
+            quota.bytes is None or self.bytes + size <= quota.bytes
+        )
+
+    def charged(self, size: int) -> "Usage":
+        """Return it after one more charge."""
+        return replace(self, charges=self.charges + 1, bytes=self.bytes + size)
+
+    def stored(self, size: int) -> "Usage":
+        """Return it after a release was stored."""
+        return replace(self, bytes=self.bytes + size)
+
+    def received(self, charge: "OwnCharge", request_id: str, release: str) -> "Usage":
+        """Return it after a release, named by its SHA-256, could be handed out."""
+        link = {"before": self.head, "number": charge.number, "request": request_id, "release": release}
+        return replace(self, head=canonical.sha256(link))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCharge:
+    """Where an analyst has a request: the number of his latest charge of it, how many he paid, the head of its release.
+
+    The head is empty as long as there is no release.
+    """
+
+    number: int
+    attempt: int
+    head: str = ""
