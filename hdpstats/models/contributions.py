@@ -13,7 +13,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import Query, Release
 from hdpstats.records.sites import SitesQuery, SitesRelease, answers_in, charged_events
-from hdpstats.results import Purchase, SiteContribution
+from hdpstats.results import Released, SiteContribution
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Missing
@@ -42,7 +42,7 @@ def purchase(
     *,
     found: Estimates,
     alone: Mapping[str, CountRelease] = NOTHING_ALONE,
-) -> Purchase:
+) -> Released:
     """Return what a fit was bought with; of a study with one site that site's own records.
 
     ``found.sites`` are the estimates of the contributing sites, in their order; none where they were not made.
@@ -53,9 +53,9 @@ def purchase(
     sites = _site_facts(study, request, contributions, missing, found=found, alone=alone)
     if len(study.sites) == 1:
         (only,) = contributions.values()
-        return Purchase(query=only.query, release=only.release, guarantee=guarantees[0], count=only.count, sites=sites)
+        return Released(query=only.query, release=only.release, guarantee=guarantees[0], count=only.count, sites=sites)
     counts = tuple((name, each.count) for name, each in contributions.items() if each.count is not None)
-    return Purchase(
+    return Released(
         query=SitesQuery(sites=tuple((name, each.query) for name, each in contributions.items())),
         release=SitesRelease(sites=tuple((name, each.release) for name, each in contributions.items())),
         guarantee=over_sites(guarantees),

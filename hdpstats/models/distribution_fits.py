@@ -262,7 +262,7 @@ def read(
         ),
         schema=model.study.schema,
         estimates=found,
-        purchase=purchase(model.study, request, answers, missing, found=found),
+        released=purchase(model.study, request, answers, missing, found=found),
     )
 
 
@@ -300,12 +300,6 @@ def fit_public_rows(model: DistributionModel) -> Result:
         facts=facts_of(model, "maximum likelihood on public rows", records=None),
         schema=model.study.schema,
         estimate=likelihood(model.family, x, label="maximum likelihood"),
-        public_only=None,
-        private_only=None,
-        pooled=None,
-        query=None,
-        release=None,
-        guarantee=None,
     )
 
 

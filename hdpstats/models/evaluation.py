@@ -25,9 +25,8 @@ from hdpstats.records.sites import charged_events
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.checking import spread_out
-from hdpstats.results.evaluating import read_table, times_of
-from hdpstats.results.evaluation import Evaluation
-from hdpstats.results.rows import PublicRows, check_identified
+from hdpstats.results.evaluation import Evaluation, read_table, times_of
+from hdpstats.results.fitted import DesignRows, check_identified
 from hdpstats.results.survival import curves_at, hazard_facts
 from hdpstats.sites import Site
 
@@ -57,7 +56,7 @@ class _Opened:
 
     formula: str
     coefficients: tuple[float, ...]
-    rows: PublicRows
+    rows: DesignRows
     score: FloatArray
     grid: TimeGrid | None
     causes: tuple[str, ...]
@@ -165,7 +164,7 @@ def _opened_hazard(spec: HazardSpec, result: Result, cause: object) -> _Opened:
     )
 
 
-def _public(spec: HazardSpec | Regression, covariates: tuple[str, ...]) -> PublicRows:
+def _public(spec: HazardSpec | Regression, covariates: tuple[str, ...]) -> DesignRows:
     """Return the public rows that are complete in the covariates, clipped to the bounds as private ones are."""
     table = spec.study.public
     needs = (*covariates, *(() if spec.offset is None else (spec.offset,)))
@@ -182,7 +181,7 @@ def _public(spec: HazardSpec | Regression, covariates: tuple[str, ...]) -> Publi
             argument="public",
         )
     X = spec.design.covariates.matrix(rows)[:, 1:] if isinstance(spec, HazardSpec) else spec.design.matrix(rows)
-    return PublicRows(
+    return DesignRows(
         X=np.ascontiguousarray(X),
         offset=np.zeros(rows.rows) if spec.offset is None else rows.numeric[spec.offset],
         complete=np.ones(rows.rows, dtype=np.bool_),

@@ -91,8 +91,8 @@ def read(
         facts=facts,
         schema=spec.study.schema,
         estimates=found,
-        purchase=purchase(spec.study, request, points, missing, found=found, alone=alone),
-        public_check=spec.check(facts, found.chosen.values),
+        released=purchase(spec.study, request, points, missing, found=found, alone=alone),
+        checked=spec.check(facts, found.chosen.values),
     )
 
 
@@ -121,11 +121,5 @@ def fit_likelihood(spec: ModelSpec) -> Result:
         facts=facts,
         schema=spec.study.schema,
         estimate=estimate,
-        public_only=None,
-        private_only=None,
-        pooled=None,
-        query=None,
-        release=None,
-        guarantee=None,
-        public_check=spec.check(facts, estimate.values),
+        checked=spec.check(facts, estimate.values),
     )

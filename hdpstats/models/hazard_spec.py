@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -25,7 +25,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import HazardModel, Model
 from hdpstats.records.timegrid import TimeGrid
-from hdpstats.results import HazardFacts, ModelFacts, PublicCheck, check_public
+from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
 from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.spells import spells_of
 from hdpstats.sites import Study
@@ -283,10 +283,12 @@ class HazardSpec(ModelSpec):
         )
         return estimate, found.people
 
-    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:
+    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:
         """Return how coefficients discriminate and calibrate on the public people, where their outcome is public."""
         table = self.study.public
-        return None if table is None else check_public(facts=facts, values=values, public=table)
+        if table is None:
+            return NOT_CHECKED
+        return DeferredCheck(compute=partial(check_public, facts=facts, values=values, public=table))
 
 
 def cap_sentence(model: HazardModel) -> str:

@@ -13,7 +13,7 @@ from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model
-from hdpstats.results import ModelFacts, PublicCheck
+from hdpstats.results import DeferredCheck, ModelFacts
 from hdpstats.sites import Study
 
 
@@ -87,7 +87,7 @@ class ModelSpec(ABC):
         """Return the maximum-likelihood fit to the public rows as they are, and their number."""
 
     @abstractmethod
-    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:
+    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:
         """Return how coefficients (p,) discriminate and calibrate on the public rows, where that is defined."""
 
     def site_facts(self, records: int) -> SiteFacts:

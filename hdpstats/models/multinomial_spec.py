@@ -30,7 +30,7 @@ from hdpstats.models.regression_spec import checked_row_norm, declared_column
 from hdpstats.public.likelihood import identified
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model, MultinomialModel
-from hdpstats.results import ModelFacts, PublicCheck
+from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
 from hdpstats.solvers import minimise
@@ -201,9 +201,9 @@ class Multinomial(ModelSpec):
         )
         return estimate, rows.rows
 
-    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
-        """Return None: checks on public rows are made for survival models."""
-        return None
+    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:  # noqa: ARG002
+        """Return nothing: checks on public rows are made for survival models."""
+        return NOT_CHECKED
 
 
 def open_multinomial(

@@ -96,8 +96,8 @@ def _read(
         facts=facts,
         schema=spec.study.schema,
         estimates=found,
-        purchase=purchase(spec.study, request, parts, missing, found=found, alone=alone),
-        public_check=spec.check(facts, found.chosen.values),
+        released=purchase(spec.study, request, parts, missing, found=found, alone=alone),
+        checked=spec.check(facts, found.chosen.values),
     )
 
 

@@ -25,7 +25,7 @@ from hdpstats.public.classical import classical_fit
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic, public_rows, whitened_public, with_radius
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model, RegressionModel
-from hdpstats.results import ModelFacts, PublicCheck
+from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
@@ -216,9 +216,9 @@ class Regression(ModelSpec):
         )
         return scaled, rows.rows
 
-    def check(self, facts: ModelFacts, values: FloatArray) -> PublicCheck | None:  # noqa: ARG002
-        """Return None: checks on public rows are made for survival models."""
-        return None
+    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:  # noqa: ARG002
+        """Return nothing: checks on public rows are made for survival models."""
+        return NOT_CHECKED
 
 
 def open_regression(

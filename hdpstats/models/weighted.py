@@ -20,7 +20,7 @@ from hdpstats.models.regression_spec import Regression
 from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
 from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.estimate import Estimate
-from hdpstats.results import Result, WeightedSample
+from hdpstats.results import Released, Result, WeightedSample
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
 
@@ -67,12 +67,7 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
         facts=spec.facts(method, records=sample.facts.records, public=rows, model=None),
         schema=spec.study.schema,
         estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
-        public_only=None,
-        private_only=None,
-        pooled=None,
-        query=sample.queries[-1],
-        release=sample.releases[-1],
-        guarantee=sample.guarantee,
+        released=Released(query=sample.queries[-1], release=sample.releases[-1], guarantee=sample.guarantee),
     )
 
 

@@ -6,24 +6,25 @@
 from hdpstats.public.check import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
-from hdpstats.results.checking import check_public
+from hdpstats.results.checking import NOT_CHECKED, DeferredCheck, check_public
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts
-from hdpstats.results.fit_record import Purchase
 from hdpstats.results.result import Result
-from hdpstats.results.sites import SiteContribution
+from hdpstats.results.sites import Released, SiteContribution
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.results.weighted_tables import Estimated
 
 __all__ = [
+    "NOT_CHECKED",
     "Aggregate",
+    "DeferredCheck",
     "Estimated",
     "Evaluation",
     "HazardFacts",
     "ModelFacts",
     "PublicCheck",
-    "Purchase",
+    "Released",
     "Result",
     "SampleFacts",
     "SiteContribution",

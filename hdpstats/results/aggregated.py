@@ -1,7 +1,6 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,13 +18,19 @@ from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, 
 from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
-from hdpstats.results import forest, tables
+from hdpstats.results import plots, tables
 from hdpstats.results.data_sets import DataSet
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.nodes import Node
-from hdpstats.results.page import plain
 from hdpstats.results.serialization import text_of
-from hdpstats.results.summary import coefficient_cells, coefficient_headers, shown_places, side_by_side
+from hdpstats.results.summary import (
+    coefficient_cells,
+    coefficient_headers,
+    named,
+    plain,
+    shown_places,
+    side_by_side,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,11 +156,11 @@ class Aggregate:
         first = next((terms[place] for place in places if terms[place] != "Intercept"), terms[0])
         place = tables.place_of(self.estimate, first if term is None else term)
         rows = [
-            forest.Row(label=node.path[-1], depth=node.level, estimate=node.estimate, is_group=bool(node.members))
+            plots.ForestRow(label=node.path[-1], depth=node.level, estimate=node.estimate, is_group=bool(node.members))
             for node in self.nodes
         ]
         label = f"{self.facts.exponentiated} of {terms[place]}" if exponentiate else terms[place]
-        return forest.plot(rows, place, label=label, exponentiate=exponentiate, ax=ax)
+        return plots.plot_forest(rows, place, label=label, exponentiate=exponentiate, ax=ax)
 
     def summary(self, alpha: float = 0.05) -> EscapedSummary:
         """Return the estimate from all results and those of groups in statsmodels' shape."""
@@ -254,8 +259,8 @@ class Aggregate:
         places = self._places()
         terms = [self.estimate.terms[place] for place in places]
         cells = coefficient_cells(self.estimate, places, 0.05)
-        coefficients = grid(["", *coefficient_headers(0.05)], _named(terms, cells), aligns="lr")
-        groups = grid(["", *terms[:_TERMS_SHOWN]], _named(*self._cells()), aligns="lr")
+        coefficients = grid(["", *coefficient_headers(0.05)], named(terms, cells), aligns="lr")
+        groups = grid(["", *terms[:_TERMS_SHOWN]], named(*self._cells()), aligns="lr")
         badges = [f"{sum(not node.members for node in self.nodes)} results", "post-processing"]
         return page(_TITLE, plain(self._head()), coefficients, groups, notes(self._remarks()), badges=badges)
 
@@ -271,10 +276,6 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "releases": tuple(str(each) for each in document["releases"]),
         "data_sets": tuple(tuple(DataSet.from_dict(each) for each in sets) for sets in document["data_sets"]),
     }
-
-
-def _named(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [[name, *row] for name, row in zip(names, cells, strict=True)]
 
 
 def _rows(node: Node, *, weight: FloatArray) -> pd.DataFrame:

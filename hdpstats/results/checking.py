@@ -1,6 +1,9 @@
 """A survival model on the public rows of its fit: discrimination, accuracy and calibration."""
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, final
 
 import numpy as np
 import pandas as pd
@@ -11,7 +14,7 @@ from hdpstats.public.check import PublicCheck, check
 from hdpstats.public.follow_up import FollowUp
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.rows import PublicRows
+from hdpstats.results.fitted import DesignRows
 from hdpstats.results.survival import HazardCurves, curves_at, hazard_facts
 from hdpstats.schema.public import PublicTable
 
@@ -19,6 +22,38 @@ TIMES: Final = 12
 """The most times at which Brier scores are computed."""
 SHOWN: Final = 3
 """The most times at which calibration is tabulated."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeferredCheck:
+    """A check on public rows that is computed when it is first asked for, as most fits never show it.
+
+    A copy has what was found, and no way back to the rows.
+
+    Attributes
+    ----------
+    compute : callable
+        Returns the check, or None where there is none.
+    """
+
+    compute: Callable[[], PublicCheck | None]
+
+    @cached_property
+    def found(self) -> PublicCheck | None:
+        """The check."""
+        return self.compute()
+
+    @classmethod
+    def of(cls, check: PublicCheck | None) -> "DeferredCheck":
+        """Return what gives a known check."""
+        return cls(compute=lambda: check)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeferredCheck.of, (self.found,)
+
+
+NOT_CHECKED: Final = DeferredCheck.of(None)
 
 
 def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) -> PublicCheck | None:
@@ -63,7 +98,7 @@ def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) 
     rows = FollowUp(
         time=time, cause=cause, causes=len(hazard.causes), entry=entry, weights=weights, person=table.persons
     )
-    at = PublicRows(X=X[keep], offset=offset[keep], complete=keep[keep], index=pd.RangeIndex(int(keep.sum())))
+    at = DesignRows(X=X[keep], offset=offset[keep], complete=keep[keep], index=pd.RangeIndex(int(keep.sum())))
     return _compare(curves_at(hazard, values, at), rows.take(keep), plain=entry is None)
 
 

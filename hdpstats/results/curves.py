@@ -17,7 +17,7 @@ the second because what cause ``j`` takes in interval ``s`` is missing from surv
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -48,9 +48,7 @@ class Coefficients:
     covariance: FloatArray
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Curve:
+class CurveWithLimits(NamedTuple):
     """A curve of each row with its limits, NaN where they were not asked for: three arrays of one shape."""
 
     value: FloatArray
@@ -65,7 +63,7 @@ def inverse_link(link: str, eta: FloatArray) -> tuple[FloatArray, FloatArray, Fl
     return -np.expm1(-survived.value), rest, survived.score * rest
 
 
-def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float | None) -> Curve:
+def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float | None) -> CurveWithLimits:
     """Return hazards (n, q, K); limits are those of the linear predictor through the link."""
     eta = _predictor(model, X, offset)
     value = inverse_link(model.link, eta)[0]
@@ -80,10 +78,14 @@ def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float |
         covariates = np.einsum("ni,ij,nj->n", X, V[e:, e:], X)
         both = X @ V[e:, :e] @ model.features.T
         half[:, :, k] = z * np.sqrt(np.maximum(baseline + covariates[:, None] + 2.0 * both, 0.0))
-    return Curve(value=value, low=inverse_link(model.link, eta - half)[0], high=inverse_link(model.link, eta + half)[0])
+    return CurveWithLimits(
+        value=value, low=inverse_link(model.link, eta - half)[0], high=inverse_link(model.link, eta + half)[0]
+    )
 
 
-def survival(model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, z: float | None) -> Curve:
+def survival(
+    model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, z: float | None
+) -> CurveWithLimits:
     r"""Return :math:`S_m` (n, T) at the numbers ``places`` (T,) of completed intervals.
 
     The limits are those of :math:`\log(-\log S)` (Kalbfleisch and Prentice 2002, section 1.4) and stay within 0 and 1.
@@ -94,12 +96,12 @@ def survival(model: Coefficients, X: FloatArray, offset: FloatArray, *, places: 
         return _without_limits(np.exp(log_survival))
     gradient = -_accumulate(parts.weights, model.features, X, places)
     low, high = _double_log_limits(log_survival, np.sqrt(_variance(gradient, model.covariance)), z=z)
-    return Curve(value=np.exp(log_survival), low=low, high=high)
+    return CurveWithLimits(value=np.exp(log_survival), low=low, high=high)
 
 
 def incidence(
     model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, cause: int, z: float | None
-) -> Curve:
+) -> CurveWithLimits:
     r"""Return :math:`F_{km}` (n, T) of one cause at the numbers of completed intervals, with limits of ``1 - F``.
 
     With one cause, value and limits are one minus those of `survival`.
@@ -118,7 +120,7 @@ def incidence(
         rest = np.log1p(-np.minimum(found, 1.0))
         error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
     low, high = _double_log_limits(rest, error, z=z)
-    return Curve(value=found, low=1.0 - high, high=1.0 - low)
+    return CurveWithLimits(value=found, low=1.0 - high, high=1.0 - low)
 
 
 def crossing(values: FloatArray, cuts: FloatArray, *, level: float) -> FloatArray:
@@ -131,9 +133,9 @@ def crossing(values: FloatArray, cuts: FloatArray, *, level: float) -> FloatArra
     return np.where(np.isnan(values).any(axis=1), np.nan, first)
 
 
-def _without_limits(value: FloatArray) -> Curve:
+def _without_limits(value: FloatArray) -> CurveWithLimits:
     unknown = np.full_like(value, np.nan)
-    return Curve(value=value, low=unknown, high=unknown)
+    return CurveWithLimits(value=value, low=unknown, high=unknown)
 
 
 @final

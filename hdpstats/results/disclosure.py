@@ -4,20 +4,19 @@ The names of the entries follow the registry of deployments that OpenDP keeps (v
 implementation).
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.query import Query, Release
+from hdpstats.records.query import Release
 from hdpstats.records.sites import SitesRelease, answers_in, charged_events
-from hdpstats.results.facts import ModelFacts
-from hdpstats.results.fit_record import Purchase
 from hdpstats.results.sites import Counts, SiteContribution, people
-from hdpstats.results.weighted_facts import SampleFacts
-from hdpstats.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
+    from hdpstats.results.weighted_sample import WeightedSample
 
 _ALWAYS_PUBLIC = (
     "the formula, the mechanism and its options, the budget, and the schema with its bounds and levels",
@@ -33,21 +32,16 @@ _AT_SITES = "every person is at one site, and pays for the events of that site o
 _IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exact lattice samplers, OS entropy"}
 
 
-def disclosure(
-    *,
-    facts: ModelFacts,
-    schema: Schema,
-    purchase: Purchase,
-) -> dict[str, Any]:
+def disclosure(result: "Result") -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
-    query, release, guarantee, count = purchase.query, purchase.release, purchase.guarantee, purchase.count
+    query, release, guarantee, count = result.query, result.release, result.guarantee, result.count
     return {
         "format": 1,
         "dp_variant": _variant(guarantee),
         "privacy_loss": None if guarantee is None else _loss(guarantee),
         "accounting": None if release is None else _accounting(release, count),
-        "model": facts.to_dict(),
-        "bounds": {"source": "declared in the schema", "schema_sha256": schema.sha256},
+        "model": result.facts.to_dict(),
+        "bounds": {"source": "declared in the schema", "schema_sha256": result.schema.sha256},
         "public_sha256": None if query is None else query.public_sha256,
         "query_sha256": None if query is None else canonical.sha256(canonical.loads(query.to_json())),
         "release_sha256": None if release is None else release.sha256,
@@ -55,22 +49,16 @@ def disclosure(
         "number_of_records": None
         if count is None
         else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": _entry(count)},
-        "sites": [_site(site) for site in purchase.sites],
+        "sites": [_site(site) for site in result.site_facts],
         "implementation": _IMPLEMENTATION,
         "post_processing": "everything else in the result is computed from the release and from public rows",
-        "not_protected": _not_protected(facts.public_rows, guarantee),
+        "not_protected": _not_protected(result.facts.public_rows, guarantee),
     }
 
 
-def sample_disclosure(
-    *,
-    facts: SampleFacts,
-    schema: Schema,
-    queries: Sequence[Query],
-    releases: Sequence[Release],
-    guarantee: Guarantee,
-) -> dict[str, Any]:
+def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
     """Return the privacy record of a weighted sample; see `hdpstats.results.WeightedSample.disclosure`."""
+    queries, releases, guarantee = sample.queries, sample.releases, sample.guarantee
     return {
         "format": 1,
         "dp_variant": _variant(guarantee),
@@ -82,15 +70,18 @@ def sample_disclosure(
                 event.to_dict() | {"text": str(event)} for release in releases for event in charged_events(release)
             ],
         },
-        "sample": facts.to_dict(),
-        "bounds": {"source": "declared in the schema, and the ranges of public rows", "schema_sha256": schema.sha256},
+        "sample": sample.facts.to_dict(),
+        "bounds": {
+            "source": "declared in the schema, and the ranges of public rows",
+            "schema_sha256": sample.schema.sha256,
+        },
         "public_sha256": queries[0].public_sha256,
         "query_sha256": [canonical.sha256(canonical.loads(query.to_json())) for query in queries],
         "release_sha256": [release.sha256 for release in releases],
         "ledger": [_entry(release) for release in releases],
         "implementation": _IMPLEMENTATION,
         "post_processing": "everything computed from the weighted rows, in any software",
-        "not_protected": _not_protected(facts.public_rows, guarantee),
+        "not_protected": _not_protected(sample.facts.public_rows, guarantee),
     }
 
 

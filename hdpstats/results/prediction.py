@@ -1,26 +1,164 @@
-"""Predictions for public rows, by the delta method."""
+"""What a fitted model says about public rows: predictions, hazards and survival, as tables and plots."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import real
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.response import categorical_design
 from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import MEANS, ExponentialTimes, multinomial
-from hdpstats.records.estimate import Estimate
-from hdpstats.results.facts import ModelFacts
-from hdpstats.results.rows import check_identified, read_rows
+from hdpstats.results import plots, survival
+from hdpstats.results.fitted import Fitted, check_identified, read_rows
+from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
-from hdpstats.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-def predict(
-    *, facts: ModelFacts, schema: Schema, estimate: Estimate, frame: pd.DataFrame, ci: bool, alpha: float
-) -> "pd.Series[float] | pd.DataFrame":
-    """Return predicted means of public rows; see `hdpstats.results.Result.predict`."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Predictor(Fitted):
+    """A fitted model with its predictions. They need the facts, the schema and the estimate, and nothing else."""
+
+    def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
+        """Predict the mean of the outcome (a probability for a binary one) of public rows.
+
+        A quantile regression predicts the quantile, an exponential model the mean time until the event, a multinomial
+        one the probability of every level: a column each, with ``ci`` a row each.
+
+        A hazard model has no such mean, and software differs in what ``predict`` gives for one (a linear predictor in
+        R, a relative hazard in statsmodels): ask `predict_survival`, `predict_hazard` or `predict_median`.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Public rows with the covariates of the formula, and the offset where the model has one; the outcome is not
+            needed. Values are taken as they are, also beyond the schema's bounds.
+        ci : bool
+            Whether to return confidence limits of the mean, by the delta method on the linear predictor and the normal
+            distribution (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
+        alpha : float
+            One minus the level of the limits, in [0.001, 0.999].
+
+        Returns
+        -------
+        Series or DataFrame
+            The means with the frame's index, NaN where a covariate is missing; with ``ci`` the columns predicted,
+            conf_low and conf_high.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent, a level is not declared or a transform is not defined for a value.
+        ArgumentError
+            If ``frame`` is no DataFrame, a coefficient is not identified, or this is a hazard model.
+        """
+        return _predicted(self, frame, ci=ci, alpha=alpha)
+
+    def baseline_hazard(self, alpha: float = 0.05, at: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return the probability of the event in each interval for those who reach it, where every covariate is 0.
+
+        ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
+        conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
+        """
+        return survival.baseline_hazard(self, at, alpha=alpha)
+
+    def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
+
+        Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
+        conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
+        """
+        return survival.predict_hazard(self, frame, ci=ci, alpha=alpha)
+
+    def predict_survival(
+        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        r"""Return the probability that nothing has happened to public rows by certain times.
+
+        :math:`S(t) = \prod_s (1 - \sum_k p_{ks})` over the intervals that have ended by ``t``, with the hazards
+        :math:`p_{ks}` of all causes: a step function that is 1 at time 0 and falls at the ends of intervals.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Public rows as for `predict`; outcome and entry times are not needed.
+        times : number or iterable of numbers, optional
+            Times from 0 up to the horizon; 0 and the end of every interval by default.
+        ci : bool
+            Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
+            distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
+            errors are.
+        alpha : float
+            One minus the level of the limits, in [0.001, 0.999].
+
+        Returns
+        -------
+        DataFrame
+            Columns row (its label in the frame), time, survival and, with ``ci``, conf_low and conf_high; NaN where a
+            covariate is missing.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent, a level is not declared or a transform is not defined for a value.
+        ArgumentError
+            If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
+            identified.
+        """
+        return survival.predict_survival(self, frame, times, ci=ci, alpha=alpha)
+
+    def predict_incidence(
+        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        r"""Return the probability that an event of each cause has happened to public rows by certain times.
+
+        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978):
+        the incidences and event-free survival add up to 1. Arguments and errors are those of `predict_survival`.
+        Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
+        delta method on :math:`\log(-\log(1 - F))`.
+        """
+        return survival.predict_incidence(self, frame, times, ci=ci, alpha=alpha)
+
+    def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+        """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
+
+        The median is the end of the first interval by which survival is 0.5 or less, and the limits are where those of
+        survival are (Brookmeyer and Crowley 1982); infinite where that is not reached, NaN where a covariate or the
+        standard errors are missing. Errors are those of `predict_survival`.
+        """
+        return survival.predict_median(self, frame, alpha=alpha)
+
+    def plot_survival(
+        self,
+        frame: pd.DataFrame | None = None,
+        ax: "Axes | None" = None,
+        ci: bool = True,
+        labels: Sequence[str] | None = None,
+    ) -> "Axes":
+        """Draw event-free survival of public rows as steps with pointwise 95 % bands (sampling and privacy noise).
+
+        ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
+        typical covariates (`facts`), or at zeros where it has none. Errors: `predict_survival`, `plot_coefficients`.
+        """
+        return plots.plot_survival(self, frame, labels=labels, ci=ci, ax=ax)
+
+    def plot_hazard(self, ax: "Axes | None" = None, ci: bool = True, at: pd.DataFrame | None = None) -> "Axes":
+        """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.
+
+        ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. Errors are the same.
+        """
+        return plots.plot_hazard(self, at, ci=ci, ax=ax)
+
+
+def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "pd.Series[float] | pd.DataFrame":
+    """Return predicted means of public rows."""
+    facts, schema, estimate = fit.facts, fit.schema, fit.estimate
     if facts.family is not None:
         raise ArgumentError("a distribution without covariates predicts the same for every row: see params")
     if facts.loss is None:
@@ -30,19 +168,19 @@ def predict(
             argument="frame",
         )
     if facts.loss == multinomial.NAME:
-        return _of_levels(facts, schema, estimate, frame, ci=ci, alpha=alpha)
+        return _of_levels(fit, frame, ci=ci, alpha=alpha)
     mean = MEANS[facts.loss]
-    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    z = normal_quantile(alpha)
     check_identified(estimate)
     timed = facts.loss == ExponentialTimes.name
     design = compile_survival(facts.formula, schema).covariates if timed else compile_design(facts.formula, schema)
-    rows = read_rows(frame, schema, design, offset=facts.offset, name="frame")
+    rows = read_rows(fit, frame, design)
     eta = rows.X @ estimate.params.to_numpy() + rows.offset
     predicted = rows.spread(mean(eta))
     if not ci:
         return pd.Series(predicted, index=rows.index, name="predicted")
     variance = np.einsum("ij,jk,ik->i", rows.X, estimate.sampling + estimate.privacy, rows.X)
-    half = -float(ndtri(level / 2.0)) * np.sqrt(np.maximum(variance, 0.0))
+    half = z * np.sqrt(np.maximum(variance, 0.0))
     limits = mean(eta - half), mean(eta + half)
     return pd.DataFrame(
         {
@@ -54,15 +192,13 @@ def predict(
     )
 
 
-def _of_levels(
-    facts: ModelFacts, schema: Schema, estimate: Estimate, frame: pd.DataFrame, *, ci: bool, alpha: float
-) -> pd.DataFrame:
+def _of_levels(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> pd.DataFrame:
     """Return a column of probabilities per level; with ``ci`` a row per row and level, by the delta method."""
-    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    facts, estimate, z = fit.facts, fit.estimate, normal_quantile(alpha)
     check_identified(estimate)
-    design, outcome = categorical_design(facts.formula, schema), schema[facts.response]
+    design, outcome = categorical_design(facts.formula, fit.schema), fit.schema[facts.response]
     levels = outcome.levels if isinstance(outcome, Categorical) else ()
-    rows, others = read_rows(frame, schema, design, offset=None, name="frame"), len(levels) - 1
+    rows, others = read_rows(fit, frame, design), len(levels) - 1
     p = multinomial.probabilities(rows.X @ estimate.params.to_numpy().reshape(others, -1).T)
     whole = np.column_stack([1.0 - p.sum(axis=1), p])
     predicted = pd.DataFrame(rows.spread(whole), index=rows.index, columns=list(levels))
@@ -73,7 +209,7 @@ def _of_levels(
         slopes = whole[:, k, None] * ((np.arange(1, others + 1) == k) - p)
         gradient = (slopes[:, :, None] * rows.X[:, None, :]).reshape(len(p), -1)
         variance = np.einsum("ij,jk,ik->i", gradient, estimate.sampling + estimate.privacy, gradient)
-        half[:, k] = -float(ndtri(level / 2.0)) * np.sqrt(np.maximum(variance, 0.0))
+        half[:, k] = z * np.sqrt(np.maximum(variance, 0.0))
     return pd.DataFrame(
         {
             "row": np.repeat(rows.index.to_numpy(), len(levels)),

@@ -1,6 +1,5 @@
 """The result of a fit: one class for every model."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -8,35 +7,20 @@ from typing import TYPE_CHECKING, Any, final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary
 from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.inference.sandwich import Estimates
-from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.records.sites import SitesRelease
-from hdpstats.results import (
-    comparing,
-    disclosure,
-    forest,
-    plotting,
-    prediction,
-    refused,
-    serialization,
-    survival,
-    survival_plots,
-    tables,
-)
-from hdpstats.results.comparison import Comparison
+from hdpstats.results import comparison, disclosure, plots, refused, serialization, tables
+from hdpstats.results.checking import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.fit_record import Purchase
-from hdpstats.results.page import result_page
-from hdpstats.results.sites import SiteContribution, forest_rows, sites_table
-from hdpstats.results.summary import summarise
+from hdpstats.results.prediction import Predictor
+from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
+from hdpstats.results.summary import parts_of, result_page, summarise
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -45,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Result:
+class Result(Predictor):
     """A fitted model: coefficients, their uncertainty, and what the fit cost in privacy.
 
     A result is post-processing: it holds released and public numbers only, and nothing with one entry per private
@@ -61,25 +45,11 @@ class Result:
         The estimate that `params`, `bse` and the other attributes speak of.
     public_only, private_only, pooled : Estimate or None
         The three estimates side by side, where public rows were used.
-    query : Query or None
-        What was asked of the site; None for a fit to public rows alone.
-    release : Release or None
-        What the site answered.
-    guarantee : Guarantee or None
-        What the release promises to every person in the private records.
-    public_check : PublicCheck or None
-        How a hazard model does on the public rows: concordance, Brier scores, calibration.
-    count : CountRelease, SitesRelease or None
-        The noisy number of private records (of each site), bought where it is protected; the guarantee includes it.
-    site_facts : tuple of SiteContribution
-        What each site contributed; `sites` is their table.
-    heterogeneity : Heterogeneity or None
-        Whether several sites agree: Cochran's Q, in all coefficients and in each.
-
-    Raises
-    ------
-    ArgumentError
-        If query, release and guarantee are not given together.
+    released : Released
+        What was asked, what the sites released and what that guarantees: `query`, `release`, `guarantee`, `count`,
+        `site_facts`, `heterogeneity`.
+    checked : DeferredCheck
+        How a hazard model does on the public rows: `public_check`.
 
     Examples
     --------
@@ -97,8 +67,7 @@ class Result:
     ...     sampling=np.diag([0.25, 0.0001]), privacy=np.zeros((2, 2)),
     ... )
     >>> result = Result(
-    ...     facts=facts, schema=Schema(age=Continuous(20, 90), dead=Binary()), estimate=estimate, public_only=None,
-    ...     private_only=None, pooled=None, query=None, release=None, guarantee=None,
+    ...     facts=facts, schema=Schema(age=Continuous(20, 90), dead=Binary()), estimate=estimate,
     ... )
     >>> result
     <Logit result: 2 coefficients, public rows only>
@@ -108,25 +77,11 @@ class Result:
     [0.5, 0.731]
     """
 
-    facts: ModelFacts
-    schema: Schema
-    estimate: Estimate
-    public_only: Estimate | None
-    private_only: Estimate | None
-    pooled: Estimate | None
-    query: Query | None
-    release: Release | None
-    guarantee: Guarantee | None
-    public_check: PublicCheck | None = None
-    count: CountRelease | SitesRelease | None = None
-    site_facts: tuple[SiteContribution, ...] = ()
-    heterogeneity: Heterogeneity | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a release without a guarantee and a guarantee without a release."""
-        given = {part is None for part in (self.query, self.release, self.guarantee)}
-        if len(given) > 1:
-            raise ArgumentError("query, release and guarantee must be given together or not at all", argument="release")
+    public_only: Estimate | None = None
+    private_only: Estimate | None = None
+    pooled: Estimate | None = None
+    released: Released = NOTHING_RELEASED
+    checked: DeferredCheck = NOT_CHECKED
 
     @classmethod
     def of(
@@ -135,8 +90,8 @@ class Result:
         facts: ModelFacts,
         schema: Schema,
         estimates: Estimates,
-        purchase: Purchase,
-        public_check: PublicCheck | None = None,
+        released: Released,
+        checked: DeferredCheck = NOT_CHECKED,
     ) -> "Result":
         """Return the result of a private fit from its parts."""
         return cls(
@@ -146,44 +101,44 @@ class Result:
             public_only=estimates.public_only,
             private_only=estimates.private_only,
             pooled=estimates.pooled,
-            query=purchase.query,
-            release=purchase.release,
-            guarantee=purchase.guarantee,
-            public_check=public_check,
-            count=purchase.count,
-            site_facts=purchase.sites,
-            heterogeneity=purchase.heterogeneity,
+            released=released,
+            checked=checked,
         )
 
     @property
-    def params(self) -> "pd.Series[float]":
-        """The coefficients by term."""
-        return self.estimate.params
+    def query(self) -> Query | None:
+        """What was asked of the sites; None for a fit to public rows alone."""
+        return self.released.query
 
     @property
-    def bse(self) -> "pd.Series[float]":
-        """Standard errors of the coefficients: sampling and privacy noise together."""
-        return self.estimate.bse
+    def release(self) -> Release | None:
+        """What the sites answered."""
+        return self.released.release
 
     @property
-    def tvalues(self) -> "pd.Series[float]":
-        """Coefficients over standard errors."""
-        return self.estimate.tvalues
+    def guarantee(self) -> Guarantee | None:
+        """What the release guarantees to every person in the private records."""
+        return self.released.guarantee
 
     @property
-    def pvalues(self) -> "pd.Series[float]":
-        """Two-sided p-values for a zero coefficient."""
-        return self.estimate.pvalues
+    def count(self) -> Counts | None:
+        """The noisy number of private records (of each site), where it is protected; the guarantee includes it."""
+        return self.released.count
 
     @property
-    def cov_sampling(self) -> pd.DataFrame:
-        """Covariance of the coefficients due to sampling (p, p)."""
-        return self.estimate.cov_sampling
+    def site_facts(self) -> tuple[SiteContribution, ...]:
+        """What each site contributed; `sites` is their table."""
+        return self.released.sites
 
     @property
-    def cov_privacy(self) -> pd.DataFrame:
-        """Covariance of the coefficients due to privacy noise (p, p); zero for a public fit."""
-        return self.estimate.cov_privacy
+    def heterogeneity(self) -> Heterogeneity | None:
+        """Whether several sites agree: Cochran's Q, in all coefficients and in each."""
+        return self.released.heterogeneity
+
+    @property
+    def public_check(self) -> PublicCheck | None:
+        """How a hazard model does on the public rows: concordance, Brier scores, calibration; computed when asked."""
+        return self.checked.found
 
     @property
     def ledger_entry(self) -> LedgerEntry | None:
@@ -200,28 +155,13 @@ class Result:
         """
         return sites_table(self.site_facts)
 
-    def cov_params(self) -> pd.DataFrame:
-        """Return the covariance of the coefficients (p, p): ``cov_sampling + cov_privacy``."""
-        return self.estimate.cov_params()
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return confidence limits of level ``1 - alpha``, columns 0 and 1; ``alpha`` in [0.001, 0.999]."""
-        return self.estimate.conf_int(alpha)
-
     def summary(self, alpha: float = 0.05) -> EscapedSummary:
         """Return statsmodels' `Summary`: the coefficients, the estimates side by side, the privacy block.
 
         ``print`` shows its text; ``as_html()``, ``as_latex()`` and ``as_csv()`` give the other forms. ``alpha`` in
         [0.001, 0.999] is one minus the level of the intervals.
         """
-        return summarise(
-            facts=self.facts,
-            estimate=self.estimate,
-            parts=self._parts(),
-            purchase=self._purchase(),
-            check=self.public_check,
-            alpha=real(alpha, name="alpha", lower=0.001, upper=0.999),
-        )
+        return summarise(self, alpha=real(alpha, name="alpha", lower=0.001, upper=0.999))
 
     def tidy(self, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
         """Return one row per coefficient, in broom's words.
@@ -259,7 +199,7 @@ class Result:
 
     def compare(
         self, reference: "Result | pd.DataFrame", *, cause: str | None = None, label: str | None = None
-    ) -> Comparison:
+    ) -> comparison.Comparison:
         """Return this result beside a reference: estimates, standard errors and differences term by term.
 
         ``print`` shows a table, ``.frame`` holds it, ``.plot()`` draws it. It reads released and public numbers only.
@@ -281,8 +221,7 @@ class Result:
         ArgumentError
             If the reference has no such columns or no term in common, or ``cause`` is none.
         """
-        other = reference._fitted() if isinstance(reference, Result) else reference
-        return comparing.compare(self._fitted(), other, cause=cause, label=label)
+        return comparison.compare(self, reference, cause=cause, label=label)
 
     def rate_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return rate ratios by term: estimate, conf_low, conf_high, std_error, as `odds_ratios`.
@@ -291,117 +230,6 @@ class Result:
         of the intercept is the mean, or the rate per unit of time, where every covariate is 0.
         """
         return tables.ratios(self.facts, self.estimate, kind="rate ratio", alpha=alpha)
-
-    def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
-        """Predict the mean of the outcome (a probability for a binary one) of public rows.
-
-        A quantile regression predicts the quantile, an exponential model the mean time until the event, a multinomial
-        one the probability of every level: a column each, with ``ci`` a row each.
-
-        A hazard model has no such mean, and software differs in what ``predict`` gives for one (a linear predictor in
-        R, a relative hazard in statsmodels): ask `predict_survival`, `predict_hazard` or `predict_median`.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            Public rows with the covariates of the formula, and the offset where the model has one; the outcome is not
-            needed. Values are taken as they are, also beyond the schema's bounds.
-        ci : bool
-            Whether to return confidence limits of the mean, by the delta method on the linear predictor and the normal
-            distribution (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
-        alpha : float
-            One minus the level of the limits, in [0.001, 0.999].
-
-        Returns
-        -------
-        Series or DataFrame
-            The means with the frame's index, NaN where a covariate is missing; with ``ci`` the columns predicted,
-            conf_low and conf_high.
-
-        Raises
-        ------
-        SchemaError
-            If a column is absent, a level is not declared or a transform is not defined for a value.
-        ArgumentError
-            If ``frame`` is no DataFrame, a coefficient is not identified, or this is a hazard model.
-        """
-        return prediction.predict(
-            facts=self.facts, schema=self.schema, estimate=self.estimate, frame=frame, ci=ci, alpha=alpha
-        )
-
-    def baseline_hazard(self, alpha: float = 0.05, at: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Return the probability of the event in each interval for those who reach it, where every covariate is 0.
-
-        ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
-        conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
-        """
-        return survival.baseline_hazard(self._fitted(), at, alpha=alpha)
-
-    def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
-        """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
-
-        Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
-        conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
-        """
-        return survival.predict_hazard(self._fitted(), frame, ci=ci, alpha=alpha)
-
-    def predict_survival(
-        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
-    ) -> pd.DataFrame:
-        r"""Return the probability that nothing has happened to public rows by certain times.
-
-        :math:`S(t) = \prod_s (1 - \sum_k p_{ks})` over the intervals that have ended by ``t``, with the hazards
-        :math:`p_{ks}` of all causes: a step function that is 1 at time 0 and falls at the ends of intervals.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            Public rows as for `predict`; outcome and entry times are not needed.
-        times : number or iterable of numbers, optional
-            Times from 0 up to the horizon; 0 and the end of every interval by default.
-        ci : bool
-            Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
-            distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
-            errors are.
-        alpha : float
-            One minus the level of the limits, in [0.001, 0.999].
-
-        Returns
-        -------
-        DataFrame
-            Columns row (its label in the frame), time, survival and, with ``ci``, conf_low and conf_high; NaN where a
-            covariate is missing.
-
-        Raises
-        ------
-        SchemaError
-            If a column is absent, a level is not declared or a transform is not defined for a value.
-        ArgumentError
-            If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
-            identified.
-        """
-        return survival.predict_survival(self._fitted(), frame, times, ci=ci, alpha=alpha)
-
-    def predict_incidence(
-        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
-    ) -> pd.DataFrame:
-        r"""Return the probability that an event of each cause has happened to public rows by certain times.
-
-        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978):
-        the incidences and event-free survival add up to 1. Arguments and errors are those of `predict_survival`.
-        Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
-        delta method on :math:`\log(-\log(1 - F))`.
-        """
-        return survival.predict_incidence(self._fitted(), frame, times, ci=ci, alpha=alpha)
-
-    def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
-        """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
-
-        The median is the end of the first interval by which survival is 0.5 or less, and the limits are where those of
-        survival are (Brookmeyer and Crowley 1982); infinite where that is not reached, NaN where a covariate or the
-        standard errors are missing. Errors are those of `predict_survival`.
-        """
-        return survival.predict_median(self._fitted(), frame, alpha=alpha)
 
     def plot_coefficients(self, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
         """Draw the coefficients with 95 % intervals, the three estimates side by side where there are three.
@@ -421,9 +249,9 @@ class Result:
             If matplotlib is not installed.
         """
         label = self.facts.exponentiated if exponentiate else "coefficient"
-        parts = self._parts() or [self.estimate]
+        parts = parts_of(self) or [self.estimate]
         places = tables.covariates(self.facts, self.estimate)
-        return plotting.plot_coefficients(parts, places, label=label, exponentiate=exponentiate, ax=ax)
+        return plots.plot_coefficients(parts, places, label=label, exponentiate=exponentiate, ax=ax)
 
     def plot_sites(self, term: str | None = None, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
         """Draw one coefficient as the sites estimate it together and each by itself: a forest plot.
@@ -442,32 +270,11 @@ class Result:
         ArgumentError
             If the result has no such coefficient, or is not of several sites.
         """
-        rows = forest_rows(self.site_facts, self._parts() or [self.estimate])
+        rows = plots.forest_of_sites(self.site_facts, parts_of(self) or [self.estimate])
         place = tables.place_of(self.estimate, term)
         name = f"{self.facts.exponentiated} of " if exponentiate else ""
         label = f"{name}{self.estimate.terms[place]}"
-        return forest.plot(rows, place, label=label, exponentiate=exponentiate, ax=ax)
-
-    def plot_survival(
-        self,
-        frame: pd.DataFrame | None = None,
-        ax: "Axes | None" = None,
-        ci: bool = True,
-        labels: Sequence[str] | None = None,
-    ) -> "Axes":
-        """Draw event-free survival of public rows as steps with pointwise 95 % bands (sampling and privacy noise).
-
-        ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
-        typical covariates (`facts`), or at zeros where it has none. Errors: `predict_survival`, `plot_coefficients`.
-        """
-        return survival_plots.plot_survival(self._fitted(), frame, labels=labels, ci=ci, ax=ax)
-
-    def plot_hazard(self, ax: "Axes | None" = None, ci: bool = True, at: pd.DataFrame | None = None) -> "Axes":
-        """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.
-
-        ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. Errors are the same.
-        """
-        return survival_plots.plot_hazard(self._fitted(), at, ci=ci, ax=ax)
+        return plots.plot_forest(rows, place, label=label, exponentiate=exponentiate, ax=ax)
 
     def plot_calibration(self, ax: "Axes | None" = None, cause: str | None = None) -> "Axes":
         """Draw observed against predicted incidence in groups of public rows (`public_check`), one line per time.
@@ -475,7 +282,7 @@ class Result:
         ``cause`` is the first one by default. ArgumentError where the fit had no public rows with outcomes that enter
         at time 0.
         """
-        return survival_plots.plot_calibration(facts=self.facts, check=self.public_check, cause=cause, ax=ax)
+        return plots.plot_calibration(facts=self.facts, check=self.public_check, cause=cause, ax=ax)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the result as JSON text, and write it to a file where a path is given. Nothing is rounded."""
@@ -509,7 +316,24 @@ class Result:
         ArgumentError
             If there is no such file, or the text is not a result of a format that this version reads.
         """
-        return cls(**serialization.read(serialization.text_of(path_or_text)))
+        read = serialization.read(serialization.text_of(path_or_text))
+        return cls(
+            facts=read["facts"],
+            schema=read["schema"],
+            estimate=read["estimate"],
+            public_only=read["public_only"],
+            private_only=read["private_only"],
+            pooled=read["pooled"],
+            released=Released(
+                query=read["query"],
+                release=read["release"],
+                guarantee=read["guarantee"],
+                count=read["count"],
+                sites=read["site_facts"],
+                heterogeneity=read["heterogeneity"],
+            ),
+            checked=DeferredCheck.of(read["public_check"]),
+        )
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values.
@@ -518,24 +342,7 @@ class Result:
         keeps the release, where bounds come from, which software computed it (the version that writes this record),
         and what is not protected.
         """
-        return disclosure.disclosure(facts=self.facts, schema=self.schema, purchase=self._purchase())
-
-    def _fitted(self) -> survival.Fitted:
-        return survival.Fitted(facts=self.facts, schema=self.schema, estimate=self.estimate)
-
-    def _purchase(self) -> Purchase:
-        return Purchase(
-            query=self.query,
-            release=self.release,
-            guarantee=self.guarantee,
-            count=self.count,
-            sites=self.site_facts,
-            heterogeneity=self.heterogeneity,
-        )
-
-    def _parts(self) -> list[Estimate]:
-        """Return the estimates to show side by side."""
-        return [part for part in (self.public_only, self.private_only, self.pooled) if part is not None]
+        return disclosure.disclosure(self)
 
     def __str__(self) -> str:
         return self.summary().as_text()
@@ -545,13 +352,7 @@ class Result:
         return f"<{self.facts.model} result: {len(self.estimate.terms)} coefficients, {promise}>"
 
     def _repr_html_(self) -> str:
-        return result_page(
-            facts=self.facts,
-            estimate=self.estimate,
-            parts=self._parts(),
-            purchase=self._purchase(),
-            check=self.public_check,
-        )
+        return result_page(self)
 
     def _repr_latex_(self) -> str:
         return self.summary().as_latex()
@@ -578,5 +379,5 @@ class Result:
     if not TYPE_CHECKING:  # so that a type checker still knows which attributes there are
 
         def __getattr__(self, name: str) -> None:
-            public = name != "guarantee" and self.guarantee is None
+            public = name not in ("released", "guarantee") and self.guarantee is None
             raise AttributeError(refused.explain(name, public=public), name=name, obj=self)

@@ -1,4 +1,4 @@
-"""What each site of a fit contributed: public facts, as records, a table and rows of a summary."""
+"""What the sites of a fit released, and what each contributed: public facts, as records, a table, rows of a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import rational
+from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.query import LedgerEntry, Release
+from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.sites import SitesRelease, answers_in
 from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
-from hdpstats.results.forest import Row
 
 Counts = CountRelease | SitesRelease
 """A noisy number of people: of one site, or of each of several."""
@@ -91,6 +92,36 @@ class SiteContribution:
         )
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Released:
+    """What was asked, what the sites released and what that guarantees; nothing of it in a fit to public rows alone.
+
+    The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``.
+
+    Raises
+    ------
+    ArgumentError
+        If query, release and guarantee are not given together.
+    """
+
+    query: Query | None = None
+    release: Release | None = None
+    guarantee: Guarantee | None = None
+    count: Counts | None = None
+    sites: tuple[SiteContribution, ...] = ()
+    heterogeneity: Heterogeneity | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a release without a guarantee and a guarantee without a release."""
+        given = {part is None for part in (self.query, self.release, self.guarantee)}
+        if len(given) > 1:
+            raise ArgumentError("query, release and guarantee must be given together or not at all", argument="release")
+
+
+NOTHING_RELEASED: Final = Released()
+
+
 def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:
     """Return where the releases that were charged one by one are kept."""
     charged = () if release is None else answers_in(release)
@@ -142,14 +173,6 @@ def site_cells(sites: Sequence[SiteContribution]) -> list[list[str]]:
         ]
         for site in sites
     ]
-
-
-def forest_rows(sites: Sequence[SiteContribution], together: Sequence[Estimate]) -> list[Row]:
-    """Return the lines of a forest plot: combined estimates, then the sites' own."""
-    own = [Row(label=site.site, depth=1, estimate=site.estimate, is_group=False) for site in sites if site.estimate]
-    if not own:
-        raise ArgumentError("plot_sites needs a fit to several sites, which have estimates of their own")
-    return [*(Row(label=each.label, depth=0, estimate=each, is_group=True) for each in reversed(together)), *own]
 
 
 def people(count: Counts) -> tuple[int, float]:

@@ -1,74 +1,117 @@
-"""The summary of a result, in the shape of statsmodels'."""
+"""The summary of a result: as text in the shape of statsmodels', and as a page of a notebook."""
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from statsmodels.iolib.table import SimpleTable
 
-from hdpstats.display import EscapedSummary, number, p_value, pairs, percent, summary, table
+from hdpstats.display import (
+    EscapedSummary,
+    details,
+    element,
+    grid,
+    key_values,
+    notes,
+    number,
+    p_value,
+    page,
+    pairs,
+    percent,
+    section,
+    summary,
+    table,
+)
 from hdpstats.privacy.accountant import total
+from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.sites import answers_in
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.fit_record import Purchase
-from hdpstats.results.sites import Counts, people, site_rows
+from hdpstats.results.sites import SITE_HEADERS, Counts, Released, people, site_cells, site_rows
 from hdpstats.results.tables import covariates, readable_order
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 NO_PRIVATE_RECORD = "No private record was used"
 _HEAD_SHOWN = 12
 _BASELINE_SHOWN = 12
+_PAGE_ALPHA: Final = 0.05
 _WELL_KNOWN = 5.0
 """A number that is smaller, in standard deviations of its noise, is hardly known."""
 
 
-def summarise(
-    *,
-    facts: ModelFacts,
-    estimate: Estimate,
-    parts: Sequence[Estimate],
-    purchase: Purchase,
-    check: PublicCheck | None,
-    alpha: float,
-) -> EscapedSummary:
+def summarise(result: "Result", *, alpha: float) -> EscapedSummary:
     """Return the summary: the model, the coefficients, the estimates side by side, the privacy block, checks, notes.
 
-    Parameters
-    ----------
-    facts, estimate, purchase
-        See `hdpstats.results.Result`.
-    parts : sequence of Estimate
-        The estimates to show side by side; fewer than two are not shown.
-    check : PublicCheck or None
-        How the model does on public rows, where it was checked.
-    alpha : float
-        One minus the level of the intervals, in [0.001, 0.999].
+    Fewer than two estimates are not shown side by side; ``alpha`` is one minus the level of the intervals.
     """
+    facts, estimate, parts, check = result.facts, result.estimate, parts_of(result), result.public_check
     places = shown_places(facts, estimate)
     stubs = [estimate.terms[place] for place in places]
     coefficients = table(coefficient_cells(estimate, places, alpha), headers=coefficient_headers(alpha), stubs=stubs)
-    tables = [_top(facts, estimate, purchase.count), pairs(words_of(facts)), coefficients]
+    tables = [_top(facts, estimate, result.count), pairs(_words_of(facts)), coefficients]
     if len(parts) > 1:
         tables.append(table(side_by_side(parts, places), headers=[part.label for part in parts], stubs=stubs))
-    tables.append(pairs(privacy_rows(estimate, purchase)))
+    tables.append(pairs(_privacy_rows(estimate, result.released)))
     if check is not None:
-        tables.append(pairs(check_rows(facts, check)))
-    kind = "fitted to public rows" if purchase.guarantee is None else "differentially private"
-    return summary(f"{facts.model} results, {kind}", tables, notes_of(estimate, parts, purchase, len(places)))
+        tables.append(pairs(_check_rows(facts, check)))
+    kind = "fitted to public rows" if result.guarantee is None else "differentially private"
+    return summary(f"{facts.model} results, {kind}", tables, _notes_of(result, len(places)))
 
 
-def privacy_rows(estimate: Estimate, purchase: Purchase, *, sites: bool = True) -> list[tuple[str, str]]:
+def result_page(result: "Result") -> str:
+    """Return the summary as a notebook shows it: what matters first, with the guarantee in full."""
+    facts, estimate, parts, check = result.facts, result.estimate, parts_of(result), result.public_check
+    places = shown_places(facts, estimate)
+    terms = [estimate.terms[place] for place in places]
+    cells = coefficient_cells(estimate, places, _PAGE_ALPHA)
+    coefficients = grid(["", *coefficient_headers(_PAGE_ALPHA)], named(terms, cells), aligns="lr")
+    shown = [plain(_model_rows(facts, estimate, result.count)), coefficients]
+    if len(parts) > 1:
+        compared = grid(["", *(part.label for part in parts)], named(terms, side_by_side(parts, places)), aligns="lr")
+        shown.append(details(f"Estimates side by side: {', '.join(part.label for part in parts)}", compared))
+    if len(result.site_facts) > 1:
+        shown.append(section("Sites", grid(SITE_HEADERS, site_cells(result.site_facts), aligns="llrrrr")))
+    shown.append(section("Privacy", plain(_privacy_rows(estimate, result.released, sites=False))))
+    if check is not None:
+        shown.append(section("Checked on public rows", plain(_check_rows(facts, check))))
+    shown.append(notes(_notes_of(result, len(places))))
+    return page(f"{facts.model} results", *shown, promise(result.guarantee), badges=signs(result.guarantee))
+
+
+def parts_of(result: "Result") -> list[Estimate]:
+    """Return the estimates to show side by side."""
+    return [part for part in (result.public_only, result.private_only, result.pooled) if part is not None]
+
+
+def signs(guarantee: Guarantee | None) -> list[str]:
+    """Return what a release cost and under which relation, as badges."""
+    if guarantee is None:
+        return ["public rows only"]
+    delta = "pure" if guarantee.delta == 0 else f"delta = {decimal(guarantee.delta)}"
+    return [f"epsilon = {decimal(guarantee.epsilon)}", delta, guarantee.relation.value]
+
+
+def promise(guarantee: Guarantee | None) -> str:
+    """Return the guarantee in plain words, to open."""
+    statement = f"{NO_PRIVATE_RECORD}." if guarantee is None else guarantee.statement()
+    return details("What this promises", element("p", statement))
+
+
+def _privacy_rows(estimate: Estimate, released: Released, *, sites: bool = True) -> list[tuple[str, str]]:
     """Return the privacy block as names and values, with what each of several sites contributed or without."""
-    if purchase.guarantee is None:
+    if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
-    rows = promise_rows(purchase.guarantee, [each for each in (purchase.count, purchase.release) if each is not None])
-    if sites and len(purchase.sites) > 1:
-        rows += site_rows(purchase.sites)
-    if purchase.heterogeneity is not None:
-        agreement = purchase.heterogeneity.overall
+    rows = promise_rows(released.guarantee, [each for each in (released.count, released.release) if each is not None])
+    if sites and len(released.sites) > 1:
+        rows += site_rows(released.sites)
+    if released.heterogeneity is not None:
+        agreement = released.heterogeneity.overall
         words = f"Cochran's Q {agreement.statistic:.3g} on {agreement.df} degrees of freedom, p = "
         rows.append(("Sites differ?", f"{words}{p_value(agreement.pvalue)}; I2 {percent(agreement.i2)}"))
     share = _noise_share(estimate)
@@ -100,7 +143,7 @@ def _times(text: str, times: int) -> str:
     return text if times == 1 else f"{text}, {times} times in all"
 
 
-def check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:
+def _check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:
     """Return what public rows say about a survival model, as names and values."""
     unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
     several = len(check.causes) > 1
@@ -131,7 +174,7 @@ def _noise_share(estimate: Estimate) -> str:
 
 
 def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> SimpleTable:
-    private, public = records_of(facts, count)
+    private, public = _records_of(facts, count)
     rows = [
         [facts.response, "No. private records:", private],
         [facts.model, "No. public rows:", public],
@@ -143,14 +186,21 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> SimpleT
     return table(rows, stubs=[*stubs, "Estimate:"], aligns="llr")
 
 
-def records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
+def _records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
     """Return the numbers of private and of public records, as texts."""
     private, public = ("none" if value is None else str(value) for value in (facts.records, facts.public_rows))
     noisy = "" if count is None else f" +/- {number(people(count)[1], 2)} (noisy)"
     return private + noisy, public
 
 
-def words_of(facts: ModelFacts) -> list[tuple[str, str]]:
+def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> list[tuple[str, str]]:
+    private, public = _records_of(facts, count)
+    rows = [("Estimate:", estimate.label), ("Private records:", private), ("Public rows:", public)]
+    own = (("Weights:", facts.weights), ("Offset:", facts.offset))
+    return [*_words_of(facts), *rows, *((name, value) for name, value in own if value is not None)]
+
+
+def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     """Return what was fitted how, as names and values."""
     return [("Method:", facts.method), ("Formula:", facts.formula), *_time_axis(facts)]
 
@@ -209,23 +259,34 @@ def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[
     ]
 
 
-def notes_of(estimate: Estimate, parts: Sequence[Estimate], purchase: Purchase, shown: int) -> list[str]:
+def _notes_of(result: "Result", shown: int) -> list[str]:
     """Return what a reader of the coefficients must know, ``shown`` of which are shown."""
-    notes: list[str] = []
-    number_of_people, noise_sd = (np.inf, 0.0) if purchase.count is None else people(purchase.count)
+    found: list[str] = []
+    estimate, sites = result.estimate, result.site_facts
+    number_of_people, noise_sd = (np.inf, 0.0) if result.count is None else people(result.count)
     if number_of_people < _WELL_KNOWN * noise_sd:
-        notes.append("The number of private records drowns in its noise; standard errors, which rest on it, are rough.")
-    absent = [site.site for site in purchase.sites if site.missing is not None]
+        found.append("The number of private records drowns in its noise; standard errors, which rest on it, are rough.")
+    absent = [site.site for site in sites if site.missing is not None]
     if absent:
-        notes.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
+        found.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
     if shown < len(estimate.terms):
-        notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
-    if len(parts) > 1:
-        notes.append("Estimates side by side: coefficient (standard error).")
+        found.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
+    if len(parts_of(result)) > 1:
+        found.append("Estimates side by side: coefficient (standard error).")
     if estimate.distribution is not None:
-        notes.append(
+        found.append(
             "Intervals and p-values allow for privacy noise, whose tails are heavier than the normal distribution's."
         )
     if estimate.note is not None:
-        notes.append(" ".join(estimate.note.split()))
-    return notes
+        found.append(" ".join(estimate.note.split()))
+    return found
+
+
+def named(terms: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return rows of cells, each after the name of its row."""
+    return [[term, *row] for term, row in zip(terms, cells, strict=True)]
+
+
+def plain(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names, without the colon that text needs, and values; a row without a name is one with that above."""
+    return key_values((name.removesuffix(":"), value) for name, value in rows)

@@ -7,18 +7,16 @@ from typing import final
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import real
 from hdpstats.formulas.survival import compile_survival
-from hdpstats.records.estimate import Estimate
 from hdpstats.results import curves
-from hdpstats.results.curves import Coefficients, Curve
+from hdpstats.results.curves import Coefficients, CurveWithLimits
 from hdpstats.results.facts import HazardFacts, ModelFacts
-from hdpstats.results.rows import PublicRows, check_identified, read_rows
-from hdpstats.schema.schema import Schema
+from hdpstats.results.fitted import DesignRows, Fitted, check_identified, read_rows
+from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.table import check_frame
 
 _BLOCK = 2**22
@@ -36,13 +34,13 @@ class HazardCurves:
         The time axis and the causes.
     model : Coefficients
         The coefficients by cause.
-    rows : PublicRows
+    rows : DesignRows
         Where the curves are asked for.
     """
 
     facts: HazardFacts
     model: Coefficients
-    rows: PublicRows
+    rows: DesignRows
 
     @property
     def score(self) -> FloatArray:
@@ -50,15 +48,15 @@ class HazardCurves:
         own = self.model.theta[:, self.model.features.shape[1] :]
         return np.asarray(self.rows.X @ own.T + self.rows.offset[:, None])
 
-    def hazard(self, *, alpha: float | None) -> Curve:
+    def hazard(self, *, alpha: float | None) -> CurveWithLimits:
         """Return hazards (n, q, K); no limits where ``alpha`` is None."""
         return self._of(curves.hazard, alpha)
 
-    def survival(self, times: FloatArray, *, alpha: float | None) -> Curve:
+    def survival(self, times: FloatArray, *, alpha: float | None) -> CurveWithLimits:
         """Return survival at times (n, T)."""
         return self._of(partial(curves.survival, places=self._completed(times)), alpha)
 
-    def incidence(self, times: FloatArray, cause: int, *, alpha: float | None) -> Curve:
+    def incidence(self, times: FloatArray, cause: int, *, alpha: float | None) -> CurveWithLimits:
         """Return the cumulative incidence of one cause at times (n, T)."""
         return self._of(partial(curves.incidence, places=self._completed(times), cause=cause), alpha)
 
@@ -66,37 +64,23 @@ class HazardCurves:
         """Return how many intervals have ended at each time."""
         return np.searchsorted(np.array(self.facts.grid.cuts), times, side="right").astype(np.int64)
 
-    def _of(self, curve_of: Callable[..., Curve], alpha: float | None) -> Curve:
+    def _of(self, curve_of: Callable[..., CurveWithLimits], alpha: float | None) -> CurveWithLimits:
         """Evaluate a curve in blocks of rows, so that memory stays bounded."""
-        z = None if alpha is None else -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0))
+        z = None if alpha is None else normal_quantile(alpha)
         X, offset = self.rows.X, self.rows.offset
         step = max(_BLOCK // (self.facts.grid.intervals * max(self.model.theta.size, 1)), 1)
         parts = [
             curve_of(self.model, X[first : first + step], offset[first : first + step], z=z)
             for first in range(0, max(len(X), 1), step)
         ]
-        join = [self.rows.spread(np.concatenate(part)) for part in zip(*(_arrays(part) for part in parts), strict=True)]
-        return Curve(value=join[0], low=join[1], high=join[2])
+        return CurveWithLimits(*(self.rows.spread(np.concatenate(part)) for part in zip(*parts, strict=True)))
 
 
-def _arrays(curve: Curve) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return curve.value, curve.low, curve.high
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Fitted:
-    """What was fitted, to which columns, with which coefficients: the parts of a result that predictions need."""
-
-    facts: ModelFacts
-    schema: Schema
-    estimate: Estimate
-
-    def at(self, rows: PublicRows) -> HazardCurves:
-        """Return the model at rows of covariates."""
-        values = np.asarray(self.estimate.params.to_numpy(), dtype=np.float64)
-        covariance = self.estimate.sampling + self.estimate.privacy
-        return curves_at(hazard_facts(self.facts), values, rows, covariance=covariance)
+def _at(fit: Fitted, rows: DesignRows) -> HazardCurves:
+    """Return a fitted model at rows of covariates."""
+    values = np.asarray(fit.estimate.params.to_numpy(), dtype=np.float64)
+    covariance = fit.estimate.sampling + fit.estimate.privacy
+    return curves_at(hazard_facts(fit.facts), values, rows, covariance=covariance)
 
 
 def hazard_facts(facts: ModelFacts) -> HazardFacts:
@@ -115,13 +99,13 @@ def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
     check_identified(fit.estimate)
     design = compile_survival(fit.facts.formula, fit.schema)
     if frame is None:
-        return fit.at(_one_row(facts.typical or (0.0,) * len(design.names)))
-    rows = read_rows(frame, fit.schema, design.covariates, offset=fit.facts.offset, name="frame")
-    return fit.at(PublicRows(X=rows.X[:, 1:], offset=rows.offset, complete=rows.complete, index=rows.index))
+        return _at(fit, _one_row(facts.typical or (0.0,) * len(design.names)))
+    rows = read_rows(fit, frame, design.covariates)
+    return _at(fit, DesignRows(X=rows.X[:, 1:], offset=rows.offset, complete=rows.complete, index=rows.index))
 
 
 def curves_at(
-    hazard: HazardFacts, values: FloatArray, rows: PublicRows, *, covariance: FloatArray | None = None
+    hazard: HazardFacts, values: FloatArray, rows: DesignRows, *, covariance: FloatArray | None = None
 ) -> HazardCurves:
     """Return the model with coefficients (K (e + p),) at rows of covariates; without a covariance it has no limits."""
     model = Coefficients(
@@ -133,9 +117,9 @@ def curves_at(
     return HazardCurves(facts=hazard, model=model, rows=rows)
 
 
-def _one_row(values: Sequence[float]) -> PublicRows:
+def _one_row(values: Sequence[float]) -> DesignRows:
     X = np.array(values, dtype=np.float64)[None, :]
-    return PublicRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
+    return DesignRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
 
 
 def baseline_hazard(fit: Fitted, at: pd.DataFrame | None, *, alpha: float) -> pd.DataFrame:
@@ -145,7 +129,7 @@ def baseline_hazard(fit: Fitted, at: pd.DataFrame | None, *, alpha: float) -> pd
         facts = hazard_facts(fit.facts)
         check_identified(fit.estimate)
         zeros = (0.0,) * (len(fit.estimate.terms) // len(facts.causes) - len(facts.baseline_names))
-        opened = fit.at(_one_row(zeros))
+        opened = _at(fit, _one_row(zeros))
     else:
         opened = open_curves(fit, at)
     return _hazard_table(opened, alpha=alpha).drop(columns="row")
@@ -174,15 +158,15 @@ def predict_incidence(
     opened = open_curves(fit, frame)
     at = read_times(times, opened.facts)
     causes = opened.facts.causes
-    found = [_arrays(opened.incidence(at, k, alpha=alpha if ci else None)) for k in range(len(causes))]
-    value, low, high = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-    n, K, T = value.shape
+    found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
+    curve = CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+    n, K, T = curve.value.shape
     keys = {
         "row": opened.rows.index.repeat(K * T),
         **_cause_column(causes, before=n, after=T),
         "time": np.tile(at, n * K),
     }
-    return _table(keys, "incidence", Curve(value=value, low=low, high=high), ci=ci)
+    return _table(keys, "incidence", curve, ci=ci)
 
 
 def predict_median(fit: Fitted, frame: pd.DataFrame, *, alpha: float) -> pd.DataFrame:
@@ -190,7 +174,7 @@ def predict_median(fit: Fitted, frame: pd.DataFrame, *, alpha: float) -> pd.Data
     opened = open_curves(fit, frame)
     cuts = np.array(opened.facts.grid.cuts)
     curve = opened.survival(cuts, alpha=alpha)
-    value, low, high = (curves.crossing(part, cuts, level=0.5) for part in _arrays(curve))
+    value, low, high = (curves.crossing(part, cuts, level=0.5) for part in curve)
     return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
 
 
@@ -221,8 +205,8 @@ def _hazard_table(opened: HazardCurves, *, alpha: float | None) -> pd.DataFrame:
         "stop": np.tile(np.array(grid.cuts), n * K),
         **_cause_column(causes, before=n, after=q),
     }
-    value, low, high = (part.transpose(0, 2, 1) for part in _arrays(curve))
-    return _table(keys, "hazard", Curve(value=value, low=low, high=high), ci=alpha is not None)
+    turned = CurveWithLimits(*(part.transpose(0, 2, 1) for part in curve))
+    return _table(keys, "hazard", turned, ci=alpha is not None)
 
 
 def _cause_column(causes: Sequence[str], *, before: int, after: int) -> dict[str, object]:
@@ -230,6 +214,6 @@ def _cause_column(causes: Sequence[str], *, before: int, after: int) -> dict[str
     return {"cause": np.tile(np.repeat(np.array(causes, dtype=object), after), before)} if len(causes) > 1 else {}
 
 
-def _table(keys: dict[str, object], name: str, curve: Curve, *, ci: bool) -> pd.DataFrame:
+def _table(keys: dict[str, object], name: str, curve: CurveWithLimits, *, ci: bool) -> pd.DataFrame:
     limits = {"conf_low": curve.low.ravel(), "conf_high": curve.high.ravel()} if ci else {}
     return pd.DataFrame({**keys, name: curve.value.ravel(), **limits})

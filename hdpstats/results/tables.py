@@ -2,12 +2,18 @@
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
+
+
+def normal_quantile(alpha: float) -> float:
+    """Return the ``1 - alpha / 2`` quantile of the normal distribution; ``alpha`` in [0.001, 0.999]."""
+    return -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0))
 
 
 def tidy(estimate: Estimate, *, exponentiate: bool, conf_level: float) -> pd.DataFrame:

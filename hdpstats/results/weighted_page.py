@@ -10,8 +10,7 @@ from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.query import Release
-from hdpstats.results.page import plain, promise, signs
-from hdpstats.results.summary import promise_rows
+from hdpstats.results.summary import plain, promise, promise_rows, signs
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_tables import made_rows, notes_of, weight_rows
 

@@ -18,9 +18,9 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import (
     disclosure,
+    plots,
     weighted_balance,
     weighted_page,
-    weighted_plots,
     weighted_serialization,
     weighted_tables,
 )
@@ -209,14 +209,14 @@ class WeightedSample:
 
     def plot_weights(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how much the rows count: the distribution of weights in multiples of the mean weight."""
-        return weighted_plots.plot_weights(self.distribution.weights, ax=ax)
+        return plots.plot_weights(self.distribution.weights, ax=ax)
 
     def plot_balance(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the shifts that the weights correct: weighted minus unweighted mean of columns in standard deviations.
 
         Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise.
         """
-        return weighted_plots.plot_balance(self.balance(), ax=ax)
+        return plots.plot_balance(self.balance(), ax=ax)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write `frame` to a CSV file, numbers to the last digit."""
@@ -244,13 +244,7 @@ class WeightedSample:
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
-        return disclosure.sample_disclosure(
-            facts=self.facts,
-            schema=self.schema,
-            queries=self.queries,
-            releases=self.releases,
-            guarantee=self.guarantee,
-        )
+        return disclosure.sample_disclosure(self)
 
     def summary(self) -> EscapedSummary:
         """Return what the weights are, their diagnostics, and the privacy block, as statsmodels' `Summary`."""

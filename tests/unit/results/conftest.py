@@ -15,7 +15,7 @@ from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.timegrid import TimeGrid
-from hdpstats.results import HazardFacts, ModelFacts, Result
+from hdpstats.results import HazardFacts, ModelFacts, Released, Result
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 
@@ -104,12 +104,6 @@ def make_hazard(link="cloglog", causes=("event",), *, noise=0.0, **changes):
         facts=facts,
         schema=make_hazard_schema(),
         estimate=estimate,
-        public_only=None,
-        private_only=None,
-        pooled=None,
-        query=None,
-        release=None,
-        guarantee=None,
     )
 
 
@@ -187,9 +181,11 @@ def result():
         public_only=public,
         private_only=private,
         pooled=pooled,
-        query=make_query(schema),
-        release=make_release(),
-        guarantee=Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person"),
+        released=Released(
+            query=make_query(schema),
+            release=make_release(),
+            guarantee=Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person"),
+        ),
     )
 
 
@@ -214,12 +210,6 @@ def public_result():
         estimate=make_estimate(
             "maximum likelihood", [-1.9, -0.004, 0.35, 0.61, 0.82], [0.5, 0.008, 0.2, 0.3, 0.1], [0.0] * 5
         ),
-        public_only=None,
-        private_only=None,
-        pooled=None,
-        query=None,
-        release=None,
-        guarantee=None,
     )
 
 
@@ -239,12 +229,7 @@ def silent_result(result):
         facts=result.facts,
         schema=result.schema,
         estimate=estimate,
-        public_only=None,
-        private_only=None,
-        pooled=None,
-        query=result.query,
-        release=result.release,
-        guarantee=result.guarantee,
+        released=result.released,
     )
 
 

@@ -31,7 +31,6 @@ def made(values, scale=1.0, *, distribution=None, terms=TERMS, facts=FACTS, corr
     )  # fmt: skip
     return hdp.Result(
         facts=facts, schema=hdp.Schema(age=hdp.Continuous(0, 1), died=hdp.Binary()), estimate=estimate,
-        public_only=None, private_only=None, pooled=None, query=None, release=None, guarantee=None,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """A hazard model is checked on the public rows of its fit."""
 
+import copy
 import json
 from dataclasses import replace
 
@@ -7,10 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
+from hdpstats.models import hazard_spec
 from hdpstats.public.discrimination import brier_scores, concordance
 from hdpstats.public.follow_up import FollowUp
-from hdpstats.results import Result, check_public
+from hdpstats.results import DeferredCheck, Result, check_public
 from hdpstats.schema.public import PublicTable
 
 CUTS = np.array([1.0, 2.5, 4.0, 10.0])
@@ -153,7 +157,7 @@ def test_what_cannot_be_checked_is_none(hazard, result):
 @pytest.mark.parametrize("causes", [("event",), ("relapse", "death")])
 def test_the_result_keeps_and_shows_it(hazard, causes):
     plain = hazard("logit", causes)
-    result = replace(plain, public_check=check(plain, people(plain)))
+    result = replace(plain, checked=DeferredCheck.of(check(plain, people(plain))))
     text = result.to_json()
     again = Result.from_json(text)
     assert again.to_json() == text
@@ -172,8 +176,53 @@ def test_the_result_keeps_and_shows_it(hazard, causes):
 
 def test_a_broken_check_is_an_argument_error(hazard):
     result = hazard()
-    document = json.loads(replace(result, public_check=check(result, people(result))).to_json())
+    document = json.loads(replace(result, checked=DeferredCheck.of(check(result, people(result)))).to_json())
     for change in ({"rows": None}, {"concordance": [{"value": 1.0}]}, {"scores": {}}):
         broken = document | {"public_check": document["public_check"] | change}
         with pytest.raises(ArgumentError, match="not a result"):
             Result.from_json(json.dumps(broken))
+
+
+def test_the_check_is_computed_once_and_only_when_it_is_asked_for(hazard):
+    calls = []
+
+    def compute():
+        calls.append(1)
+        return check(plain, people(plain))
+
+    plain = hazard()
+    result = replace(plain, checked=DeferredCheck(compute=compute))
+    assert len(result.params) == 5
+    assert repr(result) == repr(plain)
+    assert calls == []
+    assert result.public_check is result.public_check is not None
+    assert "Concordance" in str(result)
+    assert calls == [1]
+
+
+def test_a_copy_has_what_was_found_and_no_way_to_the_rows(hazard):
+    plain = hazard()
+    result = replace(plain, checked=DeferredCheck(compute=lambda: check(plain, people(plain))))
+    again = copy.deepcopy(result)
+    assert again.to_json() == result.to_json()
+    assert again.public_check.rows == result.public_check.rows == 300
+
+
+def test_a_fit_checks_the_public_rows_as_they_were(monkeypatch):
+    asked = []
+
+    def checking(**given):
+        asked.append(given)
+        return check_public(**given)
+
+    monkeypatch.setattr(hazard_spec, "check_public", checking)
+    frame = hdp.datasets.load_gbsg()
+    frame["time"] /= 365.25
+    schema = hdp.Schema(age=hdp.Continuous(20, 90), time=hdp.Duration(7, unit="years"), event=hdp.Binary())
+    study = hdp.Study(public=frame, schema=schema)
+    result, other = (hdpf.hazard("Surv(time, event) ~ age", data=study, intervals=4).fit_public() for _ in range(2))
+    assert asked == []
+    found = result.public_check
+    assert len(asked) == 1
+    frame["age"] = 50.0
+    assert other.public_check.to_dict() == found.to_dict()

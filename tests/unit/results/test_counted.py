@@ -29,7 +29,8 @@ def counted(result):
     release = replace(result.release, entry=replace(result.release.entry, number=4))
     guarantee = replace(result.guarantee, relation=Relation.ADD_OR_REMOVE_ONE, epsilon=Fraction(51, 50))
     facts = replace(result.facts, records=NUMBER)
-    return replace(result, facts=facts, release=release, guarantee=guarantee, count=count)
+    released = replace(result.released, release=release, guarantee=guarantee, count=count)
+    return replace(result, facts=facts, released=released)
 
 
 def test_the_summary_tells_number_price_and_both_entries(counted):
@@ -51,7 +52,7 @@ def test_a_public_number_is_not_called_noisy(result):
 
 def test_a_number_that_drowns_is_called_so(counted):
     assert "drowns in its noise" not in str(counted)
-    small = replace(counted, count=replace(counted.count, count=300))
+    small = replace(counted, released=replace(counted.released, count=replace(counted.count, count=300)))
     assert "drowns in its noise" in " ".join(str(small).split())
 
 

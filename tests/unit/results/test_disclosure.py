@@ -51,7 +51,7 @@ def test_a_public_fit_says_that_no_private_record_was_used(public_result):
 
 def test_variant_and_relation_follow_the_guarantee(result):
     other = replace(result.guarantee, delta=Fraction(1, 10**6), relation=Relation.ADD_OR_REMOVE_ONE)
-    record = replace(result, guarantee=other).disclosure()
+    record = replace(result, released=replace(result.released, guarantee=other)).disclosure()
     assert record["dp_variant"] == "approximate differential privacy"
     assert record["privacy_loss"]["exact"]["delta"] == "1/1000000"
     assert not any("number of private records" in line for line in record["not_protected"])

@@ -13,6 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.display.plots import COLOURS
 from hdpstats.public.check import PublicCheck
 from hdpstats.public.discrimination import Concordance
+from hdpstats.results import DeferredCheck
 
 CUTS = [1.0, 2.5, 4.0, 10.0]
 WHO = pd.DataFrame({"age": [40.0, 70.0], "size": ["<=20", ">50"]}, index=["young", "old"])
@@ -137,7 +138,7 @@ def checked(causes=("event",), observed=(0.1, 0.3, np.nan)):
 
 
 def with_check(result, check):
-    return replace(result, public_check=check)
+    return replace(result, checked=DeferredCheck.of(check))
 
 
 def test_calibration_has_a_line_per_time(hazard):

@@ -16,9 +16,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.results.plots import plot_balance
 from hdpstats.results.weighted_balance import balance
 from hdpstats.results.weighted_page import sample_page
-from hdpstats.results.weighted_plots import plot_balance
 from tests.support import RECORDS, SCHEMA, people, study_of
 
 PRIVATE, PUBLIC = people(RECORDS), people(200, seed=1)

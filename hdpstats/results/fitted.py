@@ -1,0 +1,120 @@
+"""A fitted model, and the public rows that a user gives it: checked, and turned into the design of the model."""
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.formulas import Design
+from hdpstats.records.estimate import Estimate
+from hdpstats.results.facts import ModelFacts
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import check_frame
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Fitted(ABC):
+    """What was fitted, to which columns, with which coefficients: the parts of a result that predictions need."""
+
+    facts: ModelFacts
+    schema: Schema
+    estimate: Estimate
+
+    @property
+    def params(self) -> "pd.Series[float]":
+        """The coefficients by term."""
+        return self.estimate.params
+
+    @property
+    def bse(self) -> "pd.Series[float]":
+        """Standard errors of the coefficients: sampling and privacy noise together."""
+        return self.estimate.bse
+
+    @property
+    def tvalues(self) -> "pd.Series[float]":
+        """Coefficients over standard errors."""
+        return self.estimate.tvalues
+
+    @property
+    def pvalues(self) -> "pd.Series[float]":
+        """Two-sided p-values for a zero coefficient."""
+        return self.estimate.pvalues
+
+    @property
+    def cov_sampling(self) -> pd.DataFrame:
+        """Covariance of the coefficients due to sampling (p, p)."""
+        return self.estimate.cov_sampling
+
+    @property
+    def cov_privacy(self) -> pd.DataFrame:
+        """Covariance of the coefficients due to privacy noise (p, p); zero for a public fit."""
+        return self.estimate.cov_privacy
+
+    def cov_params(self) -> pd.DataFrame:
+        """Return the covariance of the coefficients (p, p): ``cov_sampling + cov_privacy``."""
+        return self.estimate.cov_params()
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return confidence limits of level ``1 - alpha``, columns 0 and 1; ``alpha`` in [0.001, 0.999]."""
+        return self.estimate.conf_int(alpha)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DesignRows:
+    """The design of public rows.
+
+    Attributes
+    ----------
+    X : (m, p) float64
+        The design of the m complete rows, clipped to nothing.
+    offset : (m,) float64
+        Their offsets, 0 without one.
+    complete : (n,) bool
+        Which rows those are.
+    index : Index
+        The labels of all n rows.
+    """
+
+    X: FloatArray
+    offset: FloatArray
+    complete: BoolArray
+    index: pd.Index
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        """Return values (m, ...) of the complete rows as one per row (n, ...), NaN in the others."""
+        spread = np.full((len(self.complete), *values.shape[1:]), np.nan)
+        spread[self.complete] = values
+        return spread
+
+
+def read_rows(fit: Fitted, frame: pd.DataFrame, design: Design) -> DesignRows:
+    """Check public rows aloud and return their design; the outcome is not needed."""
+    offset = fit.facts.offset
+    plain = check_frame(frame, name="frame")
+    needs = [*dict.fromkeys([*design.needs[1:], *([] if offset is None else [offset])])]
+    read = plain.loc[:, [label in needs for label in plain.columns]]
+    table = PublicTable.from_frame(read, fit.schema, required=needs).raw(needs)
+    X = design.evaluate_unclipped(table)
+    return DesignRows(
+        X=X,
+        offset=table.numeric[offset] if offset is not None else np.zeros(len(X)),
+        complete=read.notna().all(axis=1).to_numpy(dtype=bool),
+        index=plain.index,
+    )
+
+
+def check_identified(estimate: Estimate) -> None:
+    """Refuse to predict with a coefficient that the fit's rows did not identify."""
+    missing = [term for term, value in zip(estimate.terms, estimate.values, strict=True) if np.isnan(value)]
+    if missing:
+        raise ArgumentError(
+            f"predict needs every coefficient, and the rows of this fit do not identify {', '.join(missing)}; "
+            "drop those terms from the formula, or fit with private records",
+            argument="frame",
+        )

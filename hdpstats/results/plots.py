@@ -1,0 +1,292 @@
+"""Plots of results: coefficients, forest plots, survival, hazards, calibration, weights of a weighted sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
+from hdpstats.display import number
+from hdpstats.display.plots import COLOURS, GREY, axes_of
+from hdpstats.inference import weighted_moments
+from hdpstats.public.check import PublicCheck
+from hdpstats.records.estimate import Estimate
+from hdpstats.results.curves import CurveWithLimits
+from hdpstats.results.facts import HazardFacts, ModelFacts
+from hdpstats.results.fitted import Fitted
+from hdpstats.results.sites import SiteContribution
+from hdpstats.results.survival import HazardCurves, check_one_row, open_curves, read_times
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARKERS: Final = ("o", "s", "^", "D")
+_NARROW: Final = 8.0
+_WIDE: Final = 1000.0
+"""Axes of ratios that reach less far have ticks of even spacing; those that reach farther, powers of ten alone."""
+_INDENT: Final = "   "
+_HALF_DIAMOND: Final = 0.3
+_SIZE: Final = {"width": 6.4, "height": 4.0}
+_DRAWN: Final = ("predicted", "observed", "conf_low", "conf_high")
+_WHOLE: Final = 100.0
+"""Times from here on are written without decimals."""
+
+
+def plot_coefficients(
+    estimates: Sequence[Estimate], places: Sequence[int], *, label: str, exponentiate: bool, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw 95 % intervals of the coefficients at some places, one colour per estimate, the first estimate on top.
+
+    The intercept is left out where there are other coefficients: it is on another scale.
+    """
+    terms = estimates[0].terms
+    shown = [place for place in places if terms[place] != "Intercept"] or list(range(len(terms)))
+    axes = axes_of(ax, width=7.0, height=1.2 + 0.28 * max(len(shown) * len(estimates), 3))
+    scale = np.exp if exponentiate else np.asarray
+    step = 0.6 / len(estimates)
+    styles = zip(COLOURS, _MARKERS, strict=False)
+    for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, styles, strict=False)):
+        limits = estimate.conf_int(0.05).to_numpy()[shown]
+        value = scale(estimate.params.to_numpy()[shown])
+        reach = np.abs(scale(limits).T - value)
+        height = np.arange(len(shown)) + step * (rank - (len(estimates) - 1) / 2.0)
+        axes.errorbar(
+            value, height, xerr=reach, fmt=marker, color=colour, markersize=5, capsize=2, label=estimate.label
+        )
+    axes.axvline(1.0 if exponentiate else 0.0, color=GREY, linewidth=0.8, zorder=0)
+    if exponentiate:
+        ratio_axis(axes)
+    axes.set_yticks(range(len(shown)), [terms[place] for place in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlabel(f"{label} (95% interval)")
+    if len(estimates) > 1:
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(estimates))
+    return axes
+
+
+def ratio_axis(axes: "Axes") -> None:
+    """Make the horizontal axis logarithmic, with plain numbers at round places."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    narrow, wide = high < _NARROW * low, high > _WIDE * low
+    round_places = (
+        MaxNLocator(nbins=6, steps=[1, 2.5, 5, 10]) if narrow else LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0))
+    )
+    axes.xaxis.set_major_locator(round_places)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ForestRow:
+    """A line of a forest plot: a source (a square) or a group of sources (a diamond), indented by its depth."""
+
+    label: str
+    depth: int
+    estimate: Estimate
+    is_group: bool
+
+
+def plot_forest(
+    rows: Sequence[ForestRow], place: int, *, label: str, exponentiate: bool = False, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw 95 % intervals of the coefficient at a place, a row each, the first on top, its numbers beside it.
+
+    The area of a square is in proportion to the precision. A grey line marks the first row's estimate.
+    """
+    axes = axes_of(ax, width=7.0, height=1.0 + 0.3 * max(len(rows), 3))
+    scale = np.exp if exponentiate else np.asarray
+    limits = np.array([row.estimate.conf_int(0.05).to_numpy()[place] for row in rows])
+    values = np.array([row.estimate.params.iloc[place] for row in rows])
+    sizes = _sizes(np.array([float(row.estimate.bse.iloc[place]) for row in rows]))
+    for height, (row, value, (low, high), size) in enumerate(
+        zip(rows, scale(values), scale(limits), sizes, strict=True)
+    ):
+        if row.is_group:
+            corners = [(low, height), (value, height - _HALF_DIAMOND), (high, height), (value, height + _HALF_DIAMOND)]
+            axes.fill(*zip(*corners, strict=True), color=COLOURS[1 if row.depth else 2], linewidth=0)
+        else:
+            axes.plot([low, high], [height, height], color=COLOURS[0], linewidth=1.2)
+            axes.plot(value, height, "s", color=COLOURS[0], markersize=size)
+        words = f"{number(value, 3)} [{number(low, 3)}, {number(high, 3)}]"
+        axes.text(1.02, height, words, transform=axes.get_yaxis_transform(), va="center", fontsize="small")
+    axes.axvline(float(scale(values)[0]), color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+    if exponentiate:
+        axes.axvline(1.0, color=GREY, linewidth=0.8, zorder=0)
+        ratio_axis(axes)
+    axes.set_yticks(range(len(rows)), [_INDENT * row.depth + row.label for row in rows], ha="left")
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel(f"{label} (95% interval)")
+    _left_labels(axes)
+    return axes
+
+
+def forest_of_sites(sites: Sequence[SiteContribution], together: Sequence[Estimate]) -> list[ForestRow]:
+    """Return the lines of a forest plot: combined estimates, then the sites' own."""
+    own = [
+        ForestRow(label=site.site, depth=1, estimate=site.estimate, is_group=False) for site in sites if site.estimate
+    ]
+    if not own:
+        raise ArgumentError("plot_sites needs a fit to several sites, which have estimates of their own")
+    return [*(ForestRow(label=each.label, depth=0, estimate=each, is_group=True) for each in reversed(together)), *own]
+
+
+def _sizes(errors: FloatArray) -> FloatArray:
+    """Return the sides of squares, from 3 to 9 points."""
+    precision = 1.0 / np.maximum(errors, 1e-12)
+    return np.asarray(np.clip(9.0 * precision / precision.max(), 3.0, 9.0))
+
+
+def _left_labels(axes: "Axes") -> None:
+    """Let labels begin at one place, so that what is indented is seen to be."""
+    longest = max(len(text.get_text()) for text in axes.get_yticklabels())
+    axes.tick_params(axis="y", length=0, pad=6.0 * longest + 6.0)
+    for side in ("left", "right", "top"):
+        axes.spines[side].set_visible(False)
+
+
+def plot_survival(
+    fit: Fitted, frame: pd.DataFrame | None, *, labels: Sequence[str] | None, ci: bool, ax: "Axes | None"
+) -> "Axes":
+    """Draw survival curves with bands; see `hdpstats.results.Result.plot_survival`."""
+    opened = open_curves(fit, frame)
+    names = _names(opened, labels)
+    axes = axes_of(ax, **_SIZE)
+    times = read_times(None, opened.facts)
+    curve = opened.survival(times, alpha=0.05 if ci else None)
+    for name, colour, place in zip(names, COLOURS, range(len(names)), strict=False):
+        _steps(axes, times, [part[place] for part in curve], colour=colour, label=name)
+    axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
+    return _finish(axes, opened.facts, frame, legend=len(names) > 1)
+
+
+def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | None") -> "Axes":
+    """Draw the hazard of each interval with bands; see `hdpstats.results.Result.plot_hazard`."""
+    check_one_row(at)
+    opened = open_curves(fit, at)
+    axes = axes_of(ax, **_SIZE)
+    curve = opened.hazard(alpha=0.05 if ci else None)
+    edges = np.array((0.0, *opened.facts.grid.cuts))
+    for place, cause in enumerate(opened.facts.causes):
+        parts = [_closed(part[0, :, place]) for part in curve]
+        _steps(axes, edges, parts, colour=COLOURS[place % len(COLOURS)], label=cause)
+    axes.set(ylim=(0.0, _top(curve)), ylabel="hazard per interval")
+    return _finish(axes, opened.facts, at, legend=len(opened.facts.causes) > 1)
+
+
+def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str | None, ax: "Axes | None") -> "Axes":
+    """Draw observed against predicted incidence; see `hdpstats.results.Result.plot_calibration`."""
+    if check is None or check.calibration.empty:
+        raise ArgumentError(
+            "calibration needs public rows with outcomes that enter at time 0, which this fit did not have",
+            argument="self",
+        )
+    shown = choice(check.causes[0] if cause is None else cause, name="cause", options=check.causes)
+    table = check.calibration[check.calibration["cause"] == shown]
+    of = f" of {shown}" if len(check.causes) > 1 else ""
+    return draw_calibration(table, facts=facts, of=of, source="public rows", ax=ax)
+
+
+def draw_calibration(
+    calibration: pd.DataFrame, *, facts: ModelFacts, of: str, source: str, ax: "Axes | None"
+) -> "Axes":
+    """Draw observed against predicted incidence with limits, one line per time where there are times."""
+    table = calibration.dropna(subset="observed")
+    axes = axes_of(ax, width=4.8, height=4.8)
+    unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
+    times = table["time"].to_numpy(dtype=float) if "time" in table else np.zeros(len(table))
+    for colour, marker, time in zip(COLOURS, _MARKERS, np.unique(times), strict=False):
+        part = table[times == time]
+        predicted, observed, low, high = (part[name].to_numpy() for name in _DRAWN)
+        reach = np.nan_to_num([observed - low, high - observed])
+        axes.errorbar(
+            predicted, observed, yerr=reach, fmt=f"{marker}-", color=colour, markersize=5, linewidth=1, capsize=2,
+            label=f"{time:.6g}{unit}" if time < _WHOLE else f"{time:.0f}{unit}",
+        )  # fmt: skip
+    end = 1.05 * float(np.nanmax(table[list(_DRAWN)].to_numpy(), initial=0.05))
+    axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=0.8, zorder=0)
+    axes.set(
+        xlim=(0.0, end), ylim=(0.0, end), aspect="equal",
+        xlabel=f"predicted incidence{of}", ylabel=f"observed incidence{of} ({source}, 95% interval)",
+    )  # fmt: skip
+    axes.spines[["top", "right"]].set_visible(False)
+    if "time" in table:
+        axes.legend(frameon=False, loc="upper left", title="up to")
+    return axes
+
+
+def _names(opened: HazardCurves, labels: Sequence[str] | None) -> list[str]:
+    rows = len(opened.rows.index)
+    if not 1 <= rows <= len(COLOURS):
+        raise ArgumentError(f"frame must have 1 to {len(COLOURS)} rows to draw, not {rows}", argument="frame")
+    names = [str(label) for label in (opened.rows.index if labels is None else labels)]
+    if isinstance(labels, str) or len(names) != rows:
+        raise ArgumentError(f"labels must be a list of {rows} texts, one per row", argument="labels")
+    return names
+
+
+def _steps(axes: "Axes", at: FloatArray, curve: Sequence[FloatArray], *, colour: str, label: str) -> None:
+    """Draw a step function with its band, where it has one."""
+    value, low, high = curve
+    axes.step(at, value, where="post", color=colour, linewidth=1.8, label=label)
+    if np.isfinite(low[1:]).any():
+        axes.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
+
+
+def _closed(values: FloatArray) -> FloatArray:
+    """Return values per interval with the last repeated, so that steps reach the horizon."""
+    return np.append(values, values[-1])
+
+
+def _top(curve: CurveWithLimits) -> float:
+    """Return where the axis of hazards ends: above all bands, except where they would flatten the curves."""
+    largest = float(np.nanmax(curve.value))
+    band = float(np.nanmax(curve.high)) if np.isfinite(curve.high).any() else largest
+    return 1.08 * min(band, 4.0 * largest)
+
+
+def _finish(axes: "Axes", hazard: HazardFacts, frame: pd.DataFrame | None, *, legend: bool) -> "Axes":
+    """Label the axis of time, and say at which covariates the curves are where the user did not."""
+    unit = f" ({hazard.unit_of_time})" if hazard.unit_of_time else ""
+    axes.set(xlim=(0.0, hazard.grid.horizon), xlabel=f"time{unit}")
+    axes.spines[["top", "right"]].set_visible(False)
+    if frame is None:
+        where = "all covariates 0" if hazard.typical is None else "typical covariates"
+        axes.set_title(f"at {where}", loc="left", fontsize="medium", color=GREY)
+    if legend:
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0 if frame is not None else 1.05))
+    return axes
+
+
+def plot_weights(weights: FloatArray, *, ax: "Axes | None") -> "Axes":
+    """Draw the distribution of weights in multiples of their mean, with the effective size in words."""
+    relative = weights / np.mean(weights)
+    axes = axes_of(ax, width=6.4, height=3.6)
+    axes.hist(relative, bins=min(60, max(10, len(weights) // 10)), color=COLOURS[1], alpha=0.85)
+    axes.axvline(1.0, color=GREY, linewidth=0.8)
+    axes.set(xlabel="weight over mean weight", ylabel="public rows")
+    size = weighted_moments.effective_size(weights)
+    axes.set_title(f"effective size {size:.0f} of {len(weights)} public rows", fontsize=10)
+    return axes
+
+
+def plot_balance(table: pd.DataFrame, *, ax: "Axes | None") -> "Axes":
+    """Draw differences and their limits, a line per feature, of `hdpstats.results.WeightedSample.balance`."""
+    if table.empty:
+        raise ArgumentError("there is no column whose public values differ: nothing to balance", argument="self")
+    axes = axes_of(ax, width=6.4, height=1.2 + 0.26 * max(len(table), 3))
+    places = np.arange(len(table))
+    half = (table["conf_high"] - table["conf_low"]) / 2.0
+    axes.errorbar(table["difference"], places, xerr=half, fmt="o", color=COLOURS[1], markersize=5, capsize=2)
+    axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    axes.set_yticks(places, table["feature"])
+    axes.set_ylim(len(table) - 0.5, -0.5)
+    axes.set_xlabel("private (estimated) minus public mean, in public standard deviations (95% interval)")
+    return axes
