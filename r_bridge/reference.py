@@ -7,7 +7,7 @@ is refused. ``result.compare(reference)`` puts a fit of `hdpstats` and one of th
 Formulas are evaluated by R: the columns of the frame, base R and the exports of ``stats``, ``splines`` and
 ``survival`` are in sight, nothing else of the R session. A formula is R code and may do what R code can: do not take
 one from strangers. Categorical columns are factors with the same order of levels, ordered or not, and treatment
-person_losses; texts are factors in R's order; rows with a missing value drop. Terms have R's names.
+contrasts; texts are factors in R's order; rows with a missing value drop. Terms have R's names.
 
 Warnings of R are `r_bridge.RWarning`; an error of R is `r_bridge.RError`, a missing column or a formula that cannot
 be read an `hdp.ArgumentError`. What there is about a fit beside its table (number of rows, deviance, link, ...) is in

@@ -12,9 +12,9 @@ local({
     stop(structure(condition, class = c("dp_argument_error", "error", "condition")))
   }
 
-  # Treatment person_losses also for ordered factors, as in hdpstats; rows with missing values drop.
+  # Treatment contrasts also for ordered factors, as in hdpstats; rows with missing values drop.
   settled <- function(fit) {
-    old <- options(person_losses = rep("contr.treatment", 2L), na.action = "na.omit")
+    old <- options(contrasts = rep("contr.treatment", 2L), na.action = "na.omit")
     on.exit(options(old))
     fit
   }
