@@ -90,7 +90,7 @@ def test_many_repeats_at_once_are_the_algorithms_one_by_one(records):
 def test_repeats_do_not_depend_on_how_many_fit_into_memory(monkeypatch):
     terms = {"parties": 2, "records": 50, "epsilon": 1.0, "repeats": 7, "seed": 3}
     whole = paper.repeat_dssa(COIN, **terms)
-    monkeypatch.setattr("hdpstats.papers.chen_sung.algorithms.NUMBERS_AT_ONCE", 250)
+    monkeypatch.setattr("hdpstats.papers.chen_sung.NUMBERS_AT_ONCE", 250)
     assert (paper.repeat_dssa(COIN, **terms) == whole).all()
 
 

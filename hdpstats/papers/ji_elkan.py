@@ -1,6 +1,9 @@
-r"""Algorithm 1 of Ji and Elkan (2013), reconstructed, with its noise as printed. NOT private.
+r"""The importance weights of Ji and Elkan (2013) on public or synthetic records, as printed. NOT private.
 
-The algorithm itself is a figure that the published text lacks. What its two theorems say fits one reading: with private
+They are here to reproduce the paper's figures and to measure against: numpy noise from a seed, floating point as it
+comes, any number of draws. The mechanism that may see private records is `hdpstats.models.importance_weights`.
+
+Algorithm 1 is a figure that the published text lacks. What its two theorems say fits one reading: with private
 rows ``D`` and public rows ``E`` in :math:`[0, 1]^d` and no constant,
 
 .. math::
@@ -9,23 +12,21 @@ rows ``D`` and public rows ``E`` in :math:`[0, 1]^d` and no constant,
 
 noise with density proportional to :math:`\exp(-N_D \lambda \epsilon \|\delta\| / \sqrt d)`, and weights
 :math:`e^{(\hat\beta + \delta)'x}` of the public rows, normalised to sum to 1.
+
+References
+----------
+Ji Z., Elkan C. (2013). Differential privacy based on importance weighting. Machine Learning 93(1), 163-183.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import integer, real
-from hdpstats.inference.draws import generator
-from hdpstats.losses import Logistic
-from hdpstats.papers.trials import LARGEST_SEED
-from hdpstats.solvers import LinearObjective, minimise
-
-MOST_DRAWS: Final = 1_000_000
+from hdpstats._base.validation import integer
+from hdpstats.papers.shared import MOST_DRAWS, Hospital, ball_noise, fit, positive, seeded
 
 
 def density_ratio(private: FloatArray, public: FloatArray, *, ridge: float) -> FloatArray:
@@ -37,19 +38,10 @@ def density_ratio(private: FloatArray, public: FloatArray, *, ridge: float) -> F
     """
     if private.ndim != 2 or public.ndim != 2 or private.shape[1] != public.shape[1] or not len(private) * len(public):
         raise ArgumentError("private and public must be tables with the same columns, not empty", argument="private")
-    n, m, d = len(private), len(public), private.shape[1]
-    zero = np.zeros(d)
-    objective = LinearObjective(
-        loss=Logistic(),
-        X=np.concatenate([private, public]),
-        y=np.repeat([1.0, 0.0], [n, m]),
-        weights=np.repeat([1.0, n / m], [n, m]),  # in units of private rows: better scaled than means
-        offset=np.zeros(n + m),
-        ridge=np.full(d, n * real(ridge, name="ridge", lower=0.0, open_lower=True)),
-        centre=zero,
-        linear=zero,
-    )
-    return minimise(objective, start=zero).theta
+    n, m = len(private), len(public)
+    people = Hospital(X=np.concatenate([private, public]), y=np.repeat([1.0, 0.0], [n, m]))
+    weights = np.repeat([1.0, n / m], [n, m])  # in units of private rows: better scaled than means
+    return fit(people, weights, ridge=n * positive(ridge, "ridge"))
 
 
 def noisy_density_ratio(
@@ -57,12 +49,9 @@ def noisy_density_ratio(
 ) -> FloatArray:
     """Return coefficients (draws, d) with the paper's noise, whose scale is ``sqrt(d) / (N_D lambda epsilon)``."""
     best = density_ratio(private, public, ridge=ridge)
-    rng = generator(f"{integer(seed, name='seed', lower=0, upper=LARGEST_SEED):064x}")
-    number, d = integer(draws, name="draws", lower=1, upper=MOST_DRAWS), len(best)
-    scale = np.sqrt(d) / (len(private) * ridge * real(epsilon, name="epsilon", lower=0.0, open_lower=True))
-    direction = rng.standard_normal((number, d))
-    length = rng.gamma(d, scale, number)
-    return np.asarray(best + (length / np.linalg.norm(direction, axis=1))[:, None] * direction)
+    rng, number, d = seeded(seed), integer(draws, name="draws", lower=1, upper=MOST_DRAWS), len(best)
+    scale = np.sqrt(d) / (len(private) * ridge * positive(epsilon, "epsilon"))
+    return best + ball_noise(rng, float(scale), number, d)
 
 
 def weighted_mean(public: FloatArray, values: FloatArray, coefficients: FloatArray) -> FloatArray:
