@@ -13,10 +13,9 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.compiler import compile_design, compile_terms, declared
+from hdpstats.formulas.compiler import compile_design, compile_survival, compile_terms, declared
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.parser import parse, plain_outcome
-from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import BY_NAME, Loss, Table
 from hdpstats.schema.columns import Duration, NumericColumn
 from hdpstats.schema.schema import Schema

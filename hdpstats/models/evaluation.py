@@ -11,7 +11,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer
 from hdpstats.formulas import compile_design
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation.query import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor

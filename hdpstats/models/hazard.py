@@ -7,7 +7,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import baseline as features
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model

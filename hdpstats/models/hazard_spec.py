@@ -9,8 +9,8 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.geometry import from_box, from_public
-from hdpstats.formulas.survival import SurvivalDesign
 from hdpstats.mechanisms.objective.hazard_request import HazardAsk, HazardChoice, choose_flat, choose_from_public
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.base import PersonLoss

@@ -10,8 +10,8 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
+from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
-from hdpstats.formulas.reference import reference_matrix
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective.multinomial_request import (

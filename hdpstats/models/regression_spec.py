@@ -10,8 +10,8 @@ from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.formulas import Design
+from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
-from hdpstats.formulas.reference import reference_matrix
 from hdpstats.formulas.response import Response, design_of
 from hdpstats.losses import Loss
 from hdpstats.losses.options import LossOption

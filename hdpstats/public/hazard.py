@@ -15,8 +15,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.geometry import from_public, mallows_weights, whiten
-from hdpstats.formulas.survival import SurvivalDesign
 from hdpstats.losses import HAZARDS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.survival import SurvivalDesign
+from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import HAZARDS
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.geometry import Geometry

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.geometry import leverage_at
-from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import HazardLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery

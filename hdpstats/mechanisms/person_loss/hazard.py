@@ -27,8 +27,8 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.geometry import whiten
-from hdpstats.formulas.survival import SurvivalDesign, compile_survival
 from hdpstats.losses import HAZARDS, HazardLoss
 from hdpstats.losses.hazard import FARTHEST
 from hdpstats.mechanisms.base import SiteFacts

@@ -20,7 +20,7 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.noise.moments import ball_variance, cylinder_variance
+from hdpstats.noise.distributions import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel

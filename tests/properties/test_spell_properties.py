@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.distributions.test_total_maps import CELLS, objects
 
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Categorical, Continuous, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells, spells_of
 from hdpstats.schema.table import PrivateTable
+from tests.properties.test_total_maps import CELLS, objects
 
 GRID = TimeGrid((1.0, 2.0, 3.5, 5.0, 8.0))
 TIMES = st.one_of(st.sampled_from([0.0, 1.0, 2.0, 3.5, 5.0, 8.0]), st.floats(-3, 12), st.floats(allow_nan=False))
