@@ -11,8 +11,7 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
-from hdpstats.models.model_spec import checked_study
-from hdpstats.models.regression_spec import checked_row_norm, declared_column
+from hdpstats.models.model_spec import checked_row_norm, checked_study, declared_column
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation

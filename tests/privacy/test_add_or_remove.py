@@ -20,10 +20,10 @@ from hdpstats.audit import observe, perturbed_objective, worst_neighbours
 from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import site as count
+from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss import base as person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.models import record_counts as counting
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
@@ -472,7 +472,7 @@ def test_the_count_goes_by_people():
     site = long_form_of(trial(50, several=True))[0].site
     table = site._table.admit(())
     assert (table.rows, count.number_of_people(table)) == (100, 50)
-    query = counting.CountQuery(epsilon=Fraction(1), schema_sha256=TIMES.sha256)
+    query = CountQuery(epsilon=Fraction(1), schema_sha256=TIMES.sha256)
     assert count.prepare(query, site_facts).noise.rate == 1
 
 

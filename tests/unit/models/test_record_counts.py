@@ -7,7 +7,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.models.record_counts import left_for_fit
+from hdpstats.models.request import left_for_fit
 from hdpstats.privacy.relation import Relation
 from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
 

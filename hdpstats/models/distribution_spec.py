@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -14,24 +14,34 @@ from hdpstats._base.validation import choice, real
 from hdpstats.formulas import compile_design
 from hdpstats.inference.sandwich import Estimates
 from hdpstats.losses.families import FAMILIES, Family, Interval
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.options import DistributionMechanism, SubsampleAggregate, SufficientStatistics
-from hdpstats.mechanisms.statistics.estimate import from_blocks, from_statistics, inside, likelihood, projected
+from hdpstats.mechanisms.planning import PredictedErrors
+from hdpstats.mechanisms.statistics.estimate import (
+    from_blocks,
+    from_statistics,
+    inside,
+    likelihood,
+    predicted,
+    projected,
+)
 from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.statistics.site import family_of
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks
-from hdpstats.models.contributions import Contribution, purchase
-from hdpstats.models.model_spec import checked_study
+from hdpstats.models.contributions import Contribution, Contributions, private_result
+from hdpstats.models.model_spec import ModelSpec, checked_study
+from hdpstats.models.points import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.records.estimate import Estimate
+from hdpstats.records.model import Model
 from hdpstats.records.query import Release, of_kind
 from hdpstats.results import ModelFacts, Result
-from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Study
-from hdpstats.sites.asking import Missing, ask
+from hdpstats.sites.asking import ask
 
-NAME = "Distribution"
+AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
+AT_MIDDLE = "Without 25 public rows the prediction, for noisy statistics, is at the middle of the ranges."
+
 METHODS = {
     SufficientStatistics: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
     SubsampleAggregate: "subsample and aggregate (Chen and Sung, algorithm 1)",
@@ -44,7 +54,7 @@ FEWEST_PUBLIC = 25
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DistributionModel:
+class DistributionSpec(ModelSpec):
     """A family of distributions of one column: everything here is public.
 
     Attributes
@@ -66,12 +76,22 @@ class DistributionModel:
     ranges: tuple[Interval, ...]
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return self.family.parameters
+
+    @property
+    def assumption(self) -> str:
+        """What predicted errors rest on, in words."""
+        return AT_MIDDLE if self.public_estimate is None else AT_PUBLIC
+
+    @property
     def public(self) -> FloatArray | None:
         """The public rows' numbers (m,), as they are; None without public rows of the column."""
-        table: PublicTable | None = self.study.public
-        return (
-            None if table is None or self.column not in table.names else table.raw([self.column]).numeric[self.column]
-        )
+        table = self.study.public
+        if table is None or self.column not in table.names:
+            return None
+        return table.raw([self.column]).numeric[self.column]
 
     @property
     def public_estimate(self) -> Estimate | None:
@@ -88,19 +108,44 @@ class DistributionModel:
         middle = np.array(self.ranges, dtype=np.float64).mean(axis=1)
         return middle if found is None else projected(found.values, self.ranges)
 
-    def site_facts(self, records: int) -> SiteFacts:
-        """Return the public facts about the site's records."""
-        study = self.study
-        return SiteFacts(
-            schema=study.schema,
-            relation=study.relation,
+    def facts(
+        self,
+        method: str,
+        *,
+        records: int | None,
+        public: int | None = None,  # noqa: ARG002
+        model: Model | None = None,  # noqa: ARG002
+    ) -> ModelFacts:
+        """Return the public facts of a fit."""
+        x = self.public
+        return ModelFacts(
+            model="Distribution",
+            formula=self.formula,
+            response=self.column,
+            method=f"{method}; {self.family.name} distribution",
             records=records,
-            unit=study.unit,
-            most_rows=study.most_rows,
+            public_rows=None if x is None else len(x),
+            weights=None,
+            offset=None,
+            loss=None,
+            exponentiated="exponential",
+            family=self.family.name,
         )
 
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return maximum likelihood from the public rows as they are, not clipped."""
+        x, family = self.public, self.family
+        if x is None or not len(x):
+            message = "fit_public needs public rows with the column; give the study public="
+            raise ArgumentError(message, argument="public")
+        if bool((x < family.least).any()) or (family.exceeds and bool((x <= family.least).any())):
+            raise ArgumentError(
+                f"public rows hold values that a {family.name} distribution does not have", argument="public"
+            )
+        return likelihood(family, x, label="maximum likelihood"), len(x)
 
-def open_distribution(formula: str, data: object, *, family: object, ranges: object) -> DistributionModel:
+
+def open_distribution(formula: str, data: object, *, family: object, ranges: object) -> DistributionSpec:
     """Check the arguments against the schema."""
     study = checked_study(data)
     design = compile_design(formula, study.schema)
@@ -111,13 +156,13 @@ def open_distribution(formula: str, data: object, *, family: object, ranges: obj
         )
     name = choice(family, name="family", options=FAMILIES)
     distribution = family_of(name, design.response, study.schema)
-    return DistributionModel(
+    return DistributionSpec(
         study=study, formula=formula, column=design.response, family=distribution, ranges=_ranges(distribution, ranges)
     )
 
 
 def _ranges(family: Family, given: object) -> tuple[Interval, ...]:
-    """Return the interval of each parameter: the declared one, else what the column's bounds tell."""
+    """Return the interval of each parameter: the declared one, else what follows from the column's bounds."""
     declared = {} if given is None else given
     if not isinstance(declared, Mapping) or not set(declared) <= set(family.parameters):
         raise ArgumentError(
@@ -151,18 +196,9 @@ def _interval(family: Family, name: str, pair: object) -> Interval:
     return low, high
 
 
-def fit_distribution(model: DistributionModel, request: FitRequest) -> Result:
-    """Ask the sites and read their answers: the only function here that spends."""
+def fit_distribution(model: DistributionSpec, mechanism: DistributionMechanism, request: FitRequest) -> Result:
+    """Ask every site for noisy statistics, or for blocks, and read the answers."""
     sites = model.study.sites
-    if not sites:
-        raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
-    mechanism = request.mechanism or SufficientStatistics()
-    if not isinstance(mechanism, DistributionMechanism):
-        raise MechanismError(
-            "a family of distributions takes mechanism 'statistics' or 'subsample', not one for regressions",
-            available=("statistics", "subsample"),
-        )
-    request.check(sites)
     request = replace(request, delta=Fraction(0))  # whatever was offered: both mechanisms are pure
     if isinstance(mechanism, SubsampleAggregate) and model.study.unit is None:
         for site in sites.values():  # each would refuse for itself, when others have been charged
@@ -173,8 +209,28 @@ def fit_distribution(model: DistributionModel, request: FitRequest) -> Result:
         for name, site in sites.items()
     }
     answered = ask(model.study, queries)
-    answers = {name: answer_to(queries[name], release) for name, release in answered.releases.items()}
-    return read(model, request, answers, method=METHODS[type(mechanism)], missing=answered.missing)
+    given = {name: answer_to(queries[name], release) for name, release in answered.releases.items()}
+    return read_distribution(
+        model, request, Contributions(given=given, missing=answered.missing, alone={}), method=METHODS[type(mechanism)]
+    )
+
+
+def predict_statistics(
+    model: DistributionSpec, mechanism: SufficientStatistics, request: FitRequest, people: Mapping[str, int]
+) -> Prediction:
+    """Return what a fit by noisy sufficient statistics would report."""
+    public, records = model.public_estimate, list(people.values())
+    place = inside(model.guess, model.ranges, records=sum(records))
+    epsilons = [float(request.at(name).epsilon) for name in people]
+    parts = predicted(model.family, place, records=records, epsilons=epsilons)
+    sampling, privacy = (np.sqrt(np.diag(part)) for part in parts)
+    errors = PredictedErrors(
+        reported=np.hypot(sampling, privacy),
+        sampling=sampling,
+        privacy=privacy,
+        public=None if public is None else np.sqrt(np.diag(public.sampling + public.privacy)),
+    )
+    return Prediction(mechanism=mechanism, errors=errors, reported=True)
 
 
 Answer = Contribution[StatisticsQuery | SubsampleQuery, StatisticsRelease | SubsampleRelease]
@@ -191,7 +247,7 @@ def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release) -> Answ
 
 
 def question(
-    model: DistributionModel, mechanism: DistributionMechanism, request: FitRequest, *, records: int, people: int
+    model: DistributionSpec, mechanism: DistributionMechanism, request: FitRequest, *, records: int, people: int
 ) -> StatisticsQuery | SubsampleQuery:
     """Return what a site of so many records is asked, when ``people`` are at all sites together."""
     if isinstance(mechanism, SubsampleAggregate):
@@ -206,7 +262,7 @@ def question(
 
 
 def question_of_blocks(
-    model: DistributionModel, options: SubsampleAggregate, request: FitRequest, *, records: int, people: int
+    model: DistributionSpec, options: SubsampleAggregate, request: FitRequest, *, records: int, people: int
 ) -> SubsampleQuery:
     """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
     by = "rows" if model.study.unit is None else "persons"
@@ -243,30 +299,19 @@ def question_of_blocks(
     )
 
 
-def read(
-    model: DistributionModel,
-    request: FitRequest,
-    answers: Mapping[str, Answer],
-    *,
-    method: str,
-    missing: Sequence[Missing] = (),
+def read_distribution(
+    model: DistributionSpec, request: FitRequest, answers: Contributions[Any, Any], *, method: str
 ) -> Result:
     """Return the result of the sites' releases: post-processing of released and public numbers."""
-    blocks = [each.release for each in answers.values() if isinstance(each.release, SubsampleRelease)]
-    found = estimates_of(model, answers)
-    return Result.of(
-        facts=facts_of(
-            model,
-            f"{method}, {_blocks(blocks)}" if blocks else method,
-            records=sum(each.release.records for each in answers.values()),
-        ),
-        schema=model.study.schema,
-        estimates=found,
-        released=purchase(model.study, request, answers, missing, found=found),
+    releases = [each.release for each in answers.given.values()]
+    blocks = [release for release in releases if isinstance(release, SubsampleRelease)]
+    facts = model.facts(
+        f"{method}, {_blocks(blocks)}" if blocks else method, records=sum(release.records for release in releases)
     )
+    return private_result(model, request, answers, facts=facts, found=estimates_of(model, answers.given))
 
 
-def estimates_of(model: DistributionModel, answers: Mapping[str, Answer]) -> Estimates:
+def estimates_of(model: DistributionSpec, answers: Mapping[str, Answer]) -> Estimates:
     """Return the estimates from the answers of one or several sites."""
     given = [each.release for each in answers.values()]
     sha256 = given[0].sha256 if len(given) == 1 else canonical.sha256([each.sha256 for each in given])
@@ -285,37 +330,3 @@ def _blocks(releases: Sequence[SubsampleRelease]) -> str:
     low, high = min(each.blocks for each in releases), max(each.blocks for each in releases)
     fewest = min(each.records // each.blocks for each in releases)
     return f"{low if low == high else f'{low} to {high}'} blocks of {fewest} people or more"
-
-
-def fit_public_rows(model: DistributionModel) -> Result:
-    """Return maximum likelihood from the public rows as they are."""
-    x = model.public
-    if x is None or not len(x):
-        raise ArgumentError("fit_public needs public rows with the column; give the study public=", argument="public")
-    if bool((x < model.family.least).any()) or (model.family.exceeds and bool((x <= model.family.least).any())):
-        raise ArgumentError(
-            f"public rows hold values that a {model.family.name} distribution does not have", argument="public"
-        )
-    return Result(
-        facts=facts_of(model, "maximum likelihood on public rows", records=None),
-        schema=model.study.schema,
-        estimate=likelihood(model.family, x, label="maximum likelihood"),
-    )
-
-
-def facts_of(model: DistributionModel, method: str, *, records: int | None) -> ModelFacts:
-    """Return the public facts of a fit."""
-    x = model.public
-    return ModelFacts(
-        model=NAME,
-        formula=model.formula,
-        response=model.column,
-        method=f"{method}; {model.family.name} distribution",
-        records=records,
-        public_rows=None if x is None else len(x),
-        weights=None,
-        offset=None,
-        loss=None,
-        exponentiated="exponential",
-        family=model.family.name,
-    )
