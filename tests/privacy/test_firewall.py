@@ -103,7 +103,9 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     assert error.__cause__ is None
     assert error.__context__ is None
     inside = [
-        frame for frame in frames(error) if frame.f_code.co_filename.endswith(("sites/local.py", "sites/firewall.py"))
+        frame
+        for frame in frames(error)
+        if frame.f_code.co_filename.endswith(("sites/local.py", "sites/error_scrubbing.py"))
     ]
     assert [frame.f_code.co_name for frame in inside] == ["answer", "errors_scrubbed"]
     for frame in frames(error):

@@ -1,4 +1,4 @@
-"""An analyst's own part of a site's ledger."""
+"""What a site says of costs: the price of a query before it is asked, and an analyst's own part of the ledger."""
 
 import math
 from collections.abc import Mapping
@@ -12,14 +12,58 @@ from hdpstats.privacy.budget import Spend
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote:
+    """The columns and the cost of one query.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The declared columns that the answer would be computed from, in alphabetical order.
+    cost : Spend
+        What the answer is charged, at least the floor of the account; nothing where the same query was answered before,
+        which a quote does not look up.
+    ahead : Spend
+        What later rounds of the same fit will be charged, which must be affordable too.
+    seconds : float or None
+        How long after its charge a remote site hands the answer out; None from a site in this process, which answers
+        when it has computed.
+    """
+
+    columns: tuple[str, ...]
+    cost: Spend
+    ahead: Spend
+    seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the quote as JSON values."""
+        return {
+            "columns": list(self.columns),
+            "cost": self.cost.to_dict(),
+            "ahead": self.ahead.to_dict(),
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Quote":
+        """Read what `to_dict` wrote."""
+        return cls(
+            columns=tuple(str(name) for name in fields["columns"]),
+            cost=Spend.from_dict(fields["cost"]),
+            ahead=Spend.from_dict(fields["ahead"]),
+            seconds=None if fields["seconds"] is None else float(fields["seconds"]),
+        )
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Share:
+class AnalystAccount:
     """What one analyst has received from a site, and may still receive.
 
     Attributes
     ----------
     spent : Spend
-        What the releases that he received amount to; it may tell what others had spent, see below.
+        What the releases that he received amount to; it may show what others had spent, see below.
     remaining : Spend or None
         What further releases without Gaussian noise may amount to under his cap; None where nobody has a cap. The total
         of all analysts together may leave less.
@@ -30,8 +74,8 @@ class Share:
     Notes
     -----
     What he has received before his first cap with Gaussian noise is charged to the part that the whole account has set
-    aside (`hdpstats.ledger.caps`). That part depends on what others had spent before it was set aside, unless the
-    custodian declared it. So ``spent`` and ``remaining`` then tell him how much that was. To avoid this, grant caps
+    aside (`hdpstats.ledger.analysts`). That part depends on what others had spent before it was set aside, unless the
+    custodian declared it. So ``spent`` and ``remaining`` then show him how much that was. To avoid this, grant caps
     before the first release, or open the ledger with ``gaussian=``.
     """
 
