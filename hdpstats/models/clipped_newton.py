@@ -9,7 +9,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import at_radius
-from hdpstats.losses import HAZARDS, BoundedSquares, Logistic, Loss, PoissonLoss
+from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.covariance import (
     ALIKE,
@@ -217,7 +217,7 @@ def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes,
 
 def _check_listed(spec: LossSpec) -> None:
     """Refuse models whose outcomes cannot be listed."""
-    if not isinstance(spec, RegressionSpec) or isinstance(spec.loss, Logistic | BoundedSquares):
+    if not isinstance(spec, RegressionSpec) or isinstance(spec.loss, LogisticLoss | BoundedSquares):
         return
     response = spec.response
     counts = isinstance(spec.loss, PoissonLoss) and response.lower == 0.0 and response.upper == int(response.upper)
@@ -230,7 +230,7 @@ def _check_listed(spec: LossSpec) -> None:
         )
 
 
-def _listed(loss: Loss, side: WhitenedPublic, fit: PublicFit) -> Outcomes:
+def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcomes:
     """Return public people with outcomes 0 and 1, with every count, or with everybody's residuals."""
     weights = side.weights * side.mallows
     if isinstance(loss, BoundedSquares) and side.y is not None:
@@ -248,7 +248,7 @@ def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[Ha
     if len(spec.causes) != 1:
         raise _refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
     q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset
-    highest = float(np.exp(HAZARDS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
+    highest = float(np.exp(LINKS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
     total = max(1.0, q * highest * (1.0 + 1e-9))
     if total > LARGEST_TOTAL:
         raise _refusal("the gradient mechanism cannot bound hazards with offsets of this size")

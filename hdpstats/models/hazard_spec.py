@@ -11,6 +11,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.geometry import from_box, from_public
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.hazard_request import HazardAsk, HazardChoice, choose_flat, choose_from_public
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.base import PersonLoss
@@ -28,8 +29,6 @@ from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts
 from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.spells import spells_of
 from hdpstats.sites import Study
-
-EXPONENTIALS = {"logit": "odds ratio", "cloglog": "hazard ratio", "probit": "exponential"}
 
 
 @final
@@ -216,7 +215,7 @@ class HazardSpec(LossSpec):
             weights=self.weights,
             offset=self.offset,
             loss=None,
-            exponentiated=EXPONENTIALS[self.link],
+            exponentiated=LINKS[self.link].exponentiated,
             hazard=self.hazard_facts(None if model is None else of_model(model, HazardModel)),
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.points import reach_of
-from hdpstats.losses.logistic import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
 from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
@@ -89,7 +89,7 @@ class PublicFits:
                 self.y,
                 weights=np.maximum(weights[self.complete], 0.0),
                 offset=np.zeros(len(self.y)),
-                loss=Logistic(),
+                loss=LogisticLoss(),
                 terms=self.terms,
             )
         values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)

@@ -5,7 +5,6 @@ from functools import partial
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.sandwich import public_only
-from hdpstats.losses import Logistic
 from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.options import PublicHessian
 from hdpstats.mechanisms.public_hessian.estimate import Path, estimates
@@ -79,7 +78,7 @@ def _public_only(spec: LossSpec) -> Estimate | None:
 
 def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> Newton:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
-    if not isinstance(spec, RegressionSpec) or not isinstance(spec.loss, Logistic):
+    if not isinstance(spec, RegressionSpec) or not isinstance(spec.loss, LogisticLoss):
         raise _refusal("Newton steps with a public Hessian are for logistic regressions")
     if spec.weights is not None or spec.offset is not None:
         raise _refusal("Newton steps with a public Hessian are proved without weights and offset")

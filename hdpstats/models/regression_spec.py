@@ -12,7 +12,7 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response, design_of
-from hdpstats.losses import Loss
+from hdpstats.losses import PredictorLoss
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import choose_query
@@ -85,7 +85,7 @@ class RegressionSpec(LossSpec):
         return self.design.names
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> PredictorLoss:
         """The loss."""
         return self.chosen.loss
 

@@ -8,7 +8,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
 from hdpstats.inference.draws import Generator, generator
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective, minimise
 
 LARGEST_SEED: Final = 2**64 - 1
@@ -51,7 +51,7 @@ def fit(hospital: Hospital, weights: FloatArray | None = None, *, ridge: float =
     n, p = hospital.X.shape
     zero = np.zeros(p)
     objective = LinearObjective(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         X=hospital.X,
         y=hospital.y,
         weights=np.ones(n) if weights is None else weights,

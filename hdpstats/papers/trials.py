@@ -14,11 +14,11 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer
 from hdpstats.formulas.baseline import spline
 from hdpstats.inference.draws import Generator
+from hdpstats.losses import LINKS
 from hdpstats.papers.shared import positive, seeded
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Binary, Continuous, Duration
 from hdpstats.schema.schema import Schema
-from hdpstats.solvers.hazard.links import LINKS
 
 LARGEST_TRIAL: Final = 10_000_000
 BLOCK: Final = 4_000_000

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.geometry import leverage_at
-from hdpstats.losses import HazardLoss
+from hdpstats.losses import HazardLink
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
@@ -153,7 +153,7 @@ class Periods:
 class Density:
     """The log density of the perturbed minimiser up to a constant."""
 
-    loss: HazardLoss
+    loss: HazardLink
     ridge: float
     centre: np.ndarray
     rate: float

@@ -15,7 +15,7 @@ import pytest
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.lower_bound import score_between
 from hdpstats.formulas.geometry import leverage_at
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
@@ -277,14 +277,14 @@ def test_nobody_s_vector_depends_on_who_else_is_there(name: str) -> None:
         assert np.array_equal(scores(frame[frame["id"].isin(kept)]), whole[list(kept)])
 
 
-@pytest.mark.parametrize("link", sorted(HAZARDS))
+@pytest.mark.parametrize("link", sorted(LINKS))
 def test_nobody_s_vector_depends_on_who_else_is_there_in_wide_tables(link: str) -> None:
     # Fails with matrix products (`CappedSpells.scores`) under OpenBLAS, which sum in an order that depends on the place
     # of a row and on the number of rows.
     rng, n, q, p = np.random.default_rng(5), 1501, 40, 12
     entry = rng.integers(0, 20, n)
     whole = CappedSpells(
-        loss=HAZARDS[link],
+        loss=LINKS[link],
         A=rng.normal(size=(q, 3)) / 3.0,
         Z=rng.normal(size=(n, p)),
         entry=entry,

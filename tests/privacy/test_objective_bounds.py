@@ -14,7 +14,7 @@ import pytest
 from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.formulas import geometry as rows_of_geometry
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import regression
@@ -74,7 +74,9 @@ def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Lin
     """Return the problem that `solve` gives to the solver."""
     seen: list[LinearObjective] = []
     D = query.model.dimension
-    rows = RegressionPeople(loss=Logistic(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1))
+    rows = RegressionPeople(
+        loss=LogisticLoss(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1)
+    )
 
     def spy(problem: LinearObjective, *, start: np.ndarray, budget: Budget) -> object:
         seen.append(problem)

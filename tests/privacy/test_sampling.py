@@ -12,7 +12,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import compile_design
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.query import ExponentialQuery
@@ -55,7 +55,7 @@ def people(*rows: tuple[float, float], copies: int = 1) -> RegressionPeople:
     table = np.array([row for row in rows for _ in range(copies)]).reshape(-1, 2)
     weights = np.minimum(1.0, 1.5 / np.maximum(np.abs(table[:, 0]), 1e-9))
     return RegressionPeople(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         X=np.column_stack([np.ones(len(table)), table[:, 0]]),
         y=table[:, 1],
         weights=weights,

@@ -56,7 +56,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.geometry import Rows, whiten
-from hdpstats.losses.logistic import Logistic
+from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.importance_weights.box import Extent, boxed, extent
 from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
@@ -208,7 +208,7 @@ class DensityRatioPersonLoss(PersonLoss):
         private = coded(self.model, self.design, table)
         share = self.records / max(1, len(self.public.X))
         return RegressionPeople(
-            loss=Logistic(),
+            loss=LogisticLoss(),
             X=np.concatenate([private.X, self.public.X]),
             y=np.repeat([1.0, 0.0], [len(private.X), len(self.public.X)]),
             weights=np.concatenate([private.weights, share * self.public.weights]),

@@ -29,7 +29,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.geometry import whiten
-from hdpstats.losses import HAZARDS, HazardLoss
+from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.hazard import FARTHEST
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss, sensitivity_factor
@@ -63,9 +63,9 @@ class HazardPersonLoss(PersonLoss):
     time_varying: bool
 
     @property
-    def loss(self) -> HazardLoss:
+    def loss(self) -> HazardLink:
         """The capped losses of the link."""
-        return HAZARDS[self.model.link]
+        return LINKS[self.model.link]
 
     @property
     def bounds(self) -> HazardBounds:
@@ -244,8 +244,8 @@ class HazardPersonLoss(PersonLoss):
 def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPersonLoss:
     """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
     design = compile_survival(model.formula, site_facts.schema)
-    if model.link not in HAZARDS:
-        raise MechanismError(f"no link is called {model.link!r}; there are {', '.join(HAZARDS)}")
+    if model.link not in LINKS:
+        raise MechanismError(f"no link is called {model.link!r}; there are {', '.join(LINKS)}")
     if len(design.covariates.columns) != model.geometry.dimension:
         raise SiteError("the query's geometry does not fit its formula")
     event = site_facts.schema[design.event]

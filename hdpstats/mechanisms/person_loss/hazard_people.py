@@ -8,7 +8,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.losses.hazard import Cells, logit_losses
+from hdpstats.losses.hazard import CappedTerms
+from hdpstats.losses.links import logit_losses
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.kernels import row_products
@@ -60,7 +61,7 @@ class HazardPeople(People):
                 out[here, j] += feature * score
         out[:, e:] += slope[:, None] * whole.Z
 
-    def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, Cells, BoolArray]]:
+    def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, CappedTerms, BoolArray]]:
         """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.
 
         The losses are those of a cause (0-based).

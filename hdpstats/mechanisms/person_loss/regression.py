@@ -18,7 +18,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, Loss
+from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.coupled import coupled_noise_epsilon
@@ -46,7 +46,7 @@ NUMBERS = 2**20
 class RegressionPeople(People):
     """Rows ``X`` (n, D), outcome ``y`` (n,), total weights (n,), offset (n,), all within their declared bounds."""
 
-    loss: Loss
+    loss: PredictorLoss
     X: FloatArray
     y: FloatArray
     weights: FloatArray
@@ -113,7 +113,7 @@ class RegressionPersonLoss(PersonLoss):
     response: Response = BETWEEN_0_AND_1
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> PredictorLoss:
         """The loss of one row."""
         return made(self.model.loss, self.model.parameters, self.model.table, self.response)
 

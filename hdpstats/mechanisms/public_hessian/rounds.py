@@ -27,7 +27,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.geometry import whiten
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
@@ -67,11 +67,11 @@ class PublicPeople:
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return the gradient (D,) of the sum of losses."""
-        return np.asarray(self.X.T @ Logistic().score(self.X @ theta, self.y))
+        return np.asarray(self.X.T @ LogisticLoss().score(self.X @ theta, self.y))
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return its Hessian (D, D)."""
-        curvature = Logistic().curvature(self.X @ theta, self.y)
+        curvature = LogisticLoss().curvature(self.X @ theta, self.y)
         return np.asarray(self.X.T @ (curvature[:, None] * self.X))
 
     def fit(self, *, ridge: float) -> FloatArray:
@@ -79,7 +79,7 @@ class PublicPeople:
         n, D = self.X.shape
         zero = np.zeros(D)
         objective = LinearObjective(
-            loss=Logistic(),
+            loss=LogisticLoss(),
             X=self.X,
             y=self.y,
             weights=np.ones(n),

@@ -9,7 +9,7 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box, whiten
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
@@ -230,7 +230,7 @@ def test_variances_are_those_of_the_noise_distributions():
 
 
 def person(X, weights):
-    return RegressionPeople(loss=Logistic(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
+    return RegressionPeople(loss=LogisticLoss(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
 
 
 def test_curvature_of_neighbours_stays_within_root_two():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.estimate import Answer, SiteAnswers, match
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
@@ -22,7 +22,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=Logistic(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def fit_at(theta, n=150):

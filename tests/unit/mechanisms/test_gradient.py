@@ -9,7 +9,7 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
@@ -41,7 +41,7 @@ def make_people(n=50, slopes=2):
     rng = np.random.default_rng(3)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, slopes)) * 3.0])
     return RegressionPeople(
-        loss=Logistic(), X=X, y=(rng.uniform(size=n) < 0.4).astype(float), weights=np.ones(n), offset=np.zeros(n)
+        loss=LogisticLoss(), X=X, y=(rng.uniform(size=n) < 0.4).astype(float), weights=np.ones(n), offset=np.zeros(n)
     )
 
 

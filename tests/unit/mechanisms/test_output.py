@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.minimiser import certified
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputQuery
@@ -75,7 +75,7 @@ def test_the_noise_costs_what_the_events_say(relation, weight, delta, share):
 
 def person(rows, y, weights):
     return RegressionPeople(
-        loss=Logistic(), X=np.array(rows), y=np.array(y), weights=np.array(weights), offset=np.zeros(len(y))
+        loss=LogisticLoss(), X=np.array(rows), y=np.array(y), weights=np.array(weights), offset=np.zeros(len(y))
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats.formulas.geometry import from_box, whiten
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
@@ -40,7 +40,7 @@ def make_rows(query, n=120):
     rows = whiten(query.model.geometry, X)
     y = (rng.uniform(size=n) < 0.4).astype(float)
     weights = rows.weights * rng.uniform(0.5, 1.0, n)
-    return RegressionPeople(loss=Logistic(), X=rows.X, y=y, weights=weights, offset=np.zeros(n))
+    return RegressionPeople(loss=LogisticLoss(), X=rows.X, y=y, weights=weights, offset=np.zeros(n))
 
 
 def calibrate(query, *, records=120):
@@ -50,7 +50,7 @@ def calibrate(query, *, records=120):
 
 def truth(query, rows):
     problem = LinearObjective(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         X=rows.X,
         y=rows.y,
         weights=rows.weights,

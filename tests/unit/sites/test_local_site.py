@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
@@ -202,7 +202,7 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
         n, D = int(rng.integers(3, 400)), int(rng.integers(2, 24))
         X, y, weights, offset = rng.normal(size=(n, D)), rng.integers(0, 2, n) + 0.0, rng.random(n), rng.normal(size=n)
         theta, order = rng.normal(scale=3.0, size=D), rng.permutation(n)
-        constants = {"loss": Logistic(), "ridge": np.ones(D), "centre": np.zeros(D), "linear": np.zeros(D)}
+        constants = {"loss": LogisticLoss(), "ridge": np.ones(D), "centre": np.zeros(D), "linear": np.zeros(D)}
         here = LinearObjective(X=X, y=y, weights=weights, offset=offset, **constants)
         there = LinearObjective(X=X[order], y=y[order], weights=weights[order], offset=offset[order], **constants)
         assert here.gradient(theta).tobytes() == there.gradient(theta).tobytes()
