@@ -17,7 +17,7 @@ LONGEST = 500
 
 
 @final
-class JsonLine(logging.Formatter):
+class Line(logging.Formatter):
     """Writes a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,13 +1,13 @@
-r"""How long a private computation takes at most: from public facts and from its speed on invented rows.
+r"""How long a private computation takes at most, told by public facts and by its speed on invented rows.
 
 The service runs the computation on invented rows of the declared shape, every loop at its full length
 (`hdpstats.sites.LocalSite.rehearsal`), and takes the time. Nothing is charged, no private row is read, and the time
 depends on the query, the schema, the terms and the machine only.
 
-With ``N`` declared rows, ``n`` rows are invented: all ``N`` where that is quick and they fit in memory. From ``n`` it
-goes on to no more than ``n sqrt(LONGEST_REHEARSAL / t(n))``, so that a time that grows as the square of rows stays
-within `LONGEST_REHEARSAL`, and no further once the answer is known to take longer than the custodian allows. Where
-``n < N``, the time ``t(n)`` is carried on to ``N`` as
+With ``N`` declared rows, ``n`` rows are invented: all ``N`` where that is quick and they fit in memory. From ``n``
+it goes on to no more than ``n sqrt(PATIENCE / t(n))``, so that a time that grows as the square of rows stays within
+`PATIENCE`, and no further once the answer is known to take longer than the custodian allows. Where ``n < N``, the time
+``t(n)`` is carried on to ``N`` as
 
 .. math:: t(N) = m \, t(n) \, (N / n)^b, \qquad b = \min\{\max\{1, \log_4 (t(n) / t(n / 4))\}, 2\},
 
@@ -18,13 +18,14 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from hdpstats._base import canonical
 from hdpstats._base.validation import rational
 from hdpstats.custodian.clock import Clock
+from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.records.query import Query
-from hdpstats.sites.codes import RequestRefused
 
 MOST_SHAPES = 256
 """Predictions that are kept for one analyst: the latest used ones."""
@@ -35,7 +36,7 @@ MOST_CELLS = 2_000_000
 FIRST = 1024
 """Rows of a first rehearsal, which also compiles what is compiled."""
 
-LONGEST_REHEARSAL = 5.0
+PATIENCE = 5.0
 """Seconds that a rehearsal of more than `FIRST` rows may take: else fewer rows are invented than are declared."""
 
 BRIEF = 1.0
@@ -108,7 +109,7 @@ def predict(
     most
         The largest number of rows that may be invented.
     clock
-        The clock.
+        What tells the time.
     too_long
         Whether an answer whose computation takes so many seconds is refused: if so, no more rows are invented.
     """
@@ -127,7 +128,7 @@ def predict(
         return first if first > BRIEF else min(first, timed(run))
 
     def more(number: int, time: float) -> int:
-        return whole_people(int(number * math.sqrt(max(LONGEST_REHEARSAL / max(time, 1e-9), 1.0))))
+        return whole_people(int(number * math.sqrt(max(PATIENCE / max(time, 1e-9), 1.0))))
 
     invented = whole_people(FIRST)
     rehearsal(invented)()  # compiles, and fills what is remembered
@@ -142,27 +143,32 @@ def predict(
 
 
 @final
-class AnalystPredictions:
-    """The predictions of one analyst, the latest used ones, and a lock for who finds another.
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rehearsal failed, and with which code."""
 
-    A prediction is a number of seconds, or the code with which a rehearsal failed.
-    """
+    code: str
+
+
+@final
+class Known:
+    """The predictions of one analyst, the latest used ones, and a lock for who finds another."""
 
     def __init__(self) -> None:
         self.finding, self._lock = threading.Lock(), threading.Lock()
-        self._found: OrderedDict[str, float | str] = OrderedDict()
+        self._found: OrderedDict[str, float | Refused] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def get(self, shape: str) -> float | str | None:
+    def get(self, shape: str) -> float | Refused | None:
         """Return what was found for a shape, None where nothing was."""
         with self._lock:
             if shape in self._found:
                 self._found.move_to_end(shape)
             return self._found.get(shape)
 
-    def put(self, shape: str, found: float | str) -> None:
+    def put(self, shape: str, found: float | Refused) -> None:
         """Keep what was found, and let the one go that was not used for longest."""
         with self._lock:
             self._found[shape] = found
@@ -176,29 +182,33 @@ class Predictions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[str, AnalystPredictions] = {}
+        self._of: dict[str, Known] = {}
 
     def of(self, analyst: str, query: Query, find: Callable[[], float]) -> float:
         """Return the seconds of a query, found anew where they are not known; of one analyst one at a time.
 
         Raises
         ------
-        RequestRefused
+        Unacceptable
             As ``find`` raised it for this shape. Any other error of ``find`` is not remembered.
         """
         shape = shape_of(query)
         with self._lock:
-            known = self._of.setdefault(analyst, AnalystPredictions())
+            known = self._of.setdefault(analyst, Known())
         found = known.get(shape)
         if found is None:
             with known.finding:
                 found = known.get(shape)  # another request of his may have found it meanwhile
                 if found is None:
-                    try:
-                        found = find()
-                    except RequestRefused as refusal:
-                        found = refusal.code
+                    found = _found(find)
                     known.put(shape, found)
-        if isinstance(found, str):
-            raise RequestRefused(found)
+        if isinstance(found, Refused):
+            raise Unacceptable(found.code)
         return found
+
+
+def _found(find: Callable[[], float]) -> float | Refused:
+    try:
+        return find()
+    except Unacceptable as refusal:
+        return Refused(refusal.code)

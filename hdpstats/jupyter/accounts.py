@@ -7,7 +7,7 @@ from typing import Any, final
 import hdpstats.api as hdp
 from hdpstats.display import details, page
 from hdpstats.ledger.export import charges_html
-from hdpstats.sites.study import accounts_html, elsewhere_words
+from hdpstats.sites.page import accounts_html, elsewhere_words
 
 
 @final

@@ -14,28 +14,10 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real, text
-from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, exponential
-from hdpstats.losses.logistic import LogisticLoss
+from hdpstats.losses.means import LINKS
 from hdpstats.losses.tabulated import LARGEST, OUTCOMES, PLACES, Tabulated
 
 Function = Callable[[Any, Any], Any]
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnLink:
-    """What ``eta`` says about the outcome, and what tables call the exponential of a coefficient."""
-
-    mean: Callable[[FloatArray], FloatArray]
-    exponentiated: str
-
-
-OWN_LINKS = {
-    "identity": OwnLink(mean=PredictorLoss.mean, exponentiated="exponential"),
-    "log": OwnLink(mean=exponential, exponentiated="ratio of means"),
-    "logit": OwnLink(mean=LogisticLoss.mean, exponentiated="odds ratio"),
-}
-"""The links that somebody's own loss may have."""
 
 FINER = 4
 """How much finer the grid of the checks is than that of the table."""
@@ -52,7 +34,7 @@ MOST_ROWS = 200
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Loss(LossOption):
+class Loss:
     """Your own loss ``l(eta, y)`` of a linear predictor and an outcome, convex in ``eta``.
 
     Parameters
@@ -88,8 +70,6 @@ class Loss(LossOption):
     'own'
     """
 
-    loss = "own"
-    title = "Loss"
     value: Function
     score: Function
     lipschitz: float
@@ -108,7 +88,7 @@ class Loss(LossOption):
                 raise ArgumentError(f"{name} must be a function of eta and y, not {function!r}", argument=name)
         real(self.lipschitz, name="lipschitz", lower=0.0, upper=LARGEST, open_lower=True)
         real(self.smoothness, name="smoothness", lower=0.0, upper=LARGEST, open_lower=True)
-        choice(self.link, name="link", options=OWN_LINKS)
+        choice(self.link, name="link", options=LINKS)
         text(self.name, name="name", longest=100)
         if (self.predictor is None) == (self.residual is None):
             message = "give predictor=(lower, upper) or residual=(lower, upper), one of the two"
@@ -125,17 +105,6 @@ class Loss(LossOption):
         if not low < high:
             raise ArgumentError(f"{name} must be a range (lower, upper), not {given!r}", argument=name)
         return low, high
-
-    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
-        """Return the table that stands for the functions, after checking them (`tabulate`)."""
-        table = self.tabulate(lower=facts.lower, upper=facts.upper, outcomes=facts.seen, binary=facts.binary)
-        return LossNumbers(
-            parameters=(table.start, table.step, table.tilt),
-            table=table.table,
-            words=f"own loss {self.name!r}, tabulated",
-            label=f"own ({self.link} link)",
-            exponentiated=OWN_LINKS[self.link].exponentiated,
-        )
 
     def tabulate(self, *, lower: float, upper: float, outcomes: FloatArray, binary: bool = False) -> Tabulated:
         """Check the functions and return the table that stands for them.

@@ -8,8 +8,9 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, integer, real, text
-from hdpstats.losses import LINKS, MEANS
+from hdpstats.losses import MEANS
 from hdpstats.records.timegrid import TimeGrid
+from hdpstats.solvers.hazard.links import LINKS
 
 _OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss", "family")
 

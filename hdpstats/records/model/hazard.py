@@ -87,7 +87,7 @@ class HazardModel(Model):
     Attributes
     ----------
     link : str
-        A name of `hdpstats.losses.LINKS`.
+        A name of `hdpstats.losses.HAZARDS`.
     grid : TimeGrid
         The intervals.
     baseline : tuple of tuple of float

@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import BY_NAME, LogisticLoss
+from hdpstats.losses import BY_NAME, Logistic
 
-LOSS = LogisticLoss()
+LOSS = Logistic()
 UNIT = 2.0**-53
 
 

@@ -4,8 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import LINKS
-from hdpstats.losses.hazard import LARGEST_EXPONENT
+from hdpstats.solvers.hazard.links import LARGEST_EXPONENT, LINKS
 
 PREDICTORS = [
     -900.0,

@@ -1,0 +1,83 @@
+"""An analyst's own part of a site's ledger."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import pandas as pd
+
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Spend
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Share:
+    """What one analyst has received from a site, and may still receive.
+
+    Attributes
+    ----------
+    spent : Spend
+        What the releases that he received amount to; it may tell what others had spent, see below.
+    remaining : Spend or None
+        What further releases without Gaussian noise may amount to under his cap; None where nobody has a cap. The total
+        of all analysts together may leave less.
+    history : DataFrame
+        One row per release that he was charged for, as `hdpstats.ledger.Ledger.history` has it; numbers and dates are
+        of his own charges. Nothing in it depends on what others asked.
+
+    Notes
+    -----
+    What he has received before his first cap with Gaussian noise is charged to the part that the whole account has set
+    aside (`hdpstats.ledger.caps`). That part depends on what others had spent before it was set aside, unless the
+    custodian declared it. So ``spent`` and ``remaining`` then tell him how much that was. To avoid this, grant caps
+    before the first release, or open the ledger with ``gaussian=``.
+    """
+
+    spent: Spend
+    remaining: Spend | None
+    history: pd.DataFrame
+
+    @classmethod
+    def of(cls, analyst: str, ledger: Ledger) -> Self:
+        """Return an analyst's part of a ledger."""
+        cap = ledger.caps.get(analyst)
+        return cls(
+            spent=ledger.spent_by(analyst),
+            remaining=None if cap is None else cap.remaining,
+            history=ledger.history(analyst),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the part as JSON values."""
+        return {
+            "spent": self.spent.to_dict(),
+            "remaining": None if self.remaining is None else self.remaining.to_dict(),
+            "history": {str(name): [_plain(cell) for cell in self.history[name].tolist()] for name in self.history},
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            spent=Spend.from_dict(fields["spent"]),
+            remaining=None if fields["remaining"] is None else Spend.from_dict(fields["remaining"]),
+            history=_history(fields["history"]),
+        )
+
+    def __str__(self) -> str:
+        left = "no cap" if self.remaining is None else f"left {self.remaining}"
+        noun = "release" if len(self.history) == 1 else "releases"
+        return f"{len(self.history)} {noun}; spent {self.spent}; {left}"
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, pd.Timestamp):
+        return cell.isoformat()
+    return None if cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)) else cell
+
+
+def _history(columns: Mapping[str, Any]) -> pd.DataFrame:
+    frame = pd.DataFrame({str(name): listed for name, listed in columns.items()})
+    return frame.assign(at=pd.to_datetime(frame["at"], utc=True).astype("datetime64[s, UTC]"))
