@@ -1,4 +1,4 @@
-"""Pages for notebooks: what an object shows of itself, legible in light and dark.
+"""Pages for notebooks: what an object shows of itself, legible in light and dark, with every text escaped.
 
 Every colour is the notebook's own (``--jp-…``, the variables of JupyterLab's themes) or the surrounding text's; a
 colour written here is only what a variable falls back to where there is no theme. Without the stylesheet, which
@@ -8,8 +8,6 @@ JupyterLab takes out of notebooks that it does not trust, a page can still be re
 import html
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
-
-from hdpstats.display.html import element
 
 STYLE: Final = """
 .hdp-page {
@@ -72,6 +70,30 @@ _APART: Final = '<span class="hdp-apart"> · </span>'
 Kind = Literal["filled", "reserved"]
 
 
+def element(tag: str, text: str, **attributes: str) -> str:
+    """Return an element that holds text; tag and names of attributes are the program's own.
+
+    >>> element("td", "size[T.<=20]")
+    '<td>size[T.&lt;=20]</td>'
+    """
+    written = "".join(f' {name}="{html.escape(value)}"' for name, value in attributes.items())
+    return f"<{tag}{written}>{html.escape(text)}</{tag}>"
+
+
+def key_values(rows: Iterable[tuple[str, str]], *, caption: str = "") -> str:
+    """Return a table of names and values, left-aligned.
+
+    >>> print(key_values([("epsilon", "1")]))
+    <table class="simpletable hdp-pairs">
+    <tr><th style="text-align: left">epsilon</th><td style="text-align: left">1</td></tr>
+    </table>
+    """
+    left = {"style": "text-align: left"}
+    lines = [f"<tr>{element('th', name, **left)}{element('td', value, **left)}</tr>" for name, value in rows]
+    above = [element("caption", caption)] if caption else []
+    return "\n".join(['<table class="simpletable hdp-pairs">', *above, *lines, "</table>"])
+
+
 def page(title: str, *parts: str, badges: Sequence[str] = ()) -> str:
     """Return a page: a title with badges beside it, the first of which stands out, and parts, which are HTML.
 
@@ -89,6 +111,11 @@ def page(title: str, *parts: str, badges: Sequence[str] = ()) -> str:
 def section(title: str, content: str) -> str:
     """Return a heading and what stands under it; ``content`` is HTML, ``title`` is text."""
     return f"{element('div', title, **{'class': 'hdp-section'})}{content}"
+
+
+def details(title: str, content: str) -> str:
+    """Return a section that opens on a click; ``content`` is HTML, ``title`` is text."""
+    return f"<details>{element('summary', title)}{content}</details>"
 
 
 def notes(texts: Iterable[str]) -> str:

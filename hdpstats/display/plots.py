@@ -1,4 +1,4 @@
-"""The door to matplotlib, an optional dependency, and the colours of every plot."""
+"""Access to matplotlib, an optional dependency, and the colours of every plot."""
 
 from typing import TYPE_CHECKING, Any, Final
 

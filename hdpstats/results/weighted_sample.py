@@ -19,8 +19,6 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import (
     disclosure,
     plots,
-    weighted_balance,
-    weighted_page,
     weighted_serialization,
     weighted_tables,
 )
@@ -182,7 +180,7 @@ class WeightedSample:
         difference (of the two, in standard deviations of the public rows), std_error (of that), conf_low, conf_high.
         The weighted columns are listed whose values differ in public rows.
         """
-        return weighted_balance.balance(self.distribution, self.rows, self.schema, self.facts.columns, alpha=alpha)
+        return weighted_tables.balance(self.distribution, self.rows, self.schema, self.facts.columns, alpha=alpha)
 
     def fit(self, model: Callable[..., Any], formula: str, **options: Any) -> "Result":
         """Fit a model to the weighted rows, with standard errors that count sampling and privacy noise.
@@ -248,9 +246,7 @@ class WeightedSample:
 
     def summary(self) -> EscapedSummary:
         """Return what the weights are, their diagnostics, and the privacy block, as statsmodels' `Summary`."""
-        return weighted_tables.summarise(
-            facts=self.facts, distribution=self.distribution, releases=self.releases, guarantee=self.guarantee
-        )
+        return weighted_tables.summarise(self)
 
     def _numbers(self, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:
         return weighted_tables.numbers_of(self.frame, of)
@@ -266,10 +262,4 @@ class WeightedSample:
         return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
 
     def _repr_html_(self) -> str:
-        return weighted_page.sample_page(
-            facts=self.facts,
-            distribution=self.distribution,
-            balance=self.balance(),
-            releases=self.releases,
-            guarantee=self.guarantee,
-        )
+        return weighted_tables.sample_page(self, self.balance())

@@ -1,26 +1,34 @@
-"""Tables of a weighted public sample: means, quantiles, frequencies, the summary."""
+"""Tables of a weighted public sample: means, quantiles, frequencies, shifts, the summary, the page."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.display import EscapedSummary, pairs, percent, summary
+from hdpstats.display import EscapedSummary, details, grid, meter, notes, number, page, pairs, percent, section, summary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
-from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.records.query import Release
-from hdpstats.results.summary import promise_rows
+from hdpstats.results.summary import plain, promise, promise_rows, signs
+from hdpstats.results.tables import normal_quantile
 from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from hdpstats.results.weighted_sample import WeightedSample
 
 MOST_LEVELS = 200
 """Combinations of levels that a table may have."""
+
+_SHIFTS: Final = ("feature", "public", "private", "difference", "std_error", "conf_low", "conf_high")
+_SHOWN: Final = ("feature", "public", "private", "difference", "conf_low", "conf_high")
+_ALL_SHOWN: Final = 12
+"""Lines of the table of shifts that are shown without opening it."""
 
 TITLE = "Weighted public sample, differentially private"
 
@@ -55,7 +63,7 @@ class Estimated:
         >>> Estimated(estimate=0.5, std_error=0.1, sampling_error=0.05).conf_int()[0].__round__(3)
         0.304
         """
-        half = -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0)) * self.std_error
+        half = normal_quantile(alpha) * self.std_error
         return self.estimate - half, self.estimate + half
 
 
@@ -98,11 +106,49 @@ def quantiles(
     return pd.DataFrame(found, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
 
 
+def balance(
+    distribution: WeightDistribution, rows: pd.DataFrame, schema: Schema, columns: Sequence[str], *, alpha: float
+) -> pd.DataFrame:
+    """Return the shifts that weights correct; see `hdpstats.results.WeightedSample.balance`.
+
+    With ``m`` the mean and ``s`` the standard deviation of a feature over public rows and ``m_w`` its weighted mean,
+    the difference is ``(m_w - m) / s``; its standard error is that of ``m_w`` over ``s``, as public rows are given.
+    """
+    z = normal_quantile(alpha)
+    listed = list(_features(rows, schema, columns))
+    if not listed:
+        return pd.DataFrame({name: pd.Series(dtype=object if name == "feature" else float) for name in _SHIFTS})
+    values = np.column_stack([feature for _, feature in listed])
+    public, spread = values.mean(axis=0), np.std(values, axis=0)
+    means = weighted_moments.weighted_means(distribution, values)
+    difference = (means.estimates - public) / spread
+    error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0)) / spread
+    half = z * error
+    numbers = (public, means.estimates, difference, error, difference - half, difference + half)
+    names = [name for name, _ in listed]
+    return pd.DataFrame(dict(zip(_SHIFTS, (names, *numbers), strict=True)))
+
+
+def _features(rows: pd.DataFrame, schema: Schema, columns: Sequence[str]) -> Iterator[tuple[str, FloatArray]]:
+    for name in columns:
+        column = schema[name]
+        if isinstance(column, Categorical):
+            for level in column.levels:
+                yield from _varying(f"{name} = {level}", np.asarray(rows[name] == level, dtype=np.float64))
+        else:
+            yield from _varying(name, rows[name].to_numpy(dtype=np.float64))
+
+
+def _varying(name: str, feature: FloatArray) -> Iterator[tuple[str, FloatArray]]:
+    if np.std(feature) > 0:
+        yield name, feature
+
+
 def frequencies(
     distribution: WeightDistribution, rows: pd.DataFrame, columns: Sequence[str], *, alpha: float
 ) -> pd.DataFrame:
     """Return counts and shares of levels; see `hdpstats.results.WeightedSample.table`."""
-    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    z = normal_quantile(alpha)
     unknown = [name for name in columns if name not in rows]
     if not columns or unknown:
         raise ArgumentError(
@@ -121,7 +167,7 @@ def frequencies(
     indicator = (groups[:, None] == np.arange(grouped.ngroups)).astype(np.float64)
     means = weighted_moments.weighted_means(distribution, indicator)
     error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0))
-    half = -float(ndtri(level / 2.0)) * error
+    half = z * error
     levels = grouped.size().index.to_frame(index=False)
     return levels.assign(
         count=means.estimates * float(np.sum(distribution.weights)),
@@ -132,15 +178,14 @@ def frequencies(
     )
 
 
-def summarise(
-    *, facts: SampleFacts, distribution: WeightDistribution, releases: Sequence[Release], guarantee: Guarantee
-) -> EscapedSummary:
+def summarise(sample: "WeightedSample") -> EscapedSummary:
     """Return the summary of a weighted sample: how it was made, its diagnostics, the privacy block, notes."""
-    tables = [pairs(made_rows(facts)), pairs(_diagnostics(distribution)), pairs(promise_rows(guarantee, releases))]
-    return summary(TITLE, tables, notes_of(facts))
+    privacy = pairs(promise_rows(sample.guarantee, sample.releases))
+    tables = [pairs(_made_rows(sample.facts)), pairs(_diagnostics(sample.distribution)), privacy]
+    return summary(TITLE, tables, _notes_of(sample.facts))
 
 
-def made_rows(facts: SampleFacts) -> list[tuple[str, str]]:
+def _made_rows(facts: SampleFacts) -> list[tuple[str, str]]:
     """Return how a sample was made."""
     return [
         ("Method:", facts.method),
@@ -150,12 +195,12 @@ def made_rows(facts: SampleFacts) -> list[tuple[str, str]]:
     ]
 
 
-def notes_of(facts: SampleFacts) -> list[str]:
+def _notes_of(facts: SampleFacts) -> list[str]:
     """Return what a reader must know."""
     return [OTHER_COLUMNS, *facts.notes]
 
 
-def weight_rows(distribution: WeightDistribution) -> list[tuple[str, str]]:
+def _weight_rows(distribution: WeightDistribution) -> list[tuple[str, str]]:
     """Return the largest weight and how many rows have none."""
     weights = distribution.weights
     total = float(np.sum(weights))
@@ -170,9 +215,40 @@ def _diagnostics(distribution: WeightDistribution) -> list[tuple[str, str]]:
     size, rows = weighted_moments.effective_size(distribution.weights), len(distribution.weights)
     return [
         ("Effective size:", f"{size:.1f} of {rows} public rows"),
-        *weight_rows(distribution),
+        *_weight_rows(distribution),
         (
             "Overlap:",
             f"{weighted_moments.overlap(distribution.weights):.3f} (1: weighted and unweighted public rows agree)",
         ),
     ]
+
+
+def sample_page(sample: "WeightedSample", shifts: pd.DataFrame) -> str:
+    """Return the page of a weighted sample; ``shifts`` is its `balance` with 95 % limits."""
+    guarantee = sample.guarantee
+    shown = [plain(_made_rows(sample.facts)), section("How much the weighted rows tell", _weights(sample.distribution))]
+    if not shifts.empty:
+        cells, title = _shifts(shifts), "What the weights change"
+        shown.append(section(title, cells) if len(shifts) <= _ALL_SHOWN else details(title, cells))
+    shown.append(section("Privacy", plain(promise_rows(guarantee, sample.releases))))
+    shown.append(notes(_notes_of(sample.facts)))
+    return page("Weighted public sample", *shown, promise(guarantee), badges=signs(guarantee))
+
+
+def _weights(distribution: WeightDistribution) -> str:
+    size, rows = weighted_moments.effective_size(distribution.weights), len(distribution.weights)
+    alike = weighted_moments.overlap(distribution.weights)
+    bars = (
+        meter("Effective size", f"{size:.1f} of {rows} rows", [("filled", size / rows if rows else 0.0)]),
+        meter("Overlap", f"{alike:.3f} of 1", [("filled", alike)]),
+    )
+    return "".join(bars) + plain(_weight_rows(distribution))
+
+
+def _shifts(balance: pd.DataFrame) -> str:
+    headers = ["mean of", "public", "private, estimated", "difference in public std dev", "95% interval"]
+    cells = [
+        [str(feature), number(public), number(private), f"{difference:+.2f}", f"{low:+.2f} to {high:+.2f}"]
+        for feature, public, private, difference, low, high in zip(*(balance[name] for name in _SHOWN), strict=True)
+    ]
+    return grid(headers, cells, aligns="lr")

@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.display.page import STYLE
-from hdpstats.jupyter.accounts import Accounts
+from hdpstats.jupyter.namespace import Accounts
 from tests.jupyter.session import session
 
 SETUP = """
