@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Colours that colour-blind readers tell apart (Okabe and Ito 2008)."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008)."""
 GREY: Final = "#767676"
 """The colour of lines that carry no estimate."""
 

@@ -170,11 +170,11 @@ def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable
     ==================
     """
     listed = list(rows)
-    room = max(width - max(len(name) for name, _ in listed) - 1, 8)
+    available = max(width - max(len(name) for name, _ in listed) - 1, 8)
     names: list[str] = []
     values: list[list[str]] = []
     for name, value in listed:
-        lines = textwrap.wrap(value, room, break_on_hyphens=False) or [""]
+        lines = textwrap.wrap(value, available, break_on_hyphens=False) or [""]
         names.extend([name, *[""] * (len(lines) - 1)])
         values.extend([line] for line in lines)
     return _Pairs(values, None, names, txt_fmt=_layout("l"), ltx_fmt={"data_aligns": "l"}, celltype=_EscapedCell)

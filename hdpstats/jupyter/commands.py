@@ -1,4 +1,4 @@
-"""``%hdp``: what was spent, what is declared, what a fit would buy. Nothing here spends."""
+"""``%hdp``: what was spent, what is declared, how precise a fit would be. Nothing here spends."""
 
 import shlex
 from argparse import Namespace
@@ -15,7 +15,7 @@ from hdpstats.jupyter.namespace import find, named
 
 HELP = """%hdp ledger [NAME]     what was spent and what is left, at each site where there are several
 %hdp schema [NAME]     what is declared about the columns
-%hdp plan "FORMULA"    the standard errors that each epsilon would buy; %hdp plan --help lists the options
+%hdp plan "FORMULA"    the standard errors that each epsilon gives; %hdp plan --help lists the options
 
 Studies, ledgers and schemas are found among your variables. Nothing here spends."""
 
@@ -86,9 +86,9 @@ def _planning() -> MagicArgumentParser:
     add("--epsilon", type=float, nargs="+", metavar="E", help="one or several; 0.1 0.5 1 3 by default")
     add("--data", metavar="STUDY", help="the study; may be left out where there is one only")
     add("--model", choices=("logit", "hazard"), help="by default hazard for Surv(...), else logit")
-    add("--n", type=int, help="the number of private records, where the study does not tell")
+    add("--n", type=int, help="the number of private records, where the study does not say")
     add("--delta", type=float, help="the probability with which the bound may fail; 0 by default")
-    add("--mechanism", help="auto, objective or gradient")
+    add("--mechanism", help="auto, objective or clipped_newton")
     add("--se-share", type=float, metavar="SHARE", help="the share of epsilon for a noisy Hessian")
     add("--intervals", type=float, nargs="+", metavar="K", help="hazard: how many intervals, or their cut points")
     add("--link", choices=("logit", "cloglog", "probit"), help="hazard: the link")

@@ -1,7 +1,7 @@
 """Results in groups of groups, such as schools in states in a country: one estimate per group, level by level.
 
 Chen and Sung name it as what is missing: schools give what they release to their state, and states give what they have
-to the federation. All of it is post-processing of results, which costs nobody anything: a level needs neither records
+to the federation. All of it is post-processing of results, which costs no privacy: a level needs neither records
 nor trust of the level below it.
 """
 
@@ -120,11 +120,11 @@ def aggregate(
     kind = choice(interval, name="interval", options=INTERVALS)
     known = _estimated(top, methods=methods, across=kind == "across_sites")
     return Aggregate(
-        nodes=tuple(known[each.path].node for each in top.everybody),
+        nodes=tuple(known[each.path].node for each in top.places),
         between=methods,
         interval=kind,
         facts=members[0].facts,
-        guarantees=tuple(promise for each in members for promise in each.guarantees),
+        guarantees=tuple(one for each in members for one in each.guarantees),
         releases=tuple(release for each in members for release in each.releases),
         data_sets=tuple(sets for each in members for sets in each.data_sets),
     )
@@ -149,7 +149,7 @@ def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> di
     parts = all_drawn([part_of(each.estimate, rng) for each in members], rng)
     known = {each.path: _leaf(each, part) for each, part in zip(members, parts, strict=True)}
     for level in reversed(range(len(methods))):
-        groups = [each for each in top.everybody if each.level == level and each.groups]
+        groups = [each for each in top.places if each.level == level and each.groups]
         squares = _squares(groups, known, method=methods[level])
         for group in groups:
             below = [known[each.path] for each in group.groups]

@@ -103,7 +103,7 @@ def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) 
 
 
 def _outcome(stop: FloatArray, event: FloatArray, grid: TimeGrid) -> tuple[FloatArray, IntArray]:
-    """Return times and causes up to the horizon, where everybody who is left is censored."""
+    """Return times and causes up to the horizon, where all who are left are censored."""
     cause = np.where(stop > grid.horizon, 0, event).astype(np.int64)
     return np.clip(stop, 0.0, grid.horizon), cause
 

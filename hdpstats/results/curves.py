@@ -150,7 +150,7 @@ class _Parts:
 
     @classmethod
     def of(cls, model: Coefficients, X: FloatArray, offset: FloatArray) -> "_Parts":
-        """Evaluate a model; separately fitted hazards that add up to 1 or more leave nobody, and are without limits."""
+        """Evaluate a model; separately fitted hazards that add up to 1 or more leave no one, and are without limits."""
         p, rest, slope = inverse_link(model.link, _predictor(model, X, offset))
         survive = np.maximum(rest[:, :, 0] - p[:, :, 1:].sum(axis=2), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -27,14 +27,14 @@ from hdpstats.records.query import LedgerEntry
 from hdpstats.results.checking import SHOWN, spread_out
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.plots import draw_calibration
-from hdpstats.results.summary import named, plain, promise, promise_rows, signs
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, named, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KNOWN: Final = 0.5
 """Scores of a time are shown where this share of the risk groups stands clear of its noise up to it."""
-OPTIMISM = "The private records took part in the fit, which flatters the model a little."
+OPTIMISM = "The private records took part in the fit, which makes the model look a little better."
 REPRESENTATIVE = (
     "Predictions of a risk group are those of the public people in it; ties within a group draw concordance to 1/2."
 )
@@ -58,14 +58,14 @@ class Evaluation:
         Concordance between risk groups and its standard error.
     scores : DataFrame
         Columns time (for survival), brier, std_error, reference (of one curve for everybody), ratio (observed over
-        expected incidence), ratio_error. NaN where noise drowns what is left.
+        expected incidence), ratio_error. NaN where what is left is not clear of the noise.
     groups : DataFrame
         Columns time (for survival), group (1 has the lowest risk), rows (noisy), predicted, observed, std_error.
     table : DataFrame
         The noisy counts as released: group, then cause, after and until for survival (censorings have no cause), or
         outcome; count.
     query, release, guarantee
-        What was asked, what the site answered, what it promises.
+        What was asked, what the site answered, what it guarantees.
     """
 
     facts: ModelFacts
@@ -104,7 +104,7 @@ class Evaluation:
             pairs(self._evaluated()),
             pairs(self._findings()),
             table(rows, headers=headers, stubs=stubs),
-            pairs(promise_rows(self.guarantee, [self.release])),
+            pairs(guarantee_rows(self.guarantee, [self.release])),
         ]
         title = f"{self.facts.model} evaluated on private records, differentially private"
         return summary(title, tables, self._notes())
@@ -122,7 +122,7 @@ class Evaluation:
         ]
         known = self.scores.dropna(subset=["brier"])
         if known.empty:
-            return [*rows, ("Brier score:", "drowned by the noise")]
+            return [*rows, ("Brier score:", "not clear of the noise")]
         last = known.iloc[-1]
         if "time" in known:
             times = known["time"].to_numpy(dtype=float)
@@ -165,15 +165,15 @@ class Evaluation:
             f"{self.facts.model} evaluated on private records",
             plain([*self._evaluated(), *self._findings()]),
             section("Calibration", grid(["", *headers], named(stubs, rows), aligns="lr")),
-            section("Privacy", plain(promise_rows(self.guarantee, [self.release]))),
+            section("Privacy", plain(guarantee_rows(self.guarantee, [self.release]))),
             notes(self._notes()),
-            promise(self.guarantee),
-            badges=signs(self.guarantee),
+            guarantee_details(self.guarantee),
+            badges=guarantee_badges(self.guarantee),
         )
 
 
 def _with_error(value: float, error: float) -> str:
-    return f"{value:.3f} (standard error {error:.3f})" if np.isfinite(value) else "drowned by the noise"
+    return f"{value:.3f} (standard error {error:.3f})" if np.isfinite(value) else "not clear of the noise"
 
 
 def read_table(
@@ -192,7 +192,7 @@ def read_table(
     Parameters
     ----------
     query, release, guarantee
-        What was asked, what the site answered, what it promises.
+        What was asked, what the site answered, what it guarantees.
     facts, causes, cause
         The model, the names of its causes (or its outcome), and the place of the one that is evaluated.
     in_sample

@@ -94,7 +94,7 @@ class DesignRows:
 
 
 def read_rows(fit: Fitted, frame: pd.DataFrame, design: Design) -> DesignRows:
-    """Check public rows aloud and return their design; the outcome is not needed."""
+    """Check public rows, with errors that name what is wrong, and return their design; the outcome is not needed."""
     offset = fit.facts.offset
     plain = check_frame(frame, name="frame")
     needs = [*dict.fromkeys([*design.needs[1:], *([] if offset is None else [offset])])]

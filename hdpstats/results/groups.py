@@ -55,14 +55,14 @@ class Group:
         return len(self.path) - 1
 
     @property
-    def everybody(self) -> list["Group"]:
+    def places(self) -> list["Group"]:
         """The place itself and all below it, in their order."""
-        return [self, *(each for group in self.groups for each in group.everybody)]
+        return [self, *(each for group in self.groups for each in group.places)]
 
     @property
     def members(self) -> list[Member]:
         """The members below."""
-        return [each.member for each in self.everybody if each.member is not None]
+        return [each.member for each in self.places if each.member is not None]
 
 
 def tree_of(given: object, *, name: str) -> Group:

@@ -8,7 +8,7 @@ _GROUPS = (
         "fittedvalues predicted resid wresid influence hat_matrix_diag outlier_test get_influence get_prediction "
         "score_obs llf_obs endog exog martingale_residuals schoenfeld_residuals score_residuals durations",
         "it holds one number per person, and no noise of a sensible size would hide a person in it",
-        "predict(frame) gives predictions for public rows; conf_int() and summary() speak of the error",
+        "predict(frame) gives predictions for public rows; conf_int() and summary() give the error",
     ),
     (
         "llf llnull llr llr_pvalue aic aicc bic deviance null_deviance prsquared pseudo_rsquared rsquared rsquared_adj "
@@ -39,7 +39,7 @@ _GROUPS = (
     (
         "concordance concordance_index concordance_index_ brier_score",
         "it compares predictions with the outcomes of private rows",
-        "public_check says it for the public rows; model.evaluate(result, epsilon=...) buys it for the private ones",
+        "public_check has it for the public rows; model.evaluate(result, epsilon=...) releases it for the private ones",
     ),
     (
         "basehaz baseline_hazard_ baseline_survival_ baseline_cumulative_hazard baseline_cumulative_hazard_",

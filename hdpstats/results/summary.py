@@ -81,7 +81,9 @@ def result_page(result: "Result") -> str:
     if check is not None:
         shown.append(section("Checked on public rows", plain(_check_rows(facts, check))))
     shown.append(notes(_notes_of(result, len(places))))
-    return page(f"{facts.model} results", *shown, promise(result.guarantee), badges=signs(result.guarantee))
+    return page(
+        f"{facts.model} results", *shown, guarantee_details(result.guarantee), badges=guarantee_badges(result.guarantee)
+    )
 
 
 def parts_of(result: "Result") -> list[Estimate]:
@@ -89,7 +91,7 @@ def parts_of(result: "Result") -> list[Estimate]:
     return [part for part in (result.public_only, result.private_only, result.pooled) if part is not None]
 
 
-def signs(guarantee: Guarantee | None) -> list[str]:
+def guarantee_badges(guarantee: Guarantee | None) -> list[str]:
     """Return what a release cost and under which relation, as badges."""
     if guarantee is None:
         return ["public rows only"]
@@ -97,17 +99,17 @@ def signs(guarantee: Guarantee | None) -> list[str]:
     return [f"epsilon = {decimal(guarantee.epsilon)}", delta, guarantee.relation.value]
 
 
-def promise(guarantee: Guarantee | None) -> str:
+def guarantee_details(guarantee: Guarantee | None) -> str:
     """Return the guarantee in plain words, to open."""
     statement = f"{NO_PRIVATE_RECORD}." if guarantee is None else guarantee.statement()
-    return details("What this promises", element("p", statement))
+    return details("What this guarantees", element("p", statement))
 
 
 def _privacy_rows(estimate: Estimate, released: Released, *, sites: bool = True) -> list[tuple[str, str]]:
     """Return the privacy block as names and values, with what each of several sites contributed or without."""
     if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
-    rows = promise_rows(released.guarantee, [each for each in (released.count, released.release) if each is not None])
+    rows = guarantee_rows(released.guarantee, [each for each in (released.count, released.release) if each is not None])
     if sites and len(released.sites) > 1:
         rows += site_rows(released.sites)
     if released.heterogeneity is not None:
@@ -118,8 +120,8 @@ def _privacy_rows(estimate: Estimate, released: Released, *, sites: bool = True)
     return [*rows, ("Noise share:", share)] if share else rows
 
 
-def promise_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return what releases promise together, what ran, and where the ledger keeps them, as names and values."""
+def guarantee_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[str, str]]:
+    """Return what releases guarantee together, what ran, and where the ledger keeps them, as names and values."""
     rows = [
         ("Guarantee:", str(guarantee)),
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
@@ -265,7 +267,9 @@ def _notes_of(result: "Result", shown: int) -> list[str]:
     estimate, sites = result.estimate, result.site_facts
     number_of_people, noise_sd = (np.inf, 0.0) if result.count is None else people(result.count)
     if number_of_people < _WELL_KNOWN * noise_sd:
-        found.append("The number of private records drowns in its noise; standard errors, which rest on it, are rough.")
+        found.append(
+            "The number of private records is small against its noise; standard errors rest on it and are rough."
+        )
     absent = [site.site for site in sites if site.missing is not None]
     if absent:
         found.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")

@@ -40,7 +40,7 @@ def plain_name(term: str) -> str:
 def match(ours: Sequence[str], others: Sequence[str]) -> dict[int, int]:
     """Return for places of ``ours`` the places of the same terms among ``others``.
 
-    A term is the same if its name is, or else its `plain_name` where that is nobody else's on either side. R's name of
+    A term is the same if its name is, or else its `plain_name` where no other term has it on either side. R's name of
     a truth value, ``hormonTRUE``, is that of the column.
 
     >>> match(["Intercept", "size[T.b]", "hormon"], ["(Intercept)", "hormonTRUE", "age"])

@@ -1,4 +1,4 @@
-"""Public rows with weights that make them stand for the private ones: bought once, analysed as often as one likes."""
+"""Public rows with weights that make them stand for the private ones: paid for once, analysed any number of times."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class FitsWeighted(Protocol):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class WeightedSample:
-    """Public rows whose weights were bought under differential privacy.
+    """Public rows with weights that were released under differential privacy.
 
     Everything done with `frame` afterwards, in any software, is post-processing: it costs no privacy. The weights carry
     over what the private records say about the chosen columns; a relation to another column is that of the public rows.
@@ -69,7 +69,7 @@ class WeightedSample:
     queries, releases : tuples
         What was asked of the site and what it answered.
     guarantee : Guarantee
-        What all releases together promise to every person in the private records.
+        What all releases together guarantee to every person in the private records.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class WeightedSample:
 
     @property
     def effective_size(self) -> float:
-        """Kish's effective size: so many equally weighted rows would tell as much."""
+        """Kish's effective size: so many equally weighted rows would give means as precise."""
         return weighted_moments.effective_size(self.distribution.weights)
 
     @property

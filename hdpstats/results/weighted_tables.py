@@ -13,7 +13,7 @@ from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary, details, grid, meter, notes, number, page, pairs, percent, section, summary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
-from hdpstats.results.summary import plain, promise, promise_rows, signs
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, plain
 from hdpstats.results.tables import normal_quantile
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.schema.columns import Categorical
@@ -180,7 +180,7 @@ def frequencies(
 
 def summarise(sample: "WeightedSample") -> EscapedSummary:
     """Return the summary of a weighted sample: how it was made, its diagnostics, the privacy block, notes."""
-    privacy = pairs(promise_rows(sample.guarantee, sample.releases))
+    privacy = pairs(guarantee_rows(sample.guarantee, sample.releases))
     tables = [pairs(_made_rows(sample.facts)), pairs(_diagnostics(sample.distribution)), privacy]
     return summary(TITLE, tables, _notes_of(sample.facts))
 
@@ -226,13 +226,16 @@ def _diagnostics(distribution: WeightDistribution) -> list[tuple[str, str]]:
 def sample_page(sample: "WeightedSample", shifts: pd.DataFrame) -> str:
     """Return the page of a weighted sample; ``shifts`` is its `balance` with 95 % limits."""
     guarantee = sample.guarantee
-    shown = [plain(_made_rows(sample.facts)), section("How much the weighted rows tell", _weights(sample.distribution))]
+    shown = [
+        plain(_made_rows(sample.facts)),
+        section("How precise the weighted rows are", _weights(sample.distribution)),
+    ]
     if not shifts.empty:
         cells, title = _shifts(shifts), "What the weights change"
         shown.append(section(title, cells) if len(shifts) <= _ALL_SHOWN else details(title, cells))
-    shown.append(section("Privacy", plain(promise_rows(guarantee, sample.releases))))
+    shown.append(section("Privacy", plain(guarantee_rows(guarantee, sample.releases))))
     shown.append(notes(_notes_of(sample.facts)))
-    return page("Weighted public sample", *shown, promise(guarantee), badges=signs(guarantee))
+    return page("Weighted public sample", *shown, guarantee_details(guarantee), badges=guarantee_badges(guarantee))
 
 
 def _weights(distribution: WeightDistribution) -> str:

@@ -79,7 +79,7 @@ def test_a_plan_is_shown_and_can_be_kept(notebook):
 
 def test_what_delta_buys_is_planned(notebook):
     line = '%hdp plan "event3 ~ age" --epsilon 1 --delta 1e-6'
-    assert "mechanism gradient" in notebook.run(f"{line} --mechanism gradient").shown[0]["text/html"]
+    assert "mechanism clipped_newton" in notebook.run(f"{line} --mechanism clipped_newton").shown[0]["text/html"]
     assert "mechanism objective" in notebook.run(f"{line} --mechanism objective").shown[0]["text/html"]
 
 

@@ -397,7 +397,7 @@ def test_the_text_says_what_matters(hazard):
     assert repr(found).startswith("<evaluation of DiscreteHazard: concordance 0.")
     html = replace(found, facts=replace(found.facts, formula="<b>")).summary().as_html()
     assert "<b>" not in html
-    assert "What this promises" in found._repr_html_()
+    assert "What this guarantees" in found._repr_html_()
 
 
 def test_what_drowns_is_said_to(hazard, monkeypatch):
@@ -406,7 +406,7 @@ def test_what_drowns_is_said_to(hazard, monkeypatch):
     found = model.evaluate(result, epsilon=0.001, groups=3, times=3)
     assert found.scores["brier"].isna().all()
     assert found.groups["observed"].isna().all()
-    assert "drowned by the noise" in str(found)
+    assert "not clear of the noise" in str(found)
 
 
 def test_calibration_is_drawn(hazard):

@@ -287,7 +287,7 @@ def test_the_page_says_what_the_summary_says_and_escapes(sample):
     assert "<b>" not in page
     assert facts.method in page
     assert f"{sample.effective_size:.1f} of {len(sample)} rows" in page
-    assert "What this promises" in page
+    assert "What this guarantees" in page
     assert f"epsilon = {float(sample.guarantee.epsilon):g}" in page
     for name, shift in sample.balance()[["feature", "difference"]].itertuples(index=False):
         assert name in page
