@@ -25,12 +25,15 @@ def dumps(value: object) -> str:
 
 
 def loads(text: str) -> Any:
-    """Read JSON text; NaN and infinities are refused."""
+    """Read JSON text; ValueError for NaN and infinities, and for what is nested too deeply."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not a JSON number")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
 
 
 def sha256(value: object) -> str:

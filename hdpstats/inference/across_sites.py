@@ -44,7 +44,7 @@ distributed responses. K. Sidik, J. N. Jonkman (2002), A simple confidence inter
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 from scipy.optimize import brentq
@@ -279,15 +279,6 @@ class CochranQ:
         """The share of the statistic beyond what is expected where sites agree, from 0 to 1."""
         return 1.0 - self.df / self.statistic if self.statistic > self.df else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the statistic as JSON values."""
-        return {"statistic": self.statistic, "df": self.df, "pvalue": self.pvalue}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "CochranQ":
-        """Read what `to_dict` wrote."""
-        return cls(statistic=float(fields["statistic"]), df=int(fields["df"]), pvalue=float(fields["pvalue"]))
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -296,16 +287,6 @@ class Heterogeneity:
 
     overall: CochranQ
     by_term: tuple[CochranQ, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the statistics as JSON values."""
-        return {"overall": self.overall.to_dict(), "by_term": [each.to_dict() for each in self.by_term]}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Heterogeneity":
-        """Read what `to_dict` wrote."""
-        by_term = tuple(CochranQ.from_dict(each) for each in fields["by_term"])
-        return cls(overall=CochranQ.from_dict(fields["overall"]), by_term=by_term)
 
 
 def heterogeneity(

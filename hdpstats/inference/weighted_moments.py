@@ -23,7 +23,7 @@ Efron and Tibshirani (1993), *An Introduction to the Bootstrap*, chapter 6.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from scipy.special import ndtri
@@ -77,10 +77,6 @@ class WeightDistribution(ABC):
     def drawn_sums(self, residuals: FloatArray, number: int) -> FloatArray:
         """Return ``sum_i w_i r_i`` (number, k) for each of the `draws`, and residuals (n, k)."""
         return self.draws(number) @ residuals
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return the distribution as JSON values, `kind` not among them."""
 
 
 @final

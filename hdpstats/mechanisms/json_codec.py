@@ -1,9 +1,9 @@
 """From JSON text back to records: the only place that knows which kinds there are."""
 
-from typing import Any
+from typing import Any, cast
 
 from hdpstats._base import canonical
-from hdpstats._base.errors import SiteError
+from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonQuery,
     ClippedNewtonRelease,
@@ -29,6 +29,7 @@ from hdpstats.mechanisms.public_hessian.query import (
 from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
+from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.sites import SitesQuery, SitesRelease
 
@@ -81,27 +82,24 @@ KINDS = frozenset(kind.partition("/")[0] for kind in _QUERIES)
 """The kinds of query without their versions, as custodians name them."""
 
 
+declare_kinds(Query, _QUERIES | {SitesQuery.kind: SitesQuery})
+declare_kinds(Release, _RELEASES | {SitesRelease.kind: SitesRelease})
+
+
 def query_from_json(text: str) -> Query:
     """Read a query; raises SiteError when the text is not one."""
-    try:
-        fields = canonical.loads(text)
-        return _query(fields.pop("kind"), fields)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise SiteError("this is not a query that hdpstats knows") from None
+    return cast(Query, _read(Query, text))
 
 
 def release_from_json(text: str) -> Release:
     """Read a release; raises SiteError when the text is not one."""
+    return cast(Release, _read(Release, text))
+
+
+def _read(base: Any, text: str) -> Any:
     try:
-        fields = canonical.loads(text)
-        return _release(fields.pop("kind"), fields)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise SiteError("this is not a release that hdpstats knows") from None
-
-
-def _query(kind: str, fields: dict[str, Any]) -> Query:
-    return SitesQuery.read(fields, _query) if kind == SitesQuery.kind else _QUERIES[kind].from_dict(fields)
-
-
-def _release(kind: str, fields: dict[str, Any]) -> Release:
-    return SitesRelease.read(fields, _release) if kind == SitesRelease.kind else _RELEASES[kind].from_dict(fields)
+        return from_dict(base, canonical.loads(text))
+    except ArgumentError as error:
+        raise SiteError(f"this is not a {base.__name__.lower()} that hdpstats knows: {error}") from None
+    except (ValueError, RecursionError):
+        raise SiteError(f"this is not a {base.__name__.lower()} that hdpstats knows") from None

@@ -9,7 +9,7 @@ from hdpstats.records.query import Query
 DISTRIBUTION: Final = "distribution"
 """Families of distributions of one column."""
 
-_ANY: Final = frozenset({RegressionModel.family, MultinomialModel.family, HazardModel.family})
+_ANY: Final = frozenset({RegressionModel.kind, MultinomialModel.kind, HazardModel.kind})
 
 FAMILIES: Final[dict[str, frozenset[str]]] = {
     "objective": _ANY,
@@ -17,12 +17,12 @@ FAMILIES: Final[dict[str, frozenset[str]]] = {
     "exponential": _ANY,
     "clipped_newton": _ANY,
     "clipped_newton_rounds": _ANY,
-    "public_hessian": frozenset({RegressionModel.family}),
-    "public_hessian_rounds": frozenset({RegressionModel.family}),
-    "curve": frozenset({RegressionModel.family}),
-    "loss_selection": frozenset({RegressionModel.family}),
-    "evaluation": frozenset({RegressionModel.family, HazardModel.family}),
-    "importance_weights": frozenset({DensityRatioModel.family}),
+    "public_hessian": frozenset({RegressionModel.kind}),
+    "public_hessian_rounds": frozenset({RegressionModel.kind}),
+    "curve": frozenset({RegressionModel.kind}),
+    "loss_selection": frozenset({RegressionModel.kind}),
+    "evaluation": frozenset({RegressionModel.kind, HazardModel.kind}),
+    "importance_weights": frozenset({DensityRatioModel.kind}),
     "statistics": frozenset({DISTRIBUTION}),
     "subsample": frozenset({DISTRIBUTION}),
     "count": frozenset(),
@@ -51,5 +51,5 @@ def family_of(query: Query) -> str | None:
         return next(iter(families), None)
     model = getattr(asked, "model", None)
     if model is not None:
-        return str(model.family)
-    return RegressionModel.family if asked.grid is None else HazardModel.family
+        return str(model.kind)
+    return RegressionModel.kind if asked.grid is None else HazardModel.kind

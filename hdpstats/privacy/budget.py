@@ -9,13 +9,12 @@ asked to cost is rounded down to a public grain, and what it is charged is round
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError, BudgetError
-from hdpstats._base.validation import exact, rational
+from hdpstats._base.validation import exact
 
 EPSILON_GRAIN: Final = Fraction(1, 10**9)
 """The unit of charges without Gaussian noise."""
@@ -79,16 +78,6 @@ class Spend:
         asked = [spend.asked for spend in (self, other) if spend.asked is not None]
         widest = Budget(max(each.epsilon for each in asked), max(each.delta for each in asked)) if asked else None
         return Spend(self.epsilon + other.epsilon, self.delta + other.delta, self.mu_squared + other.mu_squared, widest)
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the three sums as plain strings (fractions exactly)."""
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta), "mu_squared": str(self.mu_squared)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, str]) -> "Spend":
-        """Read what `to_dict` wrote."""
-        epsilon, delta, mu_squared = (rational(fields[name], name=name) for name in ("epsilon", "delta", "mu_squared"))
-        return cls(epsilon, delta, mu_squared)
 
     def __str__(self) -> str:
         gaussian = f", mu = {math.sqrt(self.mu_squared):.6g}" if self.mu_squared else ""

@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, final
+from typing import final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.gaussian import delta_of_square
 
@@ -83,22 +82,3 @@ class PrivacyEvent:
 
     def __str__(self) -> str:
         return f"{self.ran.value}, {self.price}"
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the event as plain strings (fractions exactly)."""
-        return {
-            "ran": self.ran.value,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "mu_squared": str(self.mu_squared),
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "PrivacyEvent":
-        """Read what `to_dict` wrote."""
-        return cls(
-            ran=MechanismName(fields["ran"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            mu_squared=rational(fields["mu_squared"], name="mu_squared"),
-        )

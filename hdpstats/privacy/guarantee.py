@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import final
 
-from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.relation import Relation
 
@@ -77,27 +76,4 @@ class Guarantee:
             f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
             "The guarantee holds for every adversary, whatever else is known about the other records; "
             "it adds up with other releases from the same records, which the ledger counts."
-        )
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the guarantee as plain strings (fractions exactly)."""
-        return {
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "relation": self.relation.value,
-            "unit": self.unit,
-            "most_rows": str(self.most_rows),
-            "sites": str(self.sites),
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Guarantee":
-        """Read what `to_dict` wrote."""
-        return cls(
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            relation=Relation(fields["relation"]),
-            unit=str(fields["unit"]),
-            most_rows=int(fields["most_rows"]),
-            sites=int(fields["sites"]),
         )

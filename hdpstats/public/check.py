@@ -1,7 +1,7 @@
 """How a survival model does on public rows: one record of concordance, Brier scores and calibration."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -11,6 +11,8 @@ from scipy.special import ndtri
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.discrimination import Concordance, brier_scores, concordance, integrated_brier
 from hdpstats.public.follow_up import FollowUp, kaplan_meier, reaches
+from hdpstats.records.codec import Record
+from hdpstats.records.frames import Frame
 
 GROUPS: Final = 5
 """Groups of predicted risk."""
@@ -20,7 +22,7 @@ _CALIBRATION: Final = ("cause", "time", "group", "rows", "predicted", "observed"
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PublicCheck:
+class PublicCheck(Record):
     """What public rows say about a survival model; those rows took part in the fit, which flatters it a little.
 
     Attributes
@@ -41,8 +43,8 @@ class PublicCheck:
     rows: int
     causes: tuple[str, ...]
     concordance: tuple[Concordance, ...]
-    scores: pd.DataFrame
-    calibration: pd.DataFrame
+    scores: Frame
+    calibration: Frame
 
     def integrated(self) -> pd.DataFrame:
         """Return integrated Brier scores by cause: columns brier, reference, until (the last time in the integral)."""
@@ -54,30 +56,6 @@ class PublicCheck:
             reference, _ = integrated_brier(times, part["reference"].to_numpy(dtype=float))
             found[cause] = (brier, reference, until)
         return pd.DataFrame.from_dict(found, orient="index", columns=["brier", "reference", "until"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check as JSON values, NaN as None."""
-        return {
-            "rows": self.rows,
-            "causes": list(self.causes),
-            "concordance": [{key: _or_none(value) for key, value in asdict(part).items()} for part in self.concordance],
-            "scores": _columns(self.scores),
-            "calibration": _columns(self.calibration),
-        }
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "PublicCheck":
-        """Read what `to_dict` wrote."""
-        return cls(
-            rows=int(entries["rows"]),
-            causes=tuple(str(cause) for cause in entries["causes"]),
-            concordance=tuple(
-                Concordance(**{key: np.nan if value is None else float(value) for key, value in part.items()})
-                for part in entries["concordance"]
-            ),
-            scores=_frame(entries["scores"], _SCORES),
-            calibration=_frame(entries["calibration"], _CALIBRATION),
-        )
 
 
 def check(
@@ -167,14 +145,6 @@ def _scores(rows: FollowUp, name: str, k: int, times: FloatArray, incidence: Flo
             "reference": brier_scores(rows, everybody, times, cause=k + 1),
         }
     )
-
-
-def _or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    return {str(name): [_or_none(value) for value in frame[name].tolist()] for name in frame.columns}
 
 
 def _joined(parts: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -1,12 +1,13 @@
 """How well predicted risks tell rows apart: concordance and Brier score, on public rows."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.public.follow_up import FollowUp, kaplan_meier, ratio, reaches
+from hdpstats.records.codec import NAN_IS_NULL
 
 
 @final
@@ -25,8 +26,8 @@ class Concordance:
         The weight of the usable pairs.
     """
 
-    value: float
-    std_error: float
+    value: Annotated[float, NAN_IS_NULL]
+    std_error: Annotated[float, NAN_IS_NULL]
     pairs: float
 
 

@@ -8,14 +8,18 @@ imply and does not fall far short of: an account is checked as if it were divide
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Annotated, Final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.gaussian import delta_of_square
+from hdpstats.records.codec import AtMost
 
 MOST_AHEAD: Final = 64
 """The largest number of later charges that a query may announce."""
+
+Ahead = Annotated[tuple[Spend, ...], AtMost(size=MOST_AHEAD, what="costs in ahead")]
+"""Later charges of a query, one by one; a longer list is refused unread."""
 
 LARGEST_AMOUNT: Final = 10**12
 """The largest epsilon or mu_squared of a query: as much as the largest total of an account."""
@@ -28,14 +32,6 @@ WIDEST: Final = 100
 
 The rounds of a fit use all of it, up to rounding.
 """
-
-
-def listed(fields: dict[str, Any]) -> list[Any]:
-    """Return what lies ahead of a query as JSON values: a list of at most `MOST_AHEAD`."""
-    ahead = fields["ahead"]
-    if not (isinstance(ahead, list) and len(ahead) <= MOST_AHEAD):
-        raise MechanismError(f"ahead must be a list of at most {MOST_AHEAD} costs")
-    return ahead
 
 
 def check_ahead(ahead: Sequence[Spend], *, pure: bool = False) -> None:

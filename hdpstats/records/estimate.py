@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
+from hdpstats.records.codec import Record
 
 
 @final
@@ -48,7 +50,7 @@ class ErrorDistribution:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Estimate:
+class Estimate(Record):
     """Estimated coefficients and what is known about their error. No rows.
 
     Attributes
@@ -75,6 +77,14 @@ class Estimate:
     privacy: FloatArray
     distribution: ErrorDistribution | None = None
     note: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not have a number per coefficient, or per pair of them."""
+        p, errors = len(self.terms), self.distribution
+        if self.values.shape != (p,) or self.sampling.shape != (p, p) or self.privacy.shape != (p, p):
+            raise ArgumentError("values must have a number per term, covariances one per pair", argument="values")
+        if errors is not None and errors.quantiles.shape != (len(errors.levels), p):
+            raise ArgumentError("distribution must have a quantile per level and term", argument="distribution")
 
     @property
     def params(self) -> "pd.Series[float]":

@@ -11,12 +11,13 @@ dropped.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.records.codec import Record
 
 
 class Source(StrEnum):
@@ -28,9 +29,10 @@ class Source(StrEnum):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Geometry:
+class Geometry(Record):
     """Location ``m`` (d,), whitening ``A`` (d, d), radius ``R``, leverage ``L``; whether there is an intercept."""
 
+    kind: ClassVar[str] = "geometry"
     location: tuple[float, ...]
     whitening: tuple[tuple[float, ...], ...]
     radius: float
@@ -72,26 +74,3 @@ class Geometry:
             T[0, 0] = 1.0
             T[0, 1:] = -(A @ m)
         return T
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the geometry as JSON values."""
-        return {
-            "location": list(self.location),
-            "whitening": [list(row) for row in self.whitening],
-            "radius": self.radius,
-            "leverage": self.leverage,
-            "intercept": self.intercept,
-            "source": self.source.value,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Geometry":
-        """Read what `to_dict` wrote."""
-        return cls(
-            location=tuple(float(value) for value in fields["location"]),
-            whitening=tuple(tuple(float(value) for value in row) for row in fields["whitening"]),
-            radius=float(fields["radius"]),
-            leverage=float(fields["leverage"]),
-            intercept=bool(fields["intercept"]),
-            source=Source(fields["source"]),
-        )

@@ -4,16 +4,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import rational
 from hdpstats.records.limits import MOST_COEFFICIENTS, MOST_WITH_HESSIAN, check_size
-from hdpstats.records.model import AnyModel, model_from_dict
-from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, events_in
+from hdpstats.records.model import AnyModel
+from hdpstats.records.query import ChargedQuery, ChargedRelease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,14 +62,6 @@ class MinimiserQuery(ChargedQuery, ABC):
         if Fraction(float(self.ridge)) != self.ridge:
             raise MechanismError("the ridge must be a binary64 number, so that every site solves the same problem")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "centre": list(self.centre),
-            "ridge": str(self.ridge),
-            "hessian_share": str(self.hessian_share),
-        } | ChargedQuery.to_dict(self)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointQuery(MinimiserQuery, ABC):
@@ -89,15 +79,6 @@ class PointQuery(MinimiserQuery, ABC):
     def dimension(self) -> int:
         """The number of coefficients."""
         return self.model.dimension
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {"model": self.model.to_dict()} | MinimiserQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**point_fields(fields))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,52 +110,6 @@ class PointRelease(ChargedRelease, ABC):
     hessian_noise_sd: float
     grid: float
     records: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "theta": list(self.theta),
-            "hessian": None if self.hessian is None else list(self.hessian),
-            "noise_rate": self.noise_rate,
-            "noise_sd": self.noise_sd,
-            "hessian_noise_sd": self.hessian_noise_sd,
-            "grid": self.grid,
-            "records": self.records,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**release_fields(fields))
-
-
-def point_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `PointQuery` from JSON values."""
-    return {"model": model_from_dict(fields["model"])} | minimiser_fields(fields)
-
-
-def minimiser_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `MinimiserQuery` from JSON values."""
-    return {
-        "centre": tuple(float(value) for value in fields["centre"]),
-        "ridge": rational(fields["ridge"], name="ridge"),
-        "hessian_share": rational(fields["hessian_share"], name="hessian_share"),
-    } | charged_fields(fields)
-
-
-def release_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `PointRelease` from JSON values."""
-    hessian = fields["hessian"]
-    return {
-        "theta": tuple(float(value) for value in fields["theta"]),
-        "hessian": None if hessian is None else tuple(float(value) for value in hessian),
-        "noise_rate": float(fields["noise_rate"]),
-        "noise_sd": float(fields["noise_sd"]),
-        "hessian_noise_sd": float(fields["hessian_noise_sd"]),
-        "grid": float(fields["grid"]),
-        "records": int(fields["records"]),
-        "events": events_in(fields),
-    }
 
 
 def unstack(stacked: FloatArray, dimension: int) -> FloatArray:

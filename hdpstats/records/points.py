@@ -1,7 +1,7 @@
 """Where a row lies among public points: columns scaled to [0, 1] by public ranges, levels at distance 1."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.limits import MOST_COORDINATES, MOST_POINTS, check_size
@@ -43,18 +43,6 @@ class PointColumn:
         if self.levels is not None and not 1 <= self.levels <= MOST_LEVELS:
             raise MechanismError(f"{self.name!r} must have 1 to {MOST_LEVELS} levels")
 
-    def to_list(self) -> list[Any]:
-        """Return the column as JSON values."""
-        return [self.name, self.lower, self.upper, self.levels]
-
-    @classmethod
-    def from_list(cls, fields: Any) -> "PointColumn":
-        """Read what `to_list` wrote."""
-        name, lower, upper, levels = fields
-        return cls(
-            name=str(name), lower=float(lower), upper=float(upper), levels=None if levels is None else int(levels)
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,15 +67,6 @@ class PointSpace:
     def dimension(self) -> int:
         """The number of coordinates."""
         return sum(1 if column.levels is None else column.levels for column in self.columns)
-
-    def to_list(self) -> list[Any]:
-        """Return the space as JSON values."""
-        return [column.to_list() for column in self.columns]
-
-    @classmethod
-    def from_list(cls, fields: Any) -> "PointSpace":
-        """Read what `to_list` wrote."""
-        return cls(columns=tuple(PointColumn.from_list(column) for column in fields))
 
 
 def check_support(support: tuple[int, ...] | None, public_sha256: str | None) -> None:

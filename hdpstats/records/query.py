@@ -3,17 +3,17 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeVar, final
+from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.records.ahead import LARGEST_AMOUNT, check_ahead, listed
+from hdpstats.records.ahead import LARGEST_AMOUNT, Ahead, check_ahead
+from hdpstats.records.codec import LEFT_OUT, Record, to_dict
 
 
-class Query(ABC):
+class Query(Record, ABC):
     """A question to a site: plain public data, with its price written on it.
 
     Attributes
@@ -37,13 +37,9 @@ class Query(ABC):
     schema_sha256: str
     public_sha256: str | None
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values; fractions are strings, so nothing is rounded."""
-
     def to_json(self) -> str:
         """Return the canonical JSON text."""
-        return canonical.dumps({"kind": self.kind} | self.to_dict())
+        return canonical.dumps(self.to_dict())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,16 +52,6 @@ class ChargedQuery(Query, ABC):
     public_sha256: str | None
     replicate: int = 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "schema_sha256": self.schema_sha256,
-            "public_sha256": self.public_sha256,
-            "replicate": self.replicate,
-        }
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurchaseQuery(ChargedQuery, ABC):
@@ -77,27 +63,7 @@ class PurchaseQuery(ChargedQuery, ABC):
         What later questions of the same purchase cost, an epsilon each: refused now if they could not be charged then.
     """
 
-    ahead: tuple[Spend, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return ChargedQuery.to_dict(self) | {"ahead": [str(each.epsilon) for each in self.ahead]}
-
-
-def charged_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `ChargedQuery` from JSON values."""
-    return {
-        "epsilon": rational(fields["epsilon"], name="epsilon"),
-        "delta": rational(fields["delta"], name="delta"),
-        "schema_sha256": str(fields["schema_sha256"]),
-        "public_sha256": fields["public_sha256"],
-        "replicate": int(fields["replicate"]),
-    }
-
-
-def purchase_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `PurchaseQuery` from JSON values."""
-    return charged_fields(fields) | {"ahead": tuple(Spend(rational(each, name="ahead")) for each in listed(fields))}
+    ahead: Ahead = ()
 
 
 def check_pure(query: Query, what: str) -> None:
@@ -117,7 +83,7 @@ def check_epsilon(query: Query) -> None:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LedgerEntry:
+class LedgerEntry(Record):
     """Where a release stands in the custodian's ledger: data set, version, entry number, head of the chain.
 
     To an analyst of a site, number and head are of his own part of the ledger (`hdpstats.ledger.analysts`).
@@ -146,36 +112,15 @@ class LedgerEntry:
     account: str = ""
     charged: Spend | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry as JSON values."""
-        return {
-            "dataset": self.dataset,
-            "version": self.version,
-            "number": self.number,
-            "head": self.head,
-            "attempt": self.attempt,
-            "account": self.account,
-            "charged": None if self.charged is None else self.charged.to_dict(),
-        }
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            dataset=str(fields["dataset"]),
-            version=int(fields["version"]),
-            number=int(fields["number"]),
-            head=str(fields["head"]),
-            attempt=int(fields["attempt"]),
-            account=str(fields["account"]),
-            charged=None if fields["charged"] is None else Spend.from_dict(fields["charged"]),
-        )
+Placed = Annotated[LedgerEntry | None, LEFT_OUT]
+"""Where the ledger keeps a release; nothing in JSON where that is not known."""
 
 
-class Release(ABC):
+class Release(Record, ABC):
     """An answer that left a site: noisy numbers, the events that made them, the ledger entry; nothing else.
 
-    The JSON of a release is what the ledger stores; the entry says where, and is not a part of it.
+    The JSON text of a release is what the ledger stores; the entry says where, and is not a part of it.
     """
 
     kind: ClassVar[str]
@@ -183,29 +128,24 @@ class Release(ABC):
     entry: LedgerEntry | None
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-
-    @abstractmethod
     def at(self, entry: LedgerEntry) -> Self:
         """Return the release with its place in the ledger."""
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
-        return canonical.dumps({"kind": self.kind} | self.to_dict())
+        return canonical.dumps(self.to_dict())
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the release: the seed of everything that is later drawn from it."""
-        return canonical.sha256({"kind": self.kind} | self.to_dict())
+        return canonical.sha256(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as JSON values, without its entry; as a part of another record it keeps its entry."""
+        return {name: value for name, value in to_dict(self).items() if name != "entry"}
 
 
 _R = TypeVar("_R", bound=Release)
-
-
-def placed(release: _R, entry: dict[str, Any] | None) -> _R:
-    """Return a release with the place that was written beside it."""
-    return release if entry is None else release.at(LedgerEntry.from_dict(entry))
 
 
 def of_kind(release: Release, kind: type[_R]) -> _R:
@@ -228,17 +168,8 @@ class ChargedRelease(Release, ABC):
     """
 
     events: tuple[PrivacyEvent, ...]
-    entry: LedgerEntry | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {"events": [event.to_dict() for event in self.events]}
+    entry: Placed = None
 
     def at(self, entry: LedgerEntry) -> Self:
         """Return the release with its place in the ledger."""
         return replace(self, entry=entry)
-
-
-def events_in(fields: dict[str, Any]) -> tuple[PrivacyEvent, ...]:
-    """Return the events of a `ChargedRelease` from JSON values."""
-    return tuple(PrivacyEvent.from_dict(event) for event in fields["events"])

@@ -4,15 +4,14 @@ import math
 from abc import ABC
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.records.ahead import MOST_AHEAD
 from hdpstats.records.model import AnyModel
-from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Query, Release, charged_fields, events_in
+from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Placed, Query, Release
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,22 +33,6 @@ class RoundQuery(ChargedQuery, ABC):
     model: AnyModel
     theta: tuple[float, ...]
     ahead: Fraction = Fraction(0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "model": self.model.to_dict(),
-            "theta": list(self.theta),
-            "ahead": str(self.ahead),
-        } | ChargedQuery.to_dict(self)
-
-
-def round_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `RoundQuery` from JSON values, without the model."""
-    return charged_fields(fields) | {
-        "theta": tuple(float(value) for value in fields["theta"]),
-        "ahead": rational(fields["ahead"], name="ahead"),
-    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,26 +65,6 @@ class RoundRelease(ChargedRelease, ABC):
     def noise_rate(self) -> float:
         """The rate of the noise that is not normal: its variance is ``(D + 1) / rate^2``."""
         return math.sqrt(len(self.total) + 1.0) / self.noise_sd
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "total": list(self.total),
-            "noise_sd": self.noise_sd,
-            "grid": self.grid,
-            "records": self.records,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            total=tuple(float(value) for value in fields["total"]),
-            noise_sd=float(fields["noise_sd"]),
-            grid=float(fields["grid"]),
-            records=int(fields["records"]),
-            events=events_in(fields),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,17 +114,13 @@ class QueryOfRounds(Query, ABC):
         """The public frame."""
         return self.rounds[0].public_sha256
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the queries as JSON values."""
-        return {"rounds": [each.to_dict() for each in self.rounds]}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseOfRounds(Release, ABC):
     """The releases of a fit in their order, each with its own place in the ledger; ``entry`` is the last one's."""
 
     rounds: tuple[RoundRelease, ...]
-    entry: LedgerEntry | None = None
+    entry: Placed = None
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:  # type: ignore[override]
@@ -172,13 +131,6 @@ class ReleaseOfRounds(Release, ABC):
     def records(self) -> int:
         """The number of people: public under replace-one, else declared."""
         return self.rounds[0].records
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the releases as JSON values, with their places."""
-        return {
-            "rounds": [each.to_dict() for each in self.rounds],
-            "entries": [None if each.entry is None else each.entry.to_dict() for each in self.rounds],
-        }
 
     def at(self, entry: LedgerEntry) -> Self:
         """Return the releases with another place of the last one."""

@@ -3,14 +3,13 @@
 A site answers the query of its own name, not these.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.records.query import LedgerEntry, Query, Release, placed
+from hdpstats.records.query import LedgerEntry, Placed, Query, Release
 from hdpstats.records.rounds import ReleaseOfRounds
 
 
@@ -57,15 +56,6 @@ class SitesQuery(Query):
         """The public frame."""
         return self.sites[0][1].public_sha256
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the queries as JSON values."""
-        return {"sites": [{"site": name, "kind": each.kind, "query": each.to_dict()} for name, each in self.sites]}
-
-    @classmethod
-    def read(cls, fields: dict[str, Any], of_kind: Callable[[str, dict[str, Any]], Query]) -> Self:
-        """Read what `to_dict` wrote; ``of_kind`` reads a query."""
-        return cls(sites=tuple((str(each["site"]), of_kind(each["kind"], each["query"])) for each in fields["sites"]))
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,36 +64,16 @@ class SitesRelease(Release):
 
     kind: ClassVar[str] = "sites/1"
     sites: tuple[tuple[str, Release], ...]
-    entry: LedgerEntry | None = None
+    entry: Placed = None
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:  # type: ignore[override]
         """What ran, site by site; nobody is in more than one site, so that they do not add up."""
         return tuple(event for _, each in self.sites for event in each.events)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the releases as JSON values, with their places."""
-        return {
-            "sites": [
-                {
-                    "site": name,
-                    "kind": each.kind,
-                    "release": each.to_dict(),
-                    "entry": None if each.entry is None else each.entry.to_dict(),
-                }
-                for name, each in self.sites
-            ]
-        }
-
     def at(self, entry: LedgerEntry) -> "SitesRelease":
         """Refuse: the releases of several sites have no common place."""
         raise SiteError(f"releases of several sites are in ledgers of their own, not at entry {entry.number} of one")
-
-    @classmethod
-    def read(cls, fields: dict[str, Any], of_kind: Callable[[str, dict[str, Any]], Release]) -> Self:
-        """Read what `to_dict` wrote; ``of_kind`` reads a release."""
-        pairs = ((each, of_kind(each["kind"], each["release"])) for each in fields["sites"])
-        return cls(sites=tuple((str(each["site"]), placed(release, each["entry"])) for each, release in pairs))
 
 
 def answers_in(release: Release) -> tuple[Release, ...]:

@@ -2,9 +2,8 @@
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import Any, Self
 
-from hdpstats.records.query import ChargedRelease, events_in
+from hdpstats.records.query import ChargedRelease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,16 +20,3 @@ class TableRelease(ChargedRelease, ABC):
 
     counts: tuple[int, ...]
     noise_variance: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {"counts": list(self.counts), "noise_variance": self.noise_variance} | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            counts=tuple(int(count) for count in fields["counts"]),
-            noise_variance=float(fields["noise_variance"]),
-            events=events_in(fields),
-        )

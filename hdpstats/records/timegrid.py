@@ -3,7 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -63,12 +63,3 @@ class TimeGrid:
         t = np.asarray(times, dtype=np.float64)
         inside = np.minimum(np.searchsorted(np.array(self.cuts), t, side="left") + 1, self.intervals)
         return np.asarray(np.where(t > 0.0, inside, 0), dtype=np.int64)
-
-    def to_list(self) -> list[float]:
-        """Return the cut points as JSON values."""
-        return list(self.cuts)
-
-    @classmethod
-    def from_list(cls, cuts: Any) -> "TimeGrid":
-        """Read what `to_list` wrote."""
-        return cls(tuple(float(cut) for cut in cuts))

@@ -1,28 +1,24 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
-import json
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pandas as pd
 from scipy.special import chdtrc
 
-from hdpstats._base import canonical
-from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
 from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
-from hdpstats.results import plots, tables
+from hdpstats.results import plots, serialization, tables
 from hdpstats.results.data_sets import DataSet
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.nodes import Node
-from hdpstats.results.serialization import text_of
 from hdpstats.results.summary import (
     coefficient_cells,
     coefficient_headers,
@@ -35,7 +31,7 @@ from hdpstats.results.summary import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMAT: Final = 2
+_FORMAT: Final = 3
 _TITLE: Final = "Results in groups"
 _TERMS_SHOWN: Final = 5
 _INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
@@ -80,6 +76,10 @@ class Aggregate:
     guarantees: tuple[Guarantee, ...]
     releases: tuple[str, ...]
     data_sets: tuple[tuple[DataSet, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse intervals of no known kind."""
+        choice(self.interval, name="interval", options=_INTERVALS)
 
     @property
     def estimate(self) -> Estimate:
@@ -214,20 +214,7 @@ class Aggregate:
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the aggregate as JSON text, to be handed on, and write it to a file where a path is given."""
-        document = {
-            "format": FORMAT,
-            "nodes": [node.to_dict() for node in self.nodes],
-            "between": list(self.between),
-            "interval": self.interval,
-            "facts": self.facts.to_dict(),
-            "guarantees": [promise.to_dict() for promise in self.guarantees],
-            "releases": list(self.releases),
-            "data_sets": [[each.to_dict() for each in sets] for sets in self.data_sets],
-        }
-        text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return serialization.write(self, version=_FORMAT, path=path)
 
     @classmethod
     def from_json(cls, path_or_text: str | PathLike[str]) -> "Aggregate":
@@ -238,15 +225,7 @@ class Aggregate:
         ArgumentError
             If there is no such file, or the text is not an aggregate of a format that this version reads.
         """
-        try:
-            document = canonical.loads(text_of(path_or_text))
-            fields = _fields(document) if document["format"] == FORMAT else None
-        except (HdpError, KeyError, TypeError, ValueError, AttributeError):
-            fields = None
-        if fields is None:
-            message = f"this is not an aggregate that hdpstats wrote in format {FORMAT}"
-            raise ArgumentError(message, argument="path_or_text")
-        return cls(**fields)
+        return serialization.read(cls, path_or_text, version=_FORMAT, what="an aggregate")
 
     def __str__(self) -> str:
         return self.summary().as_text()
@@ -263,19 +242,6 @@ class Aggregate:
         groups = grid(["", *terms[:_TERMS_SHOWN]], named(*self._cells()), aligns="lr")
         badges = [f"{sum(not node.members for node in self.nodes)} results", "post-processing"]
         return page(_TITLE, plain(self._head()), coefficients, groups, notes(self._remarks()), badges=badges)
-
-
-def _fields(document: dict[str, Any]) -> dict[str, Any]:
-    """Read the fields of an aggregate."""
-    return {
-        "nodes": tuple(Node.from_dict(node) for node in document["nodes"]),
-        "between": tuple(None if each is None else str(each) for each in document["between"]),
-        "interval": choice(document["interval"], name="interval", options=_INTERVALS),
-        "facts": ModelFacts.from_dict(document["facts"]),
-        "guarantees": tuple(Guarantee.from_dict(each) for each in document["guarantees"]),
-        "releases": tuple(str(each) for each in document["releases"]),
-        "data_sets": tuple(tuple(DataSet.from_dict(each) for each in sets) for sets in document["data_sets"]),
-    }
 
 
 def _rows(node: Node, *, weight: FloatArray) -> pd.DataFrame:

@@ -49,6 +49,15 @@ class DeferredCheck:
         """Return what gives a known check."""
         return cls(compute=lambda: check)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as JSON values."""
+        return {"check": None if self.found is None else self.found.to_dict()}
+
+    @classmethod
+    def from_dict(cls, entries: dict[str, Any]) -> "DeferredCheck":
+        """Read what `to_dict` wrote."""
+        return cls.of(None if entries["check"] is None else PublicCheck.from_dict(entries["check"]))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return DeferredCheck.of, (self.found,)
 

@@ -5,7 +5,7 @@ Those are all whose people paid for it: also of a site that sold its number of p
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.results.sites import SiteContribution, entries_of
@@ -31,15 +31,6 @@ class DataSet:
 
     def __str__(self) -> str:
         return f"data set {self.dataset!r}, version {self.version}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {"dataset": self.dataset, "version": self.version, "account": self.account}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "DataSet":
-        """Read what `to_dict` wrote."""
-        return cls(dataset=str(fields["dataset"]), version=int(fields["version"]), account=str(fields["account"]))
 
 
 def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> tuple[DataSet, ...]:

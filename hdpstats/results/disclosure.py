@@ -10,6 +10,7 @@ from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Release
 from hdpstats.records.sites import SitesRelease, answers_in, charged_events
 from hdpstats.results.sites import Counts, SiteContribution, people
@@ -67,7 +68,7 @@ def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
             "composition": _COMPOSITION,
             "mechanism": [release.kind for release in releases],
             "events": [
-                event.to_dict() | {"text": str(event)} for release in releases for event in charged_events(release)
+                to_dict(event) | {"text": str(event)} for release in releases for event in charged_events(release)
             ],
         },
         "sample": sample.facts.to_dict(),
@@ -119,7 +120,7 @@ def _accounting(release: Release, count: Counts | None) -> dict[str, Any]:
     return {
         "composition": _AT_SITES + _COMPOSITION if isinstance(release, SitesRelease) else _COMPOSITION,
         "mechanism": release.kind,
-        "events": [event.to_dict() | {"text": str(event)} for event in events],
+        "events": [to_dict(event) | {"text": str(event)} for event in events],
     }
 
 

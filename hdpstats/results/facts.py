@@ -1,23 +1,22 @@
 """What is publicly known about a fitted model."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, final
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import choice, integer, real, text
+from hdpstats._base.validation import choice
 from hdpstats.losses import MEANS
+from hdpstats.records.codec import Record
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.solvers.hazard.links import LINKS
-
-_OPTIONAL: Final = ("records", "public_rows", "weights", "offset", "loss", "family")
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HazardFacts:
+class HazardFacts(Record):
     r"""Public facts about a discrete-time hazard model.
 
     The hazard of cause ``k`` in interval ``s`` is :math:`p_{ks} = g^{-1}(A_s'\alpha_k + x'\beta_k)`. The terms of an
@@ -80,40 +79,10 @@ class HazardFacts:
         """``A``, shape (q, e)."""
         return np.array(self.baseline, dtype=np.float64).reshape(self.grid.intervals, len(self.baseline_names))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
-        return asdict(self) | {"grid": self.grid.to_list()}
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "HazardFacts":
-        """Read what `to_dict` wrote."""
-        optional = {
-            name: None if entries[name] is None else text(entries[name], name=name)
-            for name in ("unit_of_time", "start", "cap")
-        }
-        typical = entries["typical"]
-        return cls(
-            link=text(entries["link"], name="link"),
-            grid=TimeGrid.from_list(entries["grid"]),
-            unit_of_time=optional["unit_of_time"],
-            start=optional["start"],
-            stop=text(entries["stop"], name="stop"),
-            event=text(entries["event"], name="event"),
-            causes=tuple(text(cause, name="causes") for cause in entries["causes"]),
-            baseline=tuple(_numbers(row, name="baseline") for row in entries["baseline"]),
-            baseline_names=tuple(text(name, name="baseline_names") for name in entries["baseline_names"]),
-            cap=optional["cap"],
-            typical=None if typical is None else _numbers(typical, name="typical"),
-        )
-
-
-def _numbers(values: Any, *, name: str) -> tuple[float, ...]:
-    return tuple(real(value, name=name) for value in values)
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ModelFacts:
+class ModelFacts(Record):
     """Public facts about a model and its fit.
 
     Attributes
@@ -168,26 +137,5 @@ class ModelFacts:
             raise ArgumentError(
                 "a model has a loss, the facts of hazards, or a family of distributions", argument="loss"
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
-        return asdict(self) | {"hazard": None if self.hazard is None else self.hazard.to_dict()}
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "ModelFacts":
-        """Read what `to_dict` wrote."""
-        read: dict[str, Any] = {}
-        for declared in fields(cls):
-            name = declared.name
-            value = entries[name]
-            if name == "hazard":
-                read[name] = None if value is None else HazardFacts.from_dict(value)
-            elif value is None and name in _OPTIONAL:
-                read[name] = None
-            elif name in ("records", "public_rows"):
-                read[name] = integer(value, name=name, lower=0, upper=10**15)
-            elif name == "loss":
-                read[name] = choice(value, name=name, options=MEANS)
-            else:
-                read[name] = text(value, name=name)
-        return cls(**read)
+        if self.loss is not None:
+            choice(self.loss, name="loss", options=MEANS)

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import pandas as pd
 
@@ -25,6 +24,8 @@ from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_FORMAT: Final = 4
 
 
 @final
@@ -286,26 +287,7 @@ class Result(Predictor):
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the result as JSON text, and write it to a file where a path is given. Nothing is rounded."""
-        text = serialization.write(
-            serialization.Fields(
-                facts=self.facts,
-                schema=self.schema,
-                estimate=self.estimate,
-                public_only=self.public_only,
-                private_only=self.private_only,
-                pooled=self.pooled,
-                query=self.query,
-                release=self.release,
-                guarantee=self.guarantee,
-                public_check=self.public_check,
-                count=self.count,
-                site_facts=self.site_facts,
-                heterogeneity=self.heterogeneity,
-            )
-        )
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return serialization.write(self, version=_FORMAT, path=path)
 
     @classmethod
     def from_json(cls, path_or_text: str | PathLike[str]) -> "Result":
@@ -316,24 +298,7 @@ class Result(Predictor):
         ArgumentError
             If there is no such file, or the text is not a result of a format that this version reads.
         """
-        read = serialization.read(serialization.text_of(path_or_text))
-        return cls(
-            facts=read["facts"],
-            schema=read["schema"],
-            estimate=read["estimate"],
-            public_only=read["public_only"],
-            private_only=read["private_only"],
-            pooled=read["pooled"],
-            released=Released(
-                query=read["query"],
-                release=read["release"],
-                guarantee=read["guarantee"],
-                count=read["count"],
-                sites=read["site_facts"],
-                heterogeneity=read["heterogeneity"],
-            ),
-            checked=DeferredCheck.of(read["public_check"]),
-        )
+        return serialization.read(cls, path_or_text, version=_FORMAT, what="a result")
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values.

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import rational
 from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.sites import SitesRelease, answers_in
-from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 
 Counts = CountRelease | SitesRelease
 """A noisy number of people: of one site, or of each of several."""
@@ -61,35 +59,6 @@ class SiteContribution:
     def status(self) -> str:
         """Whether it answered, in words."""
         return "answered" if self.missing is None else f"did not answer round {self.rounds + 1}: {self.missing}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
-        return {
-            "site": self.site,
-            "records": self.records,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "rounds": self.rounds,
-            "missing": self.missing,
-            "weight": self.weight,
-            "entries": [entry.to_dict() for entry in self.entries],
-            "estimate": estimate_to_dict(self.estimate),
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "SiteContribution":
-        """Read what `to_dict` wrote."""
-        return cls(
-            site=str(fields["site"]),
-            records=None if fields["records"] is None else int(fields["records"]),
-            epsilon=rational(fields["epsilon"], name="epsilon"),
-            delta=rational(fields["delta"], name="delta"),
-            rounds=int(fields["rounds"]),
-            missing=fields["missing"],
-            weight=float(fields["weight"]),
-            entries=tuple(LedgerEntry.from_dict(entry) for entry in fields["entries"]),
-            estimate=estimate_from_dict(fields["estimate"]),
-        )
 
 
 @final

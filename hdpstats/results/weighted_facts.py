@@ -1,14 +1,14 @@
 """What is publicly known about a weighted public sample."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
-from hdpstats._base.validation import integer, text
+from hdpstats.records.codec import Record
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SampleFacts:
+class SampleFacts(Record):
     """Public facts about the weights of public rows.
 
     Attributes
@@ -34,20 +34,3 @@ class SampleFacts:
     records: int | None
     public_rows: int
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
-        return asdict(self) | {"columns": list(self.columns), "notes": list(self.notes)}
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "SampleFacts":
-        """Read what `to_dict` wrote."""
-        records = entries["records"]
-        return cls(
-            method=text(entries["method"], name="method"),
-            columns=tuple(text(name, name="columns") for name in entries["columns"]),
-            formula=None if entries["formula"] is None else text(entries["formula"], name="formula"),
-            records=None if records is None else integer(records, name="records", lower=0, upper=10**15),
-            public_rows=integer(entries["public_rows"], name="public_rows", lower=0, upper=10**15),
-            notes=tuple(text(note, name="notes") for note in entries["notes"]),
-        )

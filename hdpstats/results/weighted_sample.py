@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -14,15 +13,18 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.display import EscapedSummary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.records.codec import declare_kinds
+from hdpstats.records.frames import Frame
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import (
     disclosure,
     plots,
-    weighted_serialization,
+    serialization,
     weighted_tables,
 )
-from hdpstats.results.serialization import text_of
 from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.results.weighted_tables import Estimated
 from hdpstats.schema.schema import Schema
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
 
     from hdpstats.results.result import Result
 
+_FORMAT: Final = 2
 WEIGHT = "weight"
 """The column of weights; ``hdp_weight`` where the schema has a column of that name already."""
+
+declare_kinds(WeightDistribution, {each.kind: each for each in (DensityRatioWeights, HistogramWeights)})
 
 
 @runtime_checkable
@@ -86,7 +91,7 @@ class WeightedSample:
     True
     """
 
-    rows: pd.DataFrame
+    rows: Frame
     schema: Schema
     distribution: WeightDistribution
     facts: SampleFacts
@@ -222,23 +227,12 @@ class WeightedSample:
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the sample as JSON text, and write it to a file where a path is given. Nothing is rounded."""
-        text = weighted_serialization.write(
-            rows=self.rows,
-            schema=self.schema,
-            distribution=self.distribution,
-            facts=self.facts,
-            queries=self.queries,
-            releases=self.releases,
-            guarantee=self.guarantee,
-        )
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return serialization.write(self, version=_FORMAT, path=path)
 
     @classmethod
     def from_json(cls, path_or_text: str | PathLike[str]) -> "WeightedSample":
         """Read what `to_json` wrote, from a file or from the text itself; ArgumentError if it is something else."""
-        return cls(**weighted_serialization.read(text_of(path_or_text)))
+        return serialization.read(cls, path_or_text, version=_FORMAT, what="a weighted sample")
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""

@@ -14,7 +14,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.terms import Terms
 
-FORMAT = 2
+FORMAT = 3
 """The number of this format; a site and an asker with different ones do not talk."""
 
 

@@ -1,15 +1,15 @@
 """What a query would read and cost: known before it is asked, from the query and public facts alone."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from hdpstats.privacy.budget import Spend
+from hdpstats.records.codec import Record
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Quote:
+class Quote(Record):
     """The columns and the price of one query.
 
     Attributes
@@ -30,22 +30,3 @@ class Quote:
     cost: Spend
     ahead: Spend
     seconds: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the quote as JSON values."""
-        return {
-            "columns": list(self.columns),
-            "cost": self.cost.to_dict(),
-            "ahead": self.ahead.to_dict(),
-            "seconds": self.seconds,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> "Quote":
-        """Read what `to_dict` wrote."""
-        return cls(
-            columns=tuple(str(name) for name in fields["columns"]),
-            cost=Spend.from_dict(fields["cost"]),
-            ahead=Spend.from_dict(fields["ahead"]),
-            seconds=None if fields["seconds"] is None else float(fields["seconds"]),
-        )

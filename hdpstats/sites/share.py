@@ -9,6 +9,7 @@ import pandas as pd
 
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
+from hdpstats.records.codec import from_dict, to_dict
 
 
 @final
@@ -52,8 +53,8 @@ class Share:
     def to_dict(self) -> dict[str, Any]:
         """Return the part as JSON values."""
         return {
-            "spent": self.spent.to_dict(),
-            "remaining": None if self.remaining is None else self.remaining.to_dict(),
+            "spent": to_dict(self.spent),
+            "remaining": None if self.remaining is None else to_dict(self.remaining),
             "history": {str(name): [_plain(cell) for cell in self.history[name].tolist()] for name in self.history},
         }
 
@@ -61,8 +62,8 @@ class Share:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
         return cls(
-            spent=Spend.from_dict(fields["spent"]),
-            remaining=None if fields["remaining"] is None else Spend.from_dict(fields["remaining"]),
+            spent=from_dict(Spend, fields["spent"]),
+            remaining=None if fields["remaining"] is None else from_dict(Spend, fields["remaining"]),
             history=_history(fields["history"]),
         )
 

@@ -147,7 +147,7 @@ def test_hostile_models_are_answered_whatever_the_rows(
     answers = answered(replace(QUERY, model=model, ridge=ridge * largest), monkeypatch, relation)
     assert answers == (name not in TOO_LARGE_OFFSETS)
     fields = {key: value for key, value in QUERY.to_dict().items() if key != "model"}
-    output = OutputQuery.from_dict(fields | {"model": model.to_dict(), "delta": "1/1000000"})
+    output = OutputQuery.from_dict(fields | {"kind": OutputQuery.kind, "model": model.to_dict(), "delta": "1/1000000"})
     answers = answered(replace(output, centre=(-9e11, 9e11, 1e-300), ridge=Fraction(1)), monkeypatch, relation)
     assert answers == (name not in TOO_SMALL_RIDGES)
     gradient = ClippedNewtonQuery(
@@ -181,7 +181,7 @@ def test_hostile_models_are_answered_whatever_the_rows(
 def test_hostile_numbers_are_refused_unpaid_or_answered(
     change: dict[str, Any], kind: type[Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answered(kind.from_dict(replace(QUERY, **change).to_dict()), monkeypatch)  # type: ignore[attr-defined]
+    answered(kind.from_dict(replace(QUERY, **change).to_dict() | {"kind": kind.kind}), monkeypatch)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("key", ["epsilon", "delta", "ridge", "hessian_share"])

@@ -298,7 +298,14 @@ def test_sums_are_within_their_bound_of_integrals() -> None:
 def test_hazard_models_are_sampled_with_the_logit_link(link: str) -> None:
     regime = Regime(link=link, radius=1.5, total=2.0, ridge=8.0)
     query = ExponentialQuery.from_dict(
-        regime.query.to_dict() | {"delta": "1/1000", "ridge": "64", "half_widths": [0.8, 0.8], "proposals": 5000}
+        regime.query.to_dict()
+        | {
+            "kind": ExponentialQuery.kind,
+            "delta": "1/1000",
+            "ridge": "64",
+            "half_widths": [0.8, 0.8],
+            "proposals": 5000,
+        }
     )
     if link != "logit":
         with pytest.raises(MechanismError, match="logit"):

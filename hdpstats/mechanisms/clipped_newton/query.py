@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.records.limits import MOST_COEFFICIENTS, check_size
-from hdpstats.records.model import model_from_dict
-from hdpstats.records.query import check_epsilon, placed
-from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
+from hdpstats.records.query import check_epsilon
+from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
 
 
 @final
@@ -56,20 +54,6 @@ class ClippedNewtonQuery(RoundQuery):
         elif not (self.mu_squared > 0 and delta_of_square(self.epsilon, self.mu_squared + self.ahead) <= self.delta):
             raise MechanismError("the rounds must cost something, and together no more than epsilon and delta allow")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {"clip": str(self.clip), "mu_squared": str(self.mu_squared)} | RoundQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "ClippedNewtonQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            model=model_from_dict(fields["model"]),
-            clip=rational(fields["clip"], name="clip"),
-            mu_squared=rational(fields["mu_squared"], name="mu_squared"),
-            **round_fields(fields),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,11 +71,6 @@ class ClippedNewtonRounds(QueryOfRounds):
     kind: ClassVar[str] = "clipped_newton_rounds/1"
     rounds: tuple[ClippedNewtonQuery, ...]
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "ClippedNewtonRounds":
-        """Read what `to_dict` wrote."""
-        return cls(rounds=tuple(ClippedNewtonQuery.from_dict(each) for each in fields["rounds"]))
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,9 +79,3 @@ class ClippedNewtonRoundsRelease(ReleaseOfRounds):
 
     kind: ClassVar[str] = "clipped_newton_rounds/1"
     rounds: tuple[ClippedNewtonRelease, ...]
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "ClippedNewtonRoundsRelease":
-        """Read what `to_dict` wrote."""
-        pairs = zip(fields["rounds"], fields["entries"], strict=True)
-        return cls(rounds=tuple(placed(ClippedNewtonRelease.from_dict(each), entry) for each, entry in pairs))

@@ -1,13 +1,10 @@
 """The query of a noisy number of people, and its release."""
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
-from hdpstats._base.validation import rational
-from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.records.ahead import check_ahead, listed
-from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
+from hdpstats.records.ahead import Ahead, check_ahead
+from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
 
 @final
@@ -25,36 +22,12 @@ class CountQuery(ChargedQuery):
 
     kind: ClassVar[str] = "count/1"
     public_sha256: str | None = None
-    ahead: tuple[Spend, ...] = ()
+    ahead: Ahead = ()
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "a count")
         check_ahead(self.ahead)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {"ahead": [_to_list(each) for each in self.ahead]} | ChargedQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "CountQuery":
-        """Read what `to_dict` wrote."""
-        return cls(ahead=tuple(map(_from_list, listed(fields))), **charged_fields(fields))
-
-
-def _to_list(cost: Spend) -> list[Any]:
-    asked = None if cost.asked is None else [str(cost.asked.epsilon), str(cost.asked.delta)]
-    return [str(cost.epsilon), str(cost.delta), str(cost.mu_squared), asked]
-
-
-def _from_list(fields: Any) -> Spend:
-    *amounts, asked = fields
-    epsilon, delta, mu_squared = _rationals(amounts)
-    return Spend(epsilon, delta, mu_squared, None if asked is None else Budget(*_rationals(asked)))
-
-
-def _rationals(texts: Any) -> list[Fraction]:
-    return [rational(text, name="ahead") for text in texts]
 
 
 @final
@@ -76,21 +49,3 @@ class CountRelease(ChargedRelease):
     count: int
     noise_sd: float
     most: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "count": self.count,
-            "noise_sd": self.noise_sd,
-            "most": self.most,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "CountRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            count=int(fields["count"]),
-            noise_sd=float(fields["noise_sd"]),
-            most=int(fields["most"]),
-            events=events_in(fields),
-        )

@@ -3,13 +3,12 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
 from hdpstats.mechanisms.selection.query import LARGEST
 from hdpstats.records.limits import MOST_CANDIDATES, check_size
-from hdpstats.records.query import ChargedRelease, PurchaseQuery, check_pure, events_in, purchase_fields
+from hdpstats.records.query import ChargedRelease, PurchaseQuery, check_pure
 
 
 @final
@@ -60,28 +59,6 @@ class CurveQuery(PurchaseQuery):
         if max(self.radius.denominator, self.ridge.denominator) > 10**30:
             raise MechanismError("radius and ridge must be fractions of at most 30 digits")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "formula": self.formula,
-            "candidates": [list(candidate) for candidate in self.candidates],
-            "scale": list(self.scale),
-            "radius": str(self.radius),
-            "ridge": str(self.ridge),
-        } | PurchaseQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "CurveQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            formula=str(fields["formula"]),
-            candidates=tuple(tuple(float(value) for value in candidate) for candidate in fields["candidates"]),
-            scale=tuple(float(value) for value in fields["scale"]),
-            radius=rational(fields["radius"], name="radius"),
-            ridge=rational(fields["ridge"], name="ridge"),
-            **purchase_fields(fields),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,19 +77,3 @@ class CurveRelease(ChargedRelease):
     kind: ClassVar[str] = "curve/1"
     errors: tuple[float, ...]
     noise_sd: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "errors": list(self.errors),
-            "noise_sd": self.noise_sd,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "CurveRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            errors=tuple(float(value) for value in fields["errors"]),
-            noise_sd=float(fields["noise_sd"]),
-            events=events_in(fields),
-        )

@@ -1,10 +1,10 @@
 """The query of how far private people are from public points, and its release."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats.records.points import PointSpace, check_reach, check_support
-from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
+from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
 UNITS = 2**20
 """A distance is rounded to so many steps of the longest one that counts."""
@@ -34,25 +34,6 @@ class DistanceQuery(ChargedQuery):
         check_reach(self.reach)
         check_support(self.support, self.public_sha256)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "space": self.space.to_list(),
-            "support": None if self.support is None else list(self.support),
-            "reach": self.reach,
-        } | ChargedQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "DistanceQuery":
-        """Read what `to_dict` wrote."""
-        support = fields["support"]
-        return cls(
-            space=PointSpace.from_list(fields["space"]),
-            support=None if support is None else tuple(int(row) for row in support),
-            reach=float(fields["reach"]),
-            **charged_fields(fields),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,19 +51,3 @@ class DistanceRelease(ChargedRelease):
     kind: ClassVar[str] = "distance/1"
     units: int
     noise_sd: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "units": self.units,
-            "noise_sd": self.noise_sd,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "DistanceRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            units=int(fields["units"]),
-            noise_sd=float(fields["noise_sd"]),
-            events=events_in(fields),
-        )

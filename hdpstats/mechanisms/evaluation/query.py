@@ -3,11 +3,11 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.limits import MOST_CAUSES, check_size
-from hdpstats.records.query import ChargedQuery, charged_fields, check_pure
+from hdpstats.records.query import ChargedQuery, check_pure
 from hdpstats.records.table import TableRelease
 from hdpstats.records.timegrid import TimeGrid
 
@@ -87,32 +87,6 @@ class EvaluationQuery(ChargedQuery):
     def cells(self) -> int:
         """All cells, group by group."""
         return self.groups * self.width
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "formula": self.formula,
-            "coefficients": list(self.coefficients),
-            "offset": self.offset,
-            "cuts": list(self.cuts),
-            "grid": None if self.grid is None else self.grid.to_list(),
-            "ends": list(self.ends),
-            "causes": self.causes,
-        } | ChargedQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "EvaluationQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            formula=str(fields["formula"]),
-            coefficients=tuple(float(value) for value in fields["coefficients"]),
-            offset=None if fields["offset"] is None else str(fields["offset"]),
-            cuts=tuple(float(value) for value in fields["cuts"]),
-            grid=None if fields["grid"] is None else TimeGrid.from_list(fields["grid"]),
-            ends=tuple(int(end) for end in fields["ends"]),
-            causes=int(fields["causes"]),
-            **charged_fields(fields),
-        )
 
 
 def _increasing(values: tuple[float, ...]) -> bool:

@@ -1,11 +1,11 @@
 """The query of the exponential mechanism on a box, and its release."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.limits import MOST_PROPOSALS, check_size
-from hdpstats.records.point import PointQuery, PointRelease, point_fields, release_fields
+from hdpstats.records.point import PointQuery, PointRelease
 
 
 @final
@@ -37,19 +37,6 @@ class ExponentialQuery(PointQuery):
         if self.delta == 0 or self.hessian_share:
             raise MechanismError("sampling needs a delta above 0, and buys no Hessian")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return PointQuery.to_dict(self) | {"half_widths": list(self.half_widths), "proposals": self.proposals}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(
-            **point_fields(fields),
-            half_widths=tuple(float(value) for value in fields["half_widths"]),
-            proposals=int(fields["proposals"]),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,12 +45,3 @@ class ExponentialRelease(PointRelease):
 
     kind: ClassVar[str] = "exponential/1"
     temperature: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return PointRelease.to_dict(self) | {"temperature": self.temperature}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**release_fields(fields), temperature=float(fields["temperature"]))

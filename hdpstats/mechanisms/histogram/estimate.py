@@ -31,17 +31,18 @@ Rao and Wu (1988), Resampling inference with complex survey data.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.validation import choice, rational
+from hdpstats._base.validation import choice
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.inference.simplex import project, project_nested
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.records.codec import Record
 
 PROJECTIONS = ("simplex", "clip", "none")
 
@@ -54,7 +55,7 @@ KEPT = 4 * 10**7
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class HistogramWeights(WeightDistribution):
+class HistogramWeights(WeightDistribution, Record):
     """Noisy counts, and how they became weights.
 
     Attributes
@@ -205,34 +206,3 @@ class HistogramWeights(WeightDistribution):
     def _sums(self, residuals: FloatArray) -> FloatArray:
         m = len(self._rows)
         return np.stack([np.bincount(self.cell, column, minlength=m) for column in residuals.T], axis=1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the distribution as JSON values."""
-        return {
-            "counts": self.counts.tolist(),
-            "rate": str(self.rate),
-            "cell": self.cell.tolist(),
-            "records": self.records,
-            "projection": self.projection,
-            "seed": self.seed,
-            "order": None if self.order is None else self.order.tolist(),
-            "noises": None if self.noises is None else self.noises.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "HistogramWeights":
-        """Read what `to_dict` wrote."""
-        records = entries["records"]
-        order, noises = (
-            None if entries[name] is None else np.array(entries[name], dtype=np.int64) for name in ("order", "noises")
-        )
-        return cls(
-            counts=np.array(entries["counts"], dtype=np.int64),
-            rate=rational(entries["rate"], name="rate"),
-            cell=np.array(entries["cell"], dtype=np.int64),
-            records=None if records is None else int(records),
-            projection=str(entries["projection"]),
-            seed=str(entries["seed"]),
-            order=order,
-            noises=noises,
-        )

@@ -3,11 +3,11 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.limits import MOST_CELLS, check_size
-from hdpstats.records.query import ChargedQuery, charged_fields, check_pure
+from hdpstats.records.query import ChargedQuery, check_pure
 from hdpstats.records.table import TableRelease
 
 
@@ -35,18 +35,6 @@ class Axis:
         """The number of classes."""
         return len(self.cuts) + 1 if self.levels is None else self.levels
 
-    def to_list(self) -> list[Any]:
-        """Return the axis as JSON values."""
-        return [self.name, list(self.cuts), self.levels]
-
-    @classmethod
-    def from_list(cls, fields: Any) -> "Axis":
-        """Read what `to_list` wrote."""
-        name, cuts, levels = fields
-        return cls(
-            name=str(name), cuts=tuple(float(cut) for cut in cuts), levels=None if levels is None else int(levels)
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,20 +59,6 @@ class HistogramQuery(ChargedQuery):
     def cells(self) -> int:
         """All cells."""
         return math.prod(axis.classes for axis in self.axes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "axes": [axis.to_list() for axis in self.axes],
-        } | ChargedQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "HistogramQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            axes=tuple(Axis.from_list(axis) for axis in fields["axes"]),
-            **charged_fields(fields),
-        )
 
 
 @final

@@ -7,11 +7,12 @@ query names the public rows by their hash, and the site knows them.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.records.codec import Record
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.point import MinimiserQuery, minimiser_fields
+from hdpstats.records.point import MinimiserQuery
 
 MOST_COLUMNS = 500
 
@@ -38,6 +39,7 @@ class Box:
         Whether a column of ones comes first.
     """
 
+    kind: ClassVar[str] = "box"
     location: tuple[float, ...]
     scale: tuple[float, ...]
     lower: tuple[float, ...]
@@ -61,28 +63,10 @@ class Box:
         """``D``: the number of coefficients, intercept included."""
         return len(self.location) + int(self.intercept)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the box as JSON values."""
-        return {
-            "location": list(self.location),
-            "scale": list(self.scale),
-            "lower": list(self.lower),
-            "upper": list(self.upper),
-            "intercept": self.intercept,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Box":
-        """Read what `to_dict` wrote."""
-        location, scale, lower, upper = (
-            tuple(float(value) for value in fields[name]) for name in ("location", "scale", "lower", "upper")
-        )
-        return cls(location=location, scale=scale, lower=lower, upper=upper, intercept=bool(fields["intercept"]))
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DensityRatioModel:
+class DensityRatioModel(Record):
     """The log ratio of the densities of private and of public rows, linear in coded columns.
 
     Attributes
@@ -95,7 +79,7 @@ class DensityRatioModel:
         How they are coded.
     """
 
-    family: ClassVar[str] = "density ratio"
+    kind: ClassVar[str] = "density ratio"
     formula: str
     columns: tuple[str, ...]
     coding: Geometry | Box
@@ -111,24 +95,6 @@ class DensityRatioModel:
     def dimension(self) -> int:
         """The number of coefficients, intercept included."""
         return self.coding.dimension
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
-        kind = "box" if isinstance(self.coding, Box) else "geometry"
-        return {
-            "family": self.family,
-            "formula": self.formula,
-            "columns": list(self.columns),
-            kind: self.coding.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "DensityRatioModel":
-        """Read what `to_dict` wrote."""
-        coding = Box.from_dict(fields["box"]) if "box" in fields else Geometry.from_dict(fields["geometry"])
-        return cls(
-            formula=str(fields["formula"]), columns=tuple(str(name) for name in fields["columns"]), coding=coding
-        )
 
 
 @final
@@ -162,18 +128,3 @@ class ImportanceWeightsQuery(MinimiserQuery):
             raise MechanismError("the noise of a density ratio is added to the 'objective' or to the 'output'")
         if self.hessian_share or self.public_sha256 is None:
             raise MechanismError("a density ratio names its public rows, which give its Hessian: it buys none")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {"model": self.model.to_dict(), "perturbs": self.perturbs} | MinimiserQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "ImportanceWeightsQuery":
-        """Read what `to_dict` wrote."""
-        if fields["model"]["family"] != DensityRatioModel.family:
-            raise ValueError("this is no model of a density ratio")
-        return cls(
-            model=DensityRatioModel.from_dict(fields["model"]),
-            perturbs=str(fields["perturbs"]),
-            **minimiser_fields(fields),
-        )

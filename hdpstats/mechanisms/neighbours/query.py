@@ -1,10 +1,10 @@
 """The query of a noisy number of private people for each of a set of public points, and its release."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats.records.points import PointSpace, check_support
-from hdpstats.records.query import PurchaseQuery, check_pure, purchase_fields
+from hdpstats.records.query import PurchaseQuery, check_pure
 from hdpstats.records.table import TableRelease
 
 
@@ -31,23 +31,6 @@ class NeighboursQuery(PurchaseQuery):
         """Refuse a query that contradicts itself."""
         check_pure(self, "a histogram")
         check_support(self.support, self.public_sha256)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "space": self.space.to_list(),
-            "support": None if self.support is None else list(self.support),
-        } | PurchaseQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "NeighboursQuery":
-        """Read what `to_dict` wrote."""
-        support = fields["support"]
-        return cls(
-            space=PointSpace.from_list(fields["space"]),
-            support=None if support is None else tuple(int(row) for row in support),
-            **purchase_fields(fields),
-        )
 
 
 @final

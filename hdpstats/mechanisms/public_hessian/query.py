@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import rational
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.records.limits import MOST_COEFFICIENTS, check_size
 from hdpstats.records.model import RegressionModel
-from hdpstats.records.query import check_epsilon, placed
-from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease, round_fields
+from hdpstats.records.query import check_epsilon
+from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
 
 
 @final
@@ -64,25 +63,6 @@ class PublicHessianQuery(RoundQuery):
         if not (whole <= self.epsilon if self.delta == 0 else delta_of_square(self.epsilon, whole) <= self.delta):
             raise MechanismError("the rounds must together cost no more than epsilon and delta allow")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "truncation": self.truncation,
-            "norm": str(self.norm),
-            "cost": str(self.cost),
-        } | RoundQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "PublicHessianQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            model=RegressionModel.from_dict(fields["model"]),
-            truncation=float(fields["truncation"]),
-            norm=rational(fields["norm"], name="norm"),
-            cost=rational(fields["cost"], name="cost"),
-            **round_fields(fields),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,11 +80,6 @@ class PublicHessianRounds(QueryOfRounds):
     kind: ClassVar[str] = "public_hessian_rounds/1"
     rounds: tuple[PublicHessianQuery, ...]
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "PublicHessianRounds":
-        """Read what `to_dict` wrote."""
-        return cls(rounds=tuple(PublicHessianQuery.from_dict(each) for each in fields["rounds"]))
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,9 +88,3 @@ class PublicHessianRoundsRelease(ReleaseOfRounds):
 
     kind: ClassVar[str] = "public_hessian_rounds/1"
     rounds: tuple[PublicHessianRelease, ...]
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "PublicHessianRoundsRelease":
-        """Read what `to_dict` wrote."""
-        pairs = zip(fields["rounds"], fields["entries"], strict=True)
-        return cls(rounds=tuple(placed(PublicHessianRelease.from_dict(each), entry) for each, entry in pairs))

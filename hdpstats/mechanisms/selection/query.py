@@ -3,12 +3,12 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.limits import MOST_CANDIDATES, check_size
 from hdpstats.records.points import PointSpace, check_reach, check_support
-from hdpstats.records.query import ChargedRelease, PurchaseQuery, check_pure, events_in, purchase_fields
+from hdpstats.records.query import ChargedRelease, PurchaseQuery, check_pure
 
 LARGEST = 1e9
 
@@ -57,28 +57,6 @@ class SelectionQuery(PurchaseQuery):
         if len(self.penalties) != len(self.sizes) or not all(abs(value) <= LARGEST for value in self.penalties):
             raise MechanismError(f"each size needs a penalty, at most {LARGEST:g}")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "space": self.space.to_list(),
-            "order": list(self.order),
-            "sizes": list(self.sizes),
-            "reach": self.reach,
-            "penalties": list(self.penalties),
-        } | PurchaseQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "SelectionQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            space=PointSpace.from_list(fields["space"]),
-            order=tuple(int(row) for row in fields["order"]),
-            sizes=tuple(int(size) for size in fields["sizes"]),
-            reach=float(fields["reach"]),
-            penalties=tuple(float(value) for value in fields["penalties"]),
-            **purchase_fields(fields),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,24 +94,6 @@ class LossSelectionQuery(PurchaseQuery):
         if len(lengths) != 1 or not values or not all(math.isfinite(v) and abs(v) < LARGEST for v in values):
             raise MechanismError("all candidates must have the same number of finite coefficients")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "formula": self.formula,
-            "candidates": [list(candidate) for candidate in self.candidates],
-            "reach": self.reach,
-        } | PurchaseQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "LossSelectionQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            formula=str(fields["formula"]),
-            candidates=tuple(tuple(float(value) for value in candidate) for candidate in fields["candidates"]),
-            reach=float(fields["reach"]),
-            **purchase_fields(fields),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,15 +108,3 @@ class SelectionRelease(ChargedRelease):
 
     kind: ClassVar[str] = "selection/1"
     choice: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {"choice": self.choice, "events": [event.to_dict() for event in self.events]}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "SelectionRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            choice=int(fields["choice"]),
-            events=events_in(fields),
-        )

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import text
 from hdpstats.losses.families import Interval
-from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
+from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
 UNITS = 2**20
 """A statistic, or a block's estimate, is rounded to so many steps of its declared interval."""
@@ -36,22 +36,8 @@ class StatisticsQuery(ChargedQuery):
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "an estimate of a family")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "column": self.column,
-            "family": self.family,
-        } | ChargedQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "StatisticsQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            column=text(fields["column"], name="column"),
-            family=text(fields["family"], name="family"),
-            **charged_fields(fields),
-        )
+        text(self.column, name="column")
+        text(self.family, name="family")
 
 
 @final
@@ -73,24 +59,6 @@ class StatisticsRelease(ChargedRelease):
     units: tuple[int, ...]
     noise_rate: float
     records: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "units": list(self.units),
-            "noise_rate": self.noise_rate,
-            "records": self.records,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "StatisticsRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            units=tuple(int(number) for number in fields["units"]),
-            noise_rate=float(fields["noise_rate"]),
-            records=int(fields["records"]),
-            events=events_in(fields),
-        )
 
 
 def in_units(values: FloatArray, box: Sequence[Interval]) -> IntArray:

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import choice, text
 from hdpstats.records.limits import MOST_BLOCKS, check_size
-from hdpstats.records.query import ChargedQuery, ChargedRelease, charged_fields, check_pure, events_in
+from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
 
 @final
@@ -40,34 +40,14 @@ class SubsampleQuery(ChargedQuery):
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "an estimate of a family")
+        text(self.column, name="column")
+        text(self.family, name="family")
         choice(self.by, name="by", options=("rows", "persons"))
         check_size("blocks", self.blocks, MOST_BLOCKS, remedy="take fewer: noise falls with their number, bias rises")
         if not self.blocks >= 1:
             raise MechanismError(f"blocks must be from 1 to {MOST_BLOCKS}, not {self.blocks}")
         if not self.box or not all(1e-12 <= high - low <= 1e12 and math.isfinite(low) for low, high in self.box):
             raise MechanismError("box must have an interval of length 1e-12 to 1e12 for each parameter")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values."""
-        return {
-            "column": self.column,
-            "family": self.family,
-            "box": [list(interval) for interval in self.box],
-            "blocks": self.blocks,
-            "by": self.by,
-        } | ChargedQuery.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "SubsampleQuery":
-        """Read what `to_dict` wrote."""
-        return cls(
-            column=text(fields["column"], name="column"),
-            family=text(fields["family"], name="family"),
-            box=tuple((float(low), float(high)) for low, high in fields["box"]),
-            blocks=int(fields["blocks"]),
-            by=str(fields["by"]),
-            **charged_fields(fields),
-        )
 
 
 @final
@@ -90,23 +70,3 @@ class SubsampleRelease(ChargedRelease):
     noise_rate: float
     records: int
     blocks: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as JSON values."""
-        return {
-            "units": list(self.units),
-            "noise_rate": self.noise_rate,
-            "records": self.records,
-            "blocks": self.blocks,
-        } | ChargedRelease.to_dict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "SubsampleRelease":
-        """Read what `to_dict` wrote."""
-        return cls(
-            units=tuple(int(number) for number in fields["units"]),
-            noise_rate=float(fields["noise_rate"]),
-            records=int(fields["records"]),
-            blocks=int(fields["blocks"]),
-            events=events_in(fields),
-        )

@@ -1,18 +1,19 @@
 """What every model of a query has."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.records.codec import Record
 from hdpstats.records.geometry import Geometry
 
 
-class Model(ABC):
+class Model(Record, ABC):
     """A model as a site reads it: a formula with everything public that turns a person's record into a loss.
 
     Attributes
     ----------
-    family : str
+    kind : str
         "regression", "hazard" or "multinomial".
     formula : str
         The formula, read again by the site against its own schema.
@@ -22,7 +23,7 @@ class Model(ABC):
         Columns of the schema with case weights and offsets.
     """
 
-    family: ClassVar[str]
+    kind: ClassVar[str]
     formula: str
     geometry: Geometry
     weights: str | None
@@ -32,15 +33,6 @@ class Model(ABC):
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
-
-
-def matrix(rows: Any) -> tuple[tuple[float, ...], ...]:
-    """Return a table of numbers from JSON values."""
-    return tuple(tuple(float(value) for value in row) for row in rows)
 
 
 def check_columns(weights: object, offset: object) -> None:

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.limits import MOST_CAUSES, MOST_FEATURES, check_size
-from hdpstats.records.model.base import Model, check_columns, matrix
+from hdpstats.records.model.base import Model, check_columns
 from hdpstats.records.timegrid import TimeGrid
 
 LONGEST_BASELINE_ROW = 1.0 + 2.0**-40
@@ -59,25 +59,6 @@ class HazardCap:
         levels = {value for row in self.baseline for value in row}
         return len(levels) == 1 and not any(value for row in self.slopes for value in row)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the cap as JSON values."""
-        return {
-            "total": self.total,
-            "margin": self.margin,
-            "baseline": [list(row) for row in self.baseline],
-            "slopes": [list(row) for row in self.slopes],
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "HazardCap":
-        """Read what `to_dict` wrote."""
-        return cls(
-            total=float(fields["total"]),
-            margin=float(fields["margin"]),
-            baseline=matrix(fields["baseline"]),
-            slopes=matrix(fields["slopes"]),
-        )
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +80,7 @@ class HazardModel(Model):
         How much one person may weigh.
     """
 
-    family: ClassVar[str] = "hazard"
+    kind: ClassVar[str] = "hazard"
     formula: str
     link: str
     grid: TimeGrid
@@ -140,31 +121,3 @@ class HazardModel(Model):
     def dimension(self) -> int:
         """The number of coefficients of all causes."""
         return self.causes * self.block
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
-        return {
-            "family": self.family,
-            "formula": self.formula,
-            "link": self.link,
-            "grid": self.grid.to_list(),
-            "baseline": [list(row) for row in self.baseline],
-            "geometry": self.geometry.to_dict(),
-            "cap": self.cap.to_dict(),
-            "weights": self.weights,
-            "offset": self.offset,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "HazardModel":
-        """Read what `to_dict` wrote."""
-        return cls(
-            formula=str(fields["formula"]),
-            link=str(fields["link"]),
-            grid=TimeGrid.from_list(fields["grid"]),
-            baseline=matrix(fields["baseline"]),
-            geometry=Geometry.from_dict(fields["geometry"]),
-            cap=HazardCap.from_dict(fields["cap"]),
-            weights=fields["weights"],
-            offset=fields["offset"],
-        )

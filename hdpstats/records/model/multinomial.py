@@ -1,7 +1,7 @@
 """A multinomial logistic regression."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.geometry import Geometry
@@ -19,7 +19,7 @@ class MultinomialModel(Model):
         How many levels the outcome has beside the reference.
     """
 
-    family: ClassVar[str] = "multinomial"
+    kind: ClassVar[str] = "multinomial"
     formula: str
     others: int
     geometry: Geometry
@@ -36,25 +36,3 @@ class MultinomialModel(Model):
     def dimension(self) -> int:
         """The number of coefficients of all levels."""
         return self.others * self.geometry.dimension
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
-        return {
-            "family": self.family,
-            "formula": self.formula,
-            "others": self.others,
-            "geometry": self.geometry.to_dict(),
-            "weights": self.weights,
-            "offset": self.offset,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "MultinomialModel":
-        """Read what `to_dict` wrote."""
-        return cls(
-            formula=str(fields["formula"]),
-            others=int(fields["others"]),
-            geometry=Geometry.from_dict(fields["geometry"]),
-            weights=fields["weights"],
-            offset=fields["offset"],
-        )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model.base import Model, check_columns, matrix
+from hdpstats.records.model.base import Model, check_columns
 
 
 @final
@@ -24,7 +24,7 @@ class RegressionModel(Model):
         The scores of somebody's own loss (`hdpstats.losses.tabulated`); empty for all others.
     """
 
-    family: ClassVar[str] = "regression"
+    kind: ClassVar[str] = "regression"
     formula: str
     loss: str
     geometry: Geometry
@@ -44,34 +44,9 @@ class RegressionModel(Model):
         """The number of coefficients, intercept included."""
         return self.geometry.dimension
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON values."""
-        return {
-            "family": self.family,
-            "formula": self.formula,
-            "loss": self._loss(),
-            "geometry": self.geometry.to_dict(),
-            "weights": self.weights,
-            "offset": self.offset,
-        }
-
     def _loss(self) -> str | dict[str, Any]:
         """Return the name of a loss without numbers, else the name with them."""
         if not (self.parameters or self.table):
             return self.loss
         numbers = {"name": self.loss, "parameters": list(self.parameters)}
         return numbers | ({"table": [list(row) for row in self.table]} if self.table else {})
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "RegressionModel":
-        """Read what `to_dict` wrote."""
-        loss = fields["loss"] if isinstance(fields["loss"], dict) else {"name": fields["loss"], "parameters": []}
-        return cls(
-            formula=str(fields["formula"]),
-            loss=str(loss["name"]),
-            geometry=Geometry.from_dict(fields["geometry"]),
-            weights=fields["weights"],
-            offset=fields["offset"],
-            parameters=tuple(float(value) for value in loss["parameters"]),
-            table=matrix(loss.get("table", ())),
-        )

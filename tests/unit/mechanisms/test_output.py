@@ -29,7 +29,7 @@ RECORDS = 40
 
 
 def asked(*, delta=Fraction(0), **options):
-    return replace(OutputQuery.from_dict(make_query(**options).to_dict()), delta=delta)
+    return replace(OutputQuery.from_dict(make_query(**options).to_dict() | {"kind": OutputQuery.kind}), delta=delta)
 
 
 def person_loss_for(query, weight=1.0):
@@ -118,7 +118,7 @@ def test_no_neighbours_are_farther_apart_and_some_almost_are():
 @pytest.mark.parametrize("relation", Relation)
 def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
     regime = Regime(radius=2.0, total=2.0, relation=relation, ridge=1.0)
-    query = OutputQuery.from_dict(regime.query.to_dict())
+    query = OutputQuery.from_dict(regime.query.to_dict() | {"kind": OutputQuery.kind})
     constants = output.calibrate(query, regime.person_loss, records=9, relation=relation)
     rng = np.random.default_rng(3)
     people, still = pool(regime, rng, size=30), (Fraction(0),) * regime.model.dimension

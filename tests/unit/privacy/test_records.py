@@ -15,6 +15,7 @@ from hdpstats.privacy.gaussian import epsilon_of, mu_of
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
+from hdpstats.records.codec import from_dict, to_dict
 
 EVENTS = (
     PrivacyEvent(ran=MechanismName.OBJECTIVE, epsilon=Fraction(849, 1000)),
@@ -133,13 +134,13 @@ def test_a_statement_tells_the_factor() -> None:
 
 def test_records_survive_a_round_trip() -> None:
     for event in (*EVENTS, ROUND):
-        assert PrivacyEvent.from_dict(event.to_dict()) == event
+        assert from_dict(PrivacyEvent, to_dict(event)) == event
     promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE, most_rows=3)
-    assert Guarantee.from_dict(promise.to_dict()) == promise
+    assert from_dict(Guarantee, to_dict(promise)) == promise
     with pytest.raises(ArgumentError):
-        PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"epsilon": "one"})
-    with pytest.raises(ValueError, match="MechanismName"):
-        PrivacyEvent.from_dict(EVENTS[0].to_dict() | {"ran": "magic"})
+        from_dict(PrivacyEvent, to_dict(EVENTS[0]) | {"epsilon": "one"})
+    with pytest.raises(ValueError, match="ran of PrivacyEvent must be one of"):
+        from_dict(PrivacyEvent, to_dict(EVENTS[0]) | {"ran": "magic"})
 
 
 def test_a_sensitivity_is_positive() -> None:

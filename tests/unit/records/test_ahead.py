@@ -12,6 +12,7 @@ from hdpstats.mechanisms.selection.query import LossSelectionQuery
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of
 from hdpstats.records.ahead import MOST_AHEAD
+from hdpstats.records.codec import to_dict
 
 PAIR = Budget(1, Fraction(1, 10**6))
 WHOLE = square_of(PAIR.epsilon, PAIR.delta)
@@ -47,13 +48,7 @@ def test_amounts_that_no_fit_needs_are_refused_when_made_and_when_read(ahead):
     with pytest.raises(MechanismError, match="ahead"):
         count(*ahead)
     written = canonical.loads(count().to_json())
-    written["ahead"] = [
-        [
-            *(str(amount) for amount in (each.epsilon, each.delta, each.mu_squared)),
-            None if each.asked is None else [str(each.asked.epsilon), str(each.asked.delta)],
-        ]
-        for each in ahead
-    ]
+    written["ahead"] = [to_dict(each) for each in ahead]
     with pytest.raises(MechanismError, match="ahead"):
         query_from_json(canonical.dumps(written))
 

@@ -78,13 +78,13 @@ def test_models_of_other_columns_than_their_coding_are_refused():
             replace(QUERY.model, columns=columns)
 
 
-@pytest.mark.parametrize("text", ["family", "columns", "perturbs"])
+@pytest.mark.parametrize("text", ["kind", "columns", "perturbs"])
 def test_texts_that_are_no_query_are_refused(text):
     fields = json.loads(QUERY.to_json())
     if text == "perturbs":
         del fields["perturbs"]
-    elif text == "family":
-        fields["model"]["family"] = "regression"
+    elif text == "kind":
+        fields["model"]["kind"] = "regression"
     else:
         fields["model"]["columns"] = 3
     with pytest.raises(SiteError):

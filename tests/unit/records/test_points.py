@@ -93,10 +93,10 @@ def test_contradictions_are_refused(query, changes):
         ("support", [0, "x"]),
         ("support", 7),
         ("support", [[1]]),
-        ("space", [["x", 0, 0, None]]),
-        ("space", [["x", 0, 1]]),
+        ("space", {"columns": [{"name": "x", "lower": 0, "upper": 0, "levels": None}]}),
+        ("space", {"columns": [{"name": "x", "lower": 0, "upper": 1}]}),
         ("epsilon", "1/0"),
-        ("ahead", ["-1"]),
+        ("ahead", [{"epsilon": "-1", "delta": "0", "mu_squared": "0", "asked": None}]),
         ("ahead", None),
     ],
 )

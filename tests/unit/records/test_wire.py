@@ -64,13 +64,19 @@ RELEASE = ObjectiveRelease(
 )
 
 
-OUTPUT = OutputQuery.from_dict(QUERY.to_dict())
+OUTPUT = OutputQuery.from_dict(QUERY.to_dict() | {"kind": OutputQuery.kind})
 SAMPLING = ExponentialQuery.from_dict(
-    QUERY.to_dict() | {"hessian_share": "0", "delta": "1/7", "half_widths": [0.1, 1 / 3, 1e-6], "proposals": 17}
+    QUERY.to_dict()
+    | {"kind": ExponentialQuery.kind, "hessian_share": "0", "delta": "1/7"}
+    | {"half_widths": [0.1, 1 / 3, 1e-6], "proposals": 17}
 )
-OUTPUT_RELEASE = OutputRelease.from_dict(RELEASE.to_dict() | {"noise_rate": 0.0, "noise_sd": 0.3})
+OUTPUT_RELEASE = OutputRelease.from_dict(
+    RELEASE.to_dict() | {"kind": OutputRelease.kind, "noise_rate": 0.0, "noise_sd": 0.3}
+)
 
-SAMPLING_RELEASE = ExponentialRelease.from_dict(OUTPUT_RELEASE.to_dict() | {"temperature": 1 / 3})
+SAMPLING_RELEASE = ExponentialRelease.from_dict(
+    OUTPUT_RELEASE.to_dict() | {"kind": ExponentialRelease.kind, "temperature": 1 / 3}
+)
 
 
 def test_a_query_survives_a_round_trip_exactly():
@@ -197,7 +203,7 @@ def test_a_model_without_a_field_is_refused(query):
         with pytest.raises(SiteError):
             query_from_json(json.dumps(whole | {"model": fields}))
     with pytest.raises(SiteError):
-        query_from_json(json.dumps(whole | {"model": whole["model"] | {"family": "other"}}))
+        query_from_json(json.dumps(whole | {"model": whole["model"] | {"kind": "other"}}))
 
 
 def test_the_dimension_of_a_hazard_model_counts_baseline_and_slopes_of_every_cause():

@@ -148,7 +148,7 @@ def test_regressions_enter_without_the_public_rows_that_they_share():
 def test_what_cannot_be_combined_is_refused():
     one, other = several(2)
     unknown = replace(one, estimate=replace(one.estimate, sampling=np.full((2, 2), np.nan)))
-    linear = made([0, 0], facts=replace(FACTS, model="Linear", loss="squared"))
+    linear = made([0, 0], facts=replace(FACTS, model="Linear", loss="squares"))
     for results, words in (
         ([], "without members"),
         ({}, "without members"),
@@ -277,7 +277,7 @@ def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
     assert federation.at("south").values == pytest.approx(states["south"].estimate.values)
     with pytest.raises(hdp.ArgumentError, match="dictionary"):
         hdp.aggregate(federation)
-    for text in ("{}", "{}x", states["north"].to_json().replace('"format":2', '"format":9'), schools[0].to_json()):
+    for text in ("{}", "{}x", states["north"].to_json().replace('"format":3', '"format":9'), schools[0].to_json()):
         with pytest.raises(hdp.ArgumentError, match="not an aggregate"):
             hdp.Aggregate.from_json(text)
 

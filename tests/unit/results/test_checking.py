@@ -178,7 +178,7 @@ def test_a_broken_check_is_an_argument_error(hazard):
     result = hazard()
     document = json.loads(replace(result, checked=DeferredCheck.of(check(result, people(result)))).to_json())
     for change in ({"rows": None}, {"concordance": [{"value": 1.0}]}, {"scores": {}}):
-        broken = document | {"public_check": document["public_check"] | change}
+        broken = document | {"checked": {"check": document["checked"]["check"] | change}}
         with pytest.raises(ArgumentError, match="not a result"):
             Result.from_json(json.dumps(broken))
 

@@ -70,7 +70,8 @@ def test_a_model_has_a_loss_or_hazards(change):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("baseline", [[1.0, None]] * 3), ("grid", [3.0, 2.0, 9.0]), ("typical", ["a"]), ("stop", None)]
+    ("name", "value"),
+    [("baseline", [[1.0, None]] * 3), ("grid", {"cuts": [3.0, 2.0, 9.0]}), ("typical", ["a"]), ("stop", None)],
 )
 def test_broken_facts_are_refused(name, value):
     entries = json.loads(json.dumps(FACTS.to_dict()))

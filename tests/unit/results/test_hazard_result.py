@@ -134,4 +134,4 @@ def test_hazard_results_come_back_from_json(hazard, causes):
 
 
 def test_the_disclosure_names_the_time_axis(hazard):
-    assert hazard().disclosure()["model"]["hazard"]["grid"] == [1.0, 2.5, 4.0, 10.0]
+    assert hazard().disclosure()["model"]["hazard"]["grid"] == {"cuts": [1.0, 2.5, 4.0, 10.0]}

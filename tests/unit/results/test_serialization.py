@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 from hdpstats._base.errors import ArgumentError
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results import Result
-from hdpstats.results.estimates import estimate_from_dict, estimate_to_dict
 
 ESTIMATES = ("estimate", "public_only", "private_only", "pooled")
 NUMBERS = st.floats(allow_infinity=False)
@@ -60,7 +59,7 @@ def test_the_text_is_strict_json(silent_result):
         raise AssertionError(constant)
 
     document = json.loads(silent_result.to_json(), parse_constant=refuse)
-    assert document["format"] == 3
+    assert document["format"] == 4
     assert document["estimate"]["values"][3] is None
 
 
@@ -71,13 +70,13 @@ def test_any_number_comes_back(values, square):
     one = Estimate(
         label="x", terms=("a", "b", "c"), values=values, sampling=square, privacy=square.T, distribution=distribution
     )
-    text = json.dumps(estimate_to_dict(one), allow_nan=False)
-    assert_same_estimate(one, estimate_from_dict(json.loads(text)))
+    text = json.dumps(one.to_dict(), allow_nan=False)
+    assert_same_estimate(one, Estimate.from_dict(json.loads(text)))
 
 
 def test_another_format_is_refused(result):
-    text = result.to_json().replace('"format":3', '"format":1', 1)
-    with pytest.raises(ArgumentError, match="format 3, not 1"):
+    text = result.to_json().replace('"format":4', '"format":1', 1)
+    with pytest.raises(ArgumentError, match="format 4, not 1"):
         Result.from_json(text)
 
 
@@ -99,12 +98,12 @@ def broken(document, change):
         lambda d: d["estimate"]["values"].pop(),
         lambda d: d["estimate"].update(sampling=[1.0]),
         lambda d: d["estimate"].update(values=["a"] * 5),
-        lambda d: d["query"].update(kind="another"),
-        lambda d: d["release"].update(theta=None),
-        lambda d: d["entry"].pop("head"),
-        lambda d: d["guarantee"].update(epsilon="much"),
-        lambda d: d["guarantee"].update(relation="none"),
-        lambda d: d.update(guarantee=None),
+        lambda d: d["released"]["query"].update(kind="another"),
+        lambda d: d["released"]["release"].update(theta=None),
+        lambda d: d["released"]["release"]["entry"].pop("head"),
+        lambda d: d["released"]["guarantee"].update(epsilon="much"),
+        lambda d: d["released"]["guarantee"].update(relation="none"),
+        lambda d: d["released"].update(guarantee=None),
         lambda d: d["facts"].update(loss="hinge"),
     ],
 )
@@ -158,6 +157,6 @@ def test_a_result_holds_nothing_with_one_entry_per_private_record(result):
 @pytest.mark.parametrize("place", ["note", "distribution"])
 def test_the_walk_finds_rows_where_there_are_some(result, place):
     rows = np.zeros(result.facts.records)
-    distribution = ErrorDistribution(levels=rows, quantiles=np.zeros((1, 5)))
+    distribution = ErrorDistribution(levels=rows, quantiles=np.zeros((len(rows), 5)))
     hidden = replace(result.estimate, **{place: {"deep": [(rows,)]} if place == "note" else distribution})
     assert result.facts.records in set(lengths(replace(result, estimate=hidden)))

@@ -218,7 +218,7 @@ def test_only_models_of_this_package_can_be_fitted(sample):
 
 def test_a_sample_survives_a_file(sample, tmp_path):
     text = sample.to_json(tmp_path / "sample.json")
-    assert json.loads(text)["format"] == 1
+    assert json.loads(text)["format"] == 2
     again = hdp.WeightedSample.from_json(tmp_path / "sample.json")
     pd.testing.assert_frame_equal(again.frame, sample.frame)
     assert again.mean("x") == sample.mean("x")
@@ -228,7 +228,7 @@ def test_a_sample_survives_a_file(sample, tmp_path):
     assert str(again) == str(sample)
 
 
-@pytest.mark.parametrize("text", ["{}", '{"format": 1}', '{"format": 9, "sample": {}}', '{"format": 1, "sample": 3}'])
+@pytest.mark.parametrize("text", ["{}", '{"format": 1}', '{"format": 9, "rows": {}}', '{"format": 2, "rows": 3}'])
 def test_another_file_is_no_sample(text):
     with pytest.raises(ArgumentError, match="weighted sample"):
         hdp.WeightedSample.from_json(text)
