@@ -4,8 +4,8 @@
     r_bridge.start()                      # R inside this Python (once)
     frame = r_bridge.from_r(r_bridge.call("head", frame, 3))
 
-The bridge rests on `rpy2.rinterface` alone, with its own conversion: exact, NA-safe, and loud where R or pandas has no
-equivalent. `hdpstats` never imports it. R keeps to one thread, the one that started it.
+The bridge rests on `rpy2.rinterface` alone, with its own conversion: exact, NA-safe, and an error where R or pandas has
+no equivalent. `hdpstats` never imports it. R keeps to one thread, the one that started it.
 """
 
 import os
@@ -22,8 +22,7 @@ except Exception as error:  # no rpy2: ImportError; no R: ValueError; an R that 
     ) from None
 
 from r_bridge import reference
-from r_bridge.calling import call
-from r_bridge.from_r import from_r
+from r_bridge.from_r import call, from_r
 from r_bridge.guard import RError, RWarning
 from r_bridge.package import attach_functions
 from r_bridge.session import start

@@ -4,20 +4,19 @@
 functions of the R package are attached as by ``library(hdpstats)``. ``%R line`` returns the value of a line.
 
 The options are those of rpy2's own ``%%R``, whose code is not used. It keeps of an R error its text only, so that
-nobody can tell an overspent ledger from a typing error; it stops a loop in R by chance; it prints the last value only,
-writes what R says token by token, and warnings after everything else; and it converts by rules that turn a missing
-integer into -2147483648 and drop names. Little but the parsing of options would be left of it.
+an overspent ledger cannot be told from a typing error; whether it stops a loop in R depends on timing; it prints the
+last value only, writes R's output token by token, and warnings after everything else; and its conversion turns a
+missing integer into -2147483648 and drops names. Only the parsing of options would be left of it.
 """
 
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TextIO, final
+from typing import Any, Final
 
 import rpy2.rinterface as ri
 from IPython.core.error import UsageError
@@ -27,34 +26,25 @@ from IPython.display import SVG, Image, display
 from rpy2.rinterface_lib import callbacks
 
 from hdpstats.api import HdpError
+from r_bridge.console import Streams
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, guarded
 from r_bridge.package import attach_functions
-from r_bridge.session import helper
+from r_bridge.session import helper, r_function
 from r_bridge.to_r import named_list, to_r
 
-_CELL = Path(__file__).parent / "R" / "cell.R"
-_PREPARE = """function() {
-  options(help_type = "text", pager = function(files, ...) {
-    for (each in files) writeLines(gsub("_\\b", "", readLines(each, warn = FALSE)))
-  })
-  stay <- function(...) stop("R cannot quit here: it is part of Python's process", call. = FALSE)
-  if (!"hdpstats:cells" %in% search()) {
-    attach(list(q = stay, quit = stay), name = "hdpstats:cells", warn.conflicts = FALSE)
-  }
-}"""
 _OPTION = re.compile(r"\s*(--?[a-zA-Z]\S*)")
 _VALUE = re.compile(r"\s*(\S+)")
 _WIDTH: Final = 7.0
 _HEIGHT: Final = 4.5
 _RESOLUTION: Final = 192
-"""Inches of a plot whose size nobody asked for, and pixels per inch: twice those shown, for sharp screens."""
+"""Inches of a plot without a given size, and pixels per inch: twice those shown, for sharp screens."""
 
 
 def load(shell: InteractiveShell) -> Callable[..., Any]:
     """Start R, attach the functions of the R package, and return the function of ``%R`` and ``%%R``."""
     attach_functions()
-    helper(_PREPARE)()
+    r_function("prepare_cells")()
     return partial(run, shell)
 
 
@@ -66,7 +56,7 @@ def run(shell: InteractiveShell, line: str, cell: str | None, local_ns: Mapping[
     UsageError
         If an option is wrong, or an object cannot be found or has no equivalent on the other side.
     RError, HdpError
-        If R raises an error: an error of `hdpstats` where the condition stands for one.
+        If R raises an error: an error of `hdpstats` where the condition is that of one.
     KeyboardInterrupt
         If R was interrupted.
     """
@@ -76,13 +66,13 @@ def run(shell: InteractiveShell, line: str, cell: str | None, local_ns: Mapping[
         return None
     for name, value in _inputs(asked, {**shell.user_ns, **(local_ns or {})}):
         ri.globalenv[name] = value
-    hand_back = cell is None and not asked.noreturn
+    returned = cell is None and not asked.noreturn
     try:
-        found = _evaluate("\n".join(filter(None, (rest, cell))), asked, hand_back=hand_back)
+        found = _evaluate("\n".join(filter(None, (rest, cell))), asked, returned=returned)
     except (RError, HdpError, KeyboardInterrupt) as error:
         raise _brief(error) from None
     shell.push(dict(_outputs(asked)))
-    return from_r(found) if hand_back else None
+    return from_r(found) if returned else None
 
 
 def _brief(error: BaseException) -> BaseException:
@@ -92,13 +82,13 @@ def _brief(error: BaseException) -> BaseException:
     return error.with_traceback(None)
 
 
-def _evaluate(code: str, asked: Namespace, *, hand_back: bool) -> Any:
+def _evaluate(code: str, asked: Namespace, *, returned: bool) -> Any:
     with TemporaryDirectory(prefix="hdpstats-") as folder:
         device, arguments = _device(asked, folder)
         try:
             with _console():
-                evaluate = helper(_CELL.read_text(encoding="utf-8"))
-                return guarded(evaluate, to_r(code), to_r(hand_back), to_r(device), named_list(arguments))
+                given = (to_r(code), to_r(returned), to_r(device), named_list(arguments))
+                return guarded(r_function("run_cell"), *given)
         finally:
             for page in sorted(Path(folder).iterdir()):
                 _show(page, sharp=(asked.width, asked.height, asked.units, asked.res) == (None,) * 4)
@@ -198,43 +188,15 @@ def _show(page: Path, *, sharp: bool) -> None:
         display(Image(data=page.read_bytes(), format="png", retina=sharp))
 
 
-@final
-class _Console:
-    """What R writes, on Python's streams, in its order.
-
-    The streams of a notebook gather what is written for a moment; so nothing is flushed but where R turns from one
-    stream to the other.
-    """
-
-    def __init__(self) -> None:
-        self._current: TextIO | None = None
-
-    def to(self, stream: TextIO) -> Callable[[str], None]:
-        """Return the function that R calls with text for a stream."""
-
-        def write(text: str) -> None:
-            if self._current is not stream:
-                self.flush()
-                self._current = stream
-            stream.write(text)
-
-        return write
-
-    def flush(self) -> None:
-        """Send what was written."""
-        if self._current is not None:
-            self._current.flush()
-
-
 @contextmanager
 def _console() -> Iterator[None]:
     """While this lasts, R writes on Python's streams."""
-    console = _Console()
+    streams = Streams()
     before = callbacks.consolewrite_print, callbacks.consolewrite_warnerror
     try:
-        callbacks.consolewrite_print = console.to(sys.stdout)
-        callbacks.consolewrite_warnerror = console.to(sys.stderr)
+        callbacks.consolewrite_print = partial(streams.write, "stdout")
+        callbacks.consolewrite_warnerror = partial(streams.write, "stderr")
         yield
     finally:
         callbacks.consolewrite_print, callbacks.consolewrite_warnerror = before
-        console.flush()
+        streams.flush()

@@ -1,4 +1,6 @@
-"""R to Python. What a cell holds never raises: only the types of columns do, by the column's name.
+"""R to Python: values, and calls of R functions.
+
+The content of a cell never raises: only the types of columns do, by the column's name.
 
 ========================== ==================================================================================
 R                          Python
@@ -7,7 +9,7 @@ NULL                       None
 a vector of length 1       bool, int, float, str; NaN for NA
 other vectors              Series, with an index where there are names
 logical, integer           bool, int64; boolean, Int64 where there is NA
-double                     float64; NA and NaN are both NaN, and told apart on the way back
+double                     float64; NA and NaN are both NaN, of different bits, and `to_r` restores each
 character                  str (pandas 2: object), missing for NA
 factor, ordered            Categorical
 Date, POSIXct              datetime64, POSIXct with its time zone (UTC where it has none)
@@ -19,14 +21,14 @@ matrix                     ndarray; DataFrame where rows and columns have names
 list                       dict where it has names, list otherwise; a data frame in it twice is the same DataFrame
 formula, call, symbol      its text
 function                   a Python function that runs it
-objects of the R package   the Python objects they stand for
+objects of the R package   the Python objects of which they are the R form
 ========================== ==================================================================================
 
-What pandas has no type for (units, classes, storage) travels in ``attrs`` and finds its way back with `to_r`.
+What pandas has no type for (units, classes, storage) is kept in ``attrs``, and `to_r` restores it.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,12 +36,22 @@ import pandas as pd
 import rpy2.rinterface as ri
 
 from hdpstats.api import ArgumentError
-from r_bridge import handles, strings, times
-from r_bridge.attributes import Plain, attribute, classes, read
+from r_bridge import handles
 from r_bridge.guard import guarded
-from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, cells_of, from_r_doubles
 from r_bridge.session import LANGUAGE, helper, quoted, start
 from r_bridge.to_r import to_r
+from r_bridge.vectors import (
+    NA_INTEGER,
+    NA_INTEGER64,
+    Plain,
+    attribute,
+    cells_of,
+    classes,
+    from_counts,
+    from_r_doubles,
+    from_r_strings,
+    read_attributes,
+)
 
 _ATOMIC = (ri.BoolSexpVector, ri.IntSexpVector, ri.FloatSexpVector, ri.StrSexpVector)
 _FRAMES = (["tbl_df", "tbl", "data.frame"], ["data.frame"])
@@ -62,6 +74,35 @@ def from_r(value: Any) -> Any:
     return _value(value, "the value", {})
 
 
+def call(function: Any, /, *arguments: object, **named: object) -> Any:
+    """Call an R function with Python values, and return what it returns as a Python value.
+
+    Parameters
+    ----------
+    function
+        The name of a function (also ``"package::name"``), R code that defines one, or an R function.
+    *arguments, **named
+        Values that `to_r` takes.
+
+    Raises
+    ------
+    RError
+        If R raises an error.
+    KeyboardInterrupt
+        If R was interrupted.
+
+    Examples
+    --------
+    >>> call("paste", "a", "b", sep="-")
+    'a-b'
+    """
+    start()
+    if isinstance(function, str):
+        evaluate = helper("function(code) eval(str2lang(code), globalenv())")
+        function = guarded(evaluate, ri.StrSexpVector([function]))
+    return from_r(guarded(function, *map(to_r, arguments), **{key: to_r(value) for key, value in named.items()}))
+
+
 def _value(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
     """Return the Python form; ``seen`` are data frames by their places in R's memory, so that one stays one."""
     kinds = classes(value)
@@ -73,9 +114,9 @@ def _value(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
         if value.rid not in seen:
             seen[value.rid] = _frame(value)
         found = seen[value.rid]
-    elif handles.stands_for(kinds):
+    elif handles.is_object(kinds):
         fields = dict(_named(value, name))
-        found = handles.revived(kinds, lambda key: _value(fields[key], key, seen))
+        found = handles.object_from_r(kinds, lambda key: _value(fields[key], key, seen))
     elif "Surv" in kinds:
         found = _survival(value)
     elif isinstance(value, ri.ListSexpVector):
@@ -83,7 +124,7 @@ def _value(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
     elif isinstance(value, _ATOMIC):
         found = _vector(value, name, kinds)
     elif isinstance(value, ri.SexpClosure):
-        found = _function(value)
+        found = partial(call, value)  # errors of R are `RError`, or the errors of `hdpstats`
     else:
         raise ArgumentError(f"{name} is an R {_type(value)}, which Python has no equivalent for")
     return found
@@ -94,19 +135,9 @@ def _type(value: Any) -> str:
     return str(helper("typeof")(quoted(value))[0])
 
 
-def _function(function: Any) -> Callable[..., Any]:
-    """Return an R function as a Python one; its errors are `r_bridge.RError`, or the errors of `hdpstats`."""
-
-    def run(*arguments: object, **named: object) -> Any:
-        found = guarded(function, *map(to_r, arguments), **{key: to_r(each) for key, each in named.items()})
-        return from_r(found)
-
-    return run
-
-
 def _named(value: Any, name: str) -> list[tuple[str, Any]]:
     names = attribute(value, "names")
-    listed = [] if names is None else strings.from_r_strings(names)
+    listed = [] if names is None else from_r_strings(names)
     if len(listed) != len(value) or not all(listed):
         raise ArgumentError(f"{name} has elements without names; name them all")
     twice = sorted(str(each) for each, count in Counter(listed).items() if count > 1)
@@ -128,7 +159,7 @@ def _vector(value: Any, name: str, kinds: list[str]) -> Any:
         return _scalar(value)
     names = attribute(value, "names")
     cells, kept = _column(value, name)
-    series = pd.Series(cells, index=None if names is None else pd.Index(strings.from_r_strings(names)))
+    series = pd.Series(cells, index=None if names is None else pd.Index(from_r_strings(names)))
     if kept is not None:
         series.attrs["r_column"] = kept
     return series
@@ -136,7 +167,7 @@ def _vector(value: Any, name: str, kinds: list[str]) -> Any:
 
 def _scalar(value: Any) -> bool | int | float | str:
     if isinstance(value, ri.StrSexpVector):
-        text = strings.from_r_strings(value)[0]
+        text = from_r_strings(value)[0]
         return float("nan") if text is None else text
     number = value.memoryview()[0]
     if isinstance(value, ri.FloatSexpVector):
@@ -153,7 +184,7 @@ def _matrix(value: Any, name: str) -> Any:
     names = attribute(value, "dimnames")
     if len(shape) != 2 or names is None or any(isinstance(each, type(ri.NULL)) for each in names):
         return array
-    rows, columns = (strings.from_r_strings(each) for each in names)
+    rows, columns = (from_r_strings(each) for each in names)
     frame = pd.DataFrame(array, index=rows, columns=columns)
     frame.attrs["r_class"] = ["matrix"]
     return frame
@@ -189,15 +220,15 @@ def _index(value: Any) -> Any:
     if rows <= 0:
         return pd.RangeIndex(-rows)
     names = helper("function(x) attr(x, 'row.names')")(value)
-    return strings.from_r_strings(names) if isinstance(names, ri.StrSexpVector) else cells_of(names)
+    return from_r_strings(names) if isinstance(names, ri.StrSexpVector) else cells_of(names)
 
 
 def _survival(value: Any) -> pd.DataFrame:
     """Return the columns of a ``Surv`` object."""
-    columns = strings.from_r_strings(attribute(value, "dimnames")[1])
+    columns = from_r_strings(attribute(value, "dimnames")[1])
     array = cells_of(value).reshape(tuple(attribute(value, "dim")), order="F")
     frame = pd.DataFrame(from_r_doubles(array), columns=columns)
-    frame.attrs["r_surv"] = read(value, without=("dimnames",))
+    frame.attrs["r_surv"] = read_attributes(value, without=("dimnames",))
     return frame
 
 
@@ -239,12 +270,12 @@ def _check_type(column: Any, name: str, kinds: list[str]) -> None:
 
 def _kept(column: Any, kind: str, *, without: tuple[str, ...] = ()) -> Plain:
     storage = "integer" if isinstance(column, ri.IntSexpVector) else "double"
-    return {"kind": kind, "storage": storage, "attributes": read(column, without=without)}
+    return {"kind": kind, "storage": storage, "attributes": read_attributes(column, without=without)}
 
 
 def _plain_cells(column: Any) -> Any:
     if isinstance(column, ri.StrSexpVector):
-        return pd.Series(strings.from_r_strings(column), dtype=TEXT).array
+        return pd.Series(from_r_strings(column), dtype=TEXT).array
     cells = cells_of(column)
     if isinstance(column, ri.FloatSexpVector):
         return from_r_doubles(cells)
@@ -261,7 +292,7 @@ def _nullable(cells: Any, missing: Any) -> Any:
 
 def _factor(column: Any) -> Any:
     levels = attribute(column, "levels")
-    codes, known = pd.factorize(np.array([] if levels is None else strings.from_r_strings(levels), dtype=object))
+    codes, known = pd.factorize(np.array([] if levels is None else from_r_strings(levels), dtype=object))
     places = cells_of(column).astype(np.int64) - 1
     declared = (places >= 0) & (places < len(codes))  # a level for NA is a missing value in pandas
     codes = np.append(codes, -1)[np.where(declared, places, -1)]
@@ -278,12 +309,12 @@ def _numbers(column: Any) -> Any:
 
 
 def _dates(column: Any) -> Any:
-    return times.from_counts(_numbers(column), seconds=86_400.0)
+    return from_counts(_numbers(column), seconds=86_400.0)
 
 
 def _instants(column: Any) -> Any:
     zone = attribute(column, "tzone")
-    cells = pd.Series(times.from_counts(_numbers(column), seconds=1.0)).dt.tz_localize("UTC")
+    cells = pd.Series(from_counts(_numbers(column), seconds=1.0)).dt.tz_localize("UTC")
     name = "UTC" if zone is None else str(zone[0])
     try:
         return cells.dt.tz_convert(name or "UTC").array

@@ -2,33 +2,17 @@
 
 import re
 import warnings
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import rpy2.rinterface as ri
 
 import hdpstats.api as hdp
 from hdpstats.api import HdpError
 from r_bridge.interrupts import in_r
-from r_bridge.session import helper, quoted, start
-from r_bridge.strings import from_r_strings
-
-_GUARD = """function(.function, ...) {
-  warned <- character()
-  caught <- function(e) {
-    plain <- function(x) is.atomic(x) && length(x) == 1L && !is.null(x)
-    list(
-      message = conditionMessage(e), classes = class(e),
-      fields = Filter(plain, unclass(e)[setdiff(names(e), c("message", "call"))])
-    )
-  }
-  reply <- tryCatch(
-    withCallingHandlers(list(value = .function(...)), warning = function(w) {
-      warned <<- c(warned, conditionMessage(w))
-      tryInvokeRestart("muffleWarning")
-    }),
-    error = caught,
-    interrupt = function(e) list(interrupt = TRUE)
-  )
-  c(reply, list(warned = warned))
-}"""
+from r_bridge.session import quoted, r_function, start
+from r_bridge.vectors import fields, from_r_strings, text
 
 
 class RError(RuntimeError):
@@ -49,35 +33,38 @@ def guarded(function: Any, /, *arguments: Any, **named: Any) -> Any:
     Raises
     ------
     RError
-        If R raises an error; where the condition stands for an error of `hdpstats`, that one.
+        If R raises an error; where the condition is that of an error of `hdpstats`, that one.
     KeyboardInterrupt
         If R was interrupted.
     """
     start()
     with in_r():
-        reply = helper(_GUARD)(
+        reply = r_function("guarded")(
             function, *map(quoted, arguments), **{name: quoted(each) for name, each in named.items()}
         )
-    parts = dict(zip(from_r_strings(reply.do_slot("names")), reply, strict=True))
+    parts = fields(reply)
     for message in from_r_strings(parts["warned"]):
         warnings.warn(str(message), RWarning, stacklevel=2)
     if "interrupt" in parts:
         raise KeyboardInterrupt
     if "message" in parts:
-        raise exception_of(
-            str(from_r_strings(parts["message"])[0]), tuple(map(str, from_r_strings(parts["classes"]))), parts["fields"]
-        )
+        kinds = tuple(map(str, from_r_strings(parts["classes"])))
+        raise exception_of(text(parts["message"]), kinds, parts["fields"])
     return parts["value"]
 
 
-def exception_of(message: str, classes: tuple[str, ...], fields: Any) -> Exception:
-    """Return the Python exception for an R condition; the error of `hdpstats` that it stands for, if any."""
-    for name in classes:
-        kind = ERRORS.get(name)
-        if kind is not None:
-            keys = [] if len(fields) == 0 else from_r_strings(fields.do_slot("names"))
-            return kind(message, **{str(key): each[0] for key, each in zip(keys, fields, strict=True)})
-    return RError(message, classes=classes)
+@cache
+def sourced(path: Path) -> Any:
+    """Return the R environment of the functions in an R file, or in the R files of a directory."""
+    return guarded(r_function("sourced"), ri.StrSexpVector([str(path)]))
+
+
+def exception_of(message: str, classes: tuple[str, ...], facts: Any) -> Exception:
+    """Return the Python exception for an R condition: an error of `hdpstats` if R's class is that of one."""
+    kind = next((ERRORS[name] for name in classes if name in ERRORS), None)
+    if kind is None:
+        return RError(message, classes=classes)
+    return kind(message, **{key: each[0] for key, each in fields(facts).items()})
 
 
 def condition_class(kind: type) -> str:

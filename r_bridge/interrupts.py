@@ -1,15 +1,15 @@
 """Ctrl-C stops what runs, be it R or Python, whichever of them started the other.
 
 R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: a
-thread that hears of them through `signal.set_wakeup_fd` raises R's flag while R runs, and Python itself does nothing
-about them, since it would raise KeyboardInterrupt in the midst of one of R's callbacks, where it is lost. Where R
+thread that is notified by `signal.set_wakeup_fd` raises R's flag while R runs, and Python itself does nothing about
+them, since it would raise KeyboardInterrupt inside one of R's callbacks, where it is lost. Where R
 started Python, signals arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts
 Python while Python runs. R does not look at its flag while Python runs, so that no conversion is cut short.
 
-That thread ends with each call of Python. R forks (``parallel::mclapply``) without telling Python, while its thread
+That thread ends with each call of Python. R forks (``parallel::mclapply``) without notice to Python, while its thread
 holds Python's lock; a thread that waits for the lock at that moment leaves its request for it to the forked process, in
-which it does not exist, and Python there hands the lock over to nobody and waits for ever. Where Python started R, the
-lock is free while R runs, and `r_bridge.forks` sees to forks.
+which it does not exist, and Python there passes the lock to nobody and waits forever. Where Python started R, the lock
+is free while R runs, and `r_bridge.session.hold_lock_across_forks` is for forks.
 """
 
 import _thread
@@ -45,7 +45,7 @@ class _Listener:
         os.set_blocking(self.write, False)
         self._busy = threading.Lock()
         self.r_runs = False
-        self.struck = False  # whether Python was interrupted since it was called by R
+        self.interrupted = False  # whether Python was interrupted since it was called by R
         threading.Thread(target=self._listen, name="r_bridge-interrupts", daemon=True).start()
 
     def _listen(self) -> None:
@@ -56,8 +56,8 @@ class _Listener:
                 if self.r_runs and received[0] == signal.SIGINT:
                     openrlib.rlib.R_interrupts_pending = 1
 
-    def lower(self) -> bool:
-        """Lower R's flag once no signal is on its way, and return whether it was up: R has not seen it."""
+    def clear_flag(self) -> bool:
+        """Clear R's flag once no signal is on its way, and return whether it was up: R has not seen it."""
         while select.select([self._read], [], [], 0)[0]:
             time.sleep(0.001)
         with self._busy:
@@ -68,9 +68,9 @@ class _Listener:
 
 @final
 class _Watcher:
-    """A thread that interrupts Python when R's flag is up: there while Python is what runs, called by R.
+    """A thread that interrupts Python when R's flag is up; it exists while Python is what runs, called by R.
 
-    It has ended, and waits for Python's lock no more, when `watch` returns.
+    It has ended, and no longer waits for Python's lock, when `watch` returns.
     """
 
     def __init__(self) -> None:
@@ -122,6 +122,16 @@ def _suspended() -> ctypes.c_int:
 
 
 @contextmanager
+def _suspending(suspended: int) -> Iterator[None]:
+    before = _suspended().value
+    try:
+        _suspended().value = suspended
+        yield
+    finally:
+        _suspended().value = before
+
+
+@contextmanager
 def in_r() -> Iterator[None]:
     """While this lasts, Ctrl-C interrupts R.
 
@@ -130,25 +140,15 @@ def in_r() -> Iterator[None]:
     KeyboardInterrupt
         On leaving, where a signal came so late that R did not see it.
     """
-    before = _suspended().value
-    try:
-        _suspended().value = 0
-        with _unwatched() if session.hosted() else _listening():
-            yield
-    finally:
-        _suspended().value = before
+    with _suspending(0), _watching(False) if session.hosted() else _listening():
+        yield
 
 
 @contextmanager
 def in_python() -> Iterator[None]:
     """While this lasts, Ctrl-C interrupts Python, which R has called."""
-    before = _suspended().value
-    try:
-        _suspended().value = 1
-        with _watched() if session.hosted() else _not_listening():
-            yield
-    finally:
-        _suspended().value = before
+    with _suspending(1), _watching(True) if session.hosted() else _not_listening():
+        yield
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _listening() -> Iterator[None]:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
         finally:
-            unseen = listener.lower()
+            unseen = listener.clear_flag()
             listener.r_runs = before
             signal.set_wakeup_fd(wakeup)
     if unseen:
@@ -180,9 +180,9 @@ def _not_listening() -> Iterator[None]:
         yield
         return
     try:
-        listener.struck = False
+        listener.interrupted = False
         signal.signal(signal.SIGINT, _interrupt)
-        unseen = listener.lower()  # R was told, and has called Python before it looked
+        unseen = listener.clear_flag()  # R's flag was raised, and R has called Python before it looked
         listener.r_runs = False
         if unseen:
             raise KeyboardInterrupt
@@ -191,19 +191,19 @@ def _not_listening() -> Iterator[None]:
         listener.r_runs = True
         interrupted = _leave_all_to_r()
         # An exception is lost where an object's end or a callback of R's is what it interrupts.
-        interrupted = listener.lower() or listener.struck or interrupted
+        interrupted = listener.clear_flag() or listener.interrupted or interrupted
     if interrupted:
         raise KeyboardInterrupt
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     """Interrupt Python, called by R."""
-    _listener().struck = True
+    _listener().interrupted = True
     raise KeyboardInterrupt
 
 
 def _leave_to_r(_signal: int, _frame: FrameType | None) -> None:
-    """Do nothing about a signal: the listener has told R."""
+    """Do nothing about a signal: the listener has raised R's flag."""
 
 
 def _leave_all_to_r() -> bool:
@@ -217,15 +217,15 @@ def _leave_all_to_r() -> bool:
     return interrupted
 
 
-def told_by_r(_signal: int, frame: FrameType | None) -> None:
+def on_signal_in_r_session(_signal: int, frame: FrameType | None) -> None:
     """Do what Python does about SIGINT in an R session: raise KeyboardInterrupt, if it is Python's to act.
 
-    R and Python both hear of a signal (from the watcher, from reticulate, by R's flag). It is for R to act where R has
-    done so and lowered its flag, and on the way between the two, where an exception would be lost.
+    R and Python both get a signal (from the watcher, from reticulate, by R's flag). R acts where it has done so already
+    and cleared its flag, and during the change from one to the other, where an exception would be lost.
     """
     watcher = _watcher()
-    on_the_way = watcher.changes or (not watcher.watches and _called_by_rpy2(frame))
-    if openrlib.rlib.R_interrupts_pending and not on_the_way:
+    in_transition = watcher.changes or (not watcher.watches and _called_by_rpy2(frame))
+    if openrlib.rlib.R_interrupts_pending and not in_transition:
         openrlib.rlib.R_interrupts_pending = 0
         raise KeyboardInterrupt
 
@@ -239,19 +239,10 @@ def _called_by_rpy2(frame: FrameType | None) -> bool:
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
-    _watcher().watch(True)
+def _watching(python_runs: bool) -> Iterator[None]:
+    before = _watcher().watches
+    _watcher().watch(python_runs)
     try:
         yield
     finally:
-        _watcher().watch(False)
-
-
-@contextmanager
-def _unwatched() -> Iterator[None]:
-    watched = _watcher().watches
-    _watcher().watch(False)
-    try:
-        yield
-    finally:
-        _watcher().watch(watched)
+        _watcher().watch(before)

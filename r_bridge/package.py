@@ -1,18 +1,23 @@
-"""The R package `hdpstats` in either host: attached to the R inside Python, or the one that started Python."""
+"""The R package `hdpstats`: installed into a library, attached to the R inside Python, or connected to its own."""
 
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import rpy2.rinterface as ri
+from rpy2.situation import get_r_exec, get_r_home
 
-from r_bridge import forks, interrupts, session
-from r_bridge.dispatcher import dispatcher
+from hdpstats.api import HdpError
+from r_bridge import interrupts, session
+from r_bridge.functions import dispatcher
 from r_bridge.guard import guarded
-from r_bridge.session import helper
+from r_bridge.session import helper, r_function
 
-SOURCE = Path(__file__).parent / "R" / "hdpstats"
+SOURCE = session.R_CODE / "hdpstats"
 """The source of the R package that comes with this Python package."""
-
-_ATTACH = Path(__file__).parent / "R" / "attach.R"
 
 
 def attach_functions() -> None:
@@ -22,13 +27,66 @@ def attach_functions() -> None:
     """
     session.start()
     if not session.hosted():
-        forks.take_the_lock_for_forks()
-    attach = helper(_ATTACH.read_text(encoding="utf-8"))
-    guarded(attach, ri.StrSexpVector([str(SOURCE)]), dispatcher())
+        session.hold_lock_across_forks()
+    guarded(r_function("attach_package"), ri.StrSexpVector([str(SOURCE)]), dispatcher())
 
 
 def connect() -> None:
     """Give the R package that started this Python the function that it calls."""
-    session.adopt(interrupts.told_by_r)
+    session.adopt(interrupts.on_signal_in_r_session)
     put = helper("function(dispatch) assign('dispatch', dispatch, envir = asNamespace('hdpstats')$.state)")
     put(dispatcher())
+
+
+def install(library: str | None = None) -> Path:
+    """Install the R package into a library and return where.
+
+    ``library(hdpstats)`` then finds this Python by itself: the path of its executable is a file of the package.
+
+    Parameters
+    ----------
+    library
+        A directory, made where there is none; the user's own library (``R_LIBS_USER``) by default.
+
+    Raises
+    ------
+    HdpError
+        If R cannot install it; with R's words.
+    """
+    target = Path(library).expanduser().resolve() if library else _user_library()
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        source = Path(place) / SOURCE.name
+        shutil.copytree(SOURCE, source)
+        (source / "inst").mkdir(exist_ok=True)
+        (source / "inst" / "python.txt").write_text(f"{sys.executable}\n", encoding="utf-8")
+        done = _r("CMD", "INSTALL", "--no-test-load", f"--library={target}", str(source))
+    if done.returncode:
+        raise HdpError(f"R could not install the package into {target}:\n{done.stderr}")
+    return target
+
+
+def on_path(library: Path) -> bool:
+    """Whether R looks into a library by default."""
+    listed = _evaluated("cat(normalizePath(.libPaths()), sep = '\\n')").splitlines()
+    return library in map(Path, listed)
+
+
+def _user_library() -> Path:
+    code = "cat(path.expand(strsplit(Sys.getenv('R_LIBS_USER'), .Platform$path.sep, fixed = TRUE)[[1L]][1L]))"
+    found = _evaluated(code)
+    if found in ("", "NA"):
+        raise HdpError("R names no library of the user (R_LIBS_USER is empty): say which one by --lib DIR")
+    return Path(found).resolve()
+
+
+def _evaluated(code: str) -> str:
+    """Return what R prints for code, without any user's profile."""
+    return _r("--no-echo", "--no-save", "--no-restore", "--no-site-file", "--no-init-file", "-e", code).stdout
+
+
+def _r(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run R as a program of its own: the one that rpy2 found."""
+    program = get_r_exec(get_r_home())
+    environment = {key: value for key, value in os.environ.items() if key != "R_TESTS"}
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, env=environment)  # noqa: S603

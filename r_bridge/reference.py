@@ -1,11 +1,11 @@
 """R's own fits of public data, as tidy data frames: what a release or a public fit is checked against.
 
 `cox`, `hazard_glm`, `kaplan_meier` and `glm` take a formula in R's sense, as text, and a data frame. They are for data
-that anybody may see: nothing here is private, bounded or charged, so that a study, whose rows are behind its ledger,
-is refused. ``result.compare(reference)`` puts a fit of `hdpstats` and one of these side by side.
+that anybody may see: nothing here is private, bounded or charged, and a study, whose rows are private, is refused.
+``result.compare(reference)`` shows a fit of `hdpstats` and one of these side by side.
 
 Formulas are evaluated by R: the columns of the frame, base R and the exports of ``stats``, ``splines`` and
-``survival`` are in sight, nothing else of the R session. A formula is R code and may do what R code can: do not take
+``survival`` are available, nothing else of the R session. A formula is R code and may do what R code can: do not take
 one from strangers. Categorical columns are factors with the same order of levels, ordered or not, and treatment
 contrasts; texts are factors in R's order; rows with a missing value drop. Terms have R's names.
 
@@ -15,21 +15,19 @@ be read an `hdp.ArgumentError`. What there is about a fit beside its table (numb
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
 
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError
+from r_bridge.arguments import choice, elements, grid_of, knots_of, level_of, number
 from r_bridge.from_r import from_r
-from r_bridge.guard import guarded
-from r_bridge.reference_arguments import choice, grid_of, knots_of, level_of, number
-from r_bridge.session import helper
+from r_bridge.guard import guarded, sourced
+from r_bridge.session import R_CODE
 from r_bridge.to_r import to_r
 
-_CODE = Path(__file__).parent / "R" / "reference.R"
+_CODE: Final = R_CODE / "reference.R"
 _FAMILIES: Final = ("binomial", "gaussian", "poisson", "Gamma", "inverse.gaussian", "quasibinomial", "quasipoisson")
 _MOST_DUMMIES: Final = 1_000
 
@@ -161,7 +159,7 @@ def hazard_glm(
         )
     places = knots_of(df, knots, count) if spline else None
     table = _fit("hazard", formula, public, grid, end, places, link, weights, offset, level_of(conf_level))
-    table.attrs |= {"baseline": baseline, "cuts": [float(cut) for cut in _listed(table.attrs["cuts"])]}
+    table.attrs |= {"baseline": baseline, "cuts": [float(cut) for cut in elements(table.attrs["cuts"])]}
     return table
 
 
@@ -268,32 +266,20 @@ def glm(
     return _fit("generalised", formula, public, chosen, link, weights, offset, level_of(conf_level), model="glm")
 
 
-@cache
-def _functions() -> Any:
-    """Return the R environment of the functions in ``R/reference.R``."""
-    evaluate = helper("function(code) eval(parse(text = code, keep.source = FALSE), .BaseNamespaceEnv)")
-    return guarded(evaluate, to_r(_CODE.read_text(encoding="utf-8")))
-
-
 def _fit(function: str, formula: str, frame: pd.DataFrame, *options: Any, model: str | None = None) -> pd.DataFrame:
     """Run a function of ``reference.R`` and return its table with its facts as ``attrs``."""
-    found = from_r(guarded(_functions()[function], to_r(formula), to_r(frame), *map(to_r, options)))
+    found = from_r(guarded(sourced(_CODE)[function], to_r(formula), to_r(frame), *map(to_r, options)))
     table: pd.DataFrame = found["table"]
     table.attrs |= {"model": model or function, "formula": formula} | found["facts"]
     return table
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return the elements of an R vector of any length."""
-    return value.tolist() if isinstance(value, pd.Series) else [value]
 
 
 def _public(formula: object, frame: object, *, weights: str | None, offset: str | None) -> pd.DataFrame:
     """Return the columns that a fit reads; refuse what is no public frame."""
     if isinstance(frame, hdp.Study | hdp.Ledger | hdp.Site):
         raise ArgumentError(
-            f"frame must be public rows, and this is an hdp.{type(frame).__name__}: a reference fit sees every row and "
-            "is charged to nobody; give the public data frame, or fit the study with hdpstats",
+            f"frame must be public rows, and this is an hdp.{type(frame).__name__}: a reference fit reads every row "
+            "and charges nothing; give the public data frame, or fit the study with hdpstats",
             argument="frame",
         )
     if not isinstance(frame, pd.DataFrame):
@@ -308,5 +294,5 @@ def _public(formula: object, frame: object, *, weights: str | None, offset: str 
     if not frame.columns.is_unique or not all(isinstance(name, str) for name in frame.columns):
         raise ArgumentError("the names of columns must be texts, each another one: rename them first", argument="frame")
     names = to_r(list(frame.columns))
-    wanted = from_r(guarded(_functions()["columns"], to_r(formula), names, to_r(weights), to_r(offset)))
-    return frame.loc[:, [] if wanted is None else _listed(wanted)].reset_index(drop=True)
+    wanted = from_r(guarded(sourced(_CODE)["columns"], to_r(formula), names, to_r(weights), to_r(offset)))
+    return frame.loc[:, [] if wanted is None else elements(wanted)].reset_index(drop=True)

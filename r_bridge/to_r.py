@@ -11,11 +11,20 @@ import pandas as pd
 import rpy2.rinterface as ri
 
 from hdpstats.api import ArgumentError
-from r_bridge import handles, times
-from r_bridge.attributes import Plain, with_attributes, write
-from r_bridge.numbers import NA_INTEGER, NA_INTEGER64, doubles, integers, to_r_doubles
-from r_bridge.session import helper, start
-from r_bridge.strings import to_r_strings
+from r_bridge import handles
+from r_bridge.session import helper, r_function, start
+from r_bridge.vectors import (
+    NA_INTEGER,
+    NA_INTEGER64,
+    Plain,
+    doubles,
+    integers,
+    to_r_doubles,
+    to_r_strings,
+    to_seconds,
+    with_attributes,
+    write_attributes,
+)
 
 
 def to_r(value: object) -> Any:
@@ -111,7 +120,7 @@ def frame(table: pd.DataFrame) -> Any:
     if table.attrs.get("r_class") == ["matrix"]:
         return matrix(table)
     if isinstance(table.index, pd.MultiIndex):
-        raise ArgumentError("R has no index of several levels: say reset_index() first", argument="frame")
+        raise ArgumentError("R has no index of several levels: call reset_index() first", argument="frame")
     kept, surv = table.attrs.get("r_columns", {}), table.attrs.get("r_surv", {})
     columns: dict[str, Any] = {}
     absorbed: dict[str, str] = {}
@@ -130,8 +139,7 @@ def frame(table: pd.DataFrame) -> Any:
             own = table[[f"{owner}.{part}" for part in entry["columns"]]].set_axis(entry["columns"], axis=1)
             columns[owner] = _survival(own, entry["attributes"])
     kinds = ri.StrSexpVector(table.attrs.get("r_class", ["data.frame"]))
-    build = "function(x, rows, class) { attr(x, 'row.names') <- rows; class(x) <- class; x }"
-    return helper(build)(named_list(columns), _row_names(table.index), kinds)
+    return r_function("as_frame")(named_list(columns), _row_names(table.index), kinds)
 
 
 def _row_names(index: "pd.Index[Any]") -> Any:
@@ -145,7 +153,7 @@ def _row_names(index: "pd.Index[Any]") -> Any:
 def _survival(parts: pd.DataFrame, attributes: Plain) -> Any:
     vector = matrix(parts.reset_index(drop=True))
     names = ri.ListSexpVector([ri.NULL, to_r_strings(map(str, parts.columns))])
-    return with_attributes(vector, {"dimnames": names} | write(attributes))
+    return with_attributes(vector, {"dimnames": names} | write_attributes(attributes))
 
 
 def _column(series: "pd.Series[Any]", name: str, kept: Plain | None) -> Any:
@@ -157,13 +165,13 @@ def _column(series: "pd.Series[Any]", name: str, kept: Plain | None) -> Any:
     if kind == "integer64" and pd.api.types.is_integer_dtype(series.dtype):
         vector = _integer64(series)
     elif kind in ("Date", "POSIXct") and clock:
-        counts = times.to_seconds(series) / (86_400.0 if kind == "Date" else 1.0)
+        counts = to_seconds(series) / (86_400.0 if kind == "Date" else 1.0)
         vector = _integers(pd.Series(counts)) if kept["storage"] == "integer" else to_r_doubles(counts)
     elif kind == "factor" and isinstance(series.dtype, pd.CategoricalDtype):
         vector = _factor(series)
     elif kind == "plain" and not clock:
         vector = _plain(series, name)
-    return _plain(series, name) if vector is None else with_attributes(vector, write(kept["attributes"]))
+    return _plain(series, name) if vector is None else with_attributes(vector, write_attributes(kept["attributes"]))
 
 
 def _plain(series: "pd.Series[Any]", name: str) -> Any:
@@ -181,16 +189,13 @@ def _plain(series: "pd.Series[Any]", name: str) -> Any:
     elif isinstance(kind, pd.ArrowDtype) and not types.is_string_dtype(kind):
         vector = _objects(series.astype(object), name)
     elif types.is_datetime64_any_dtype(kind):
-        stamp = {
-            "class": ri.StrSexpVector(["POSIXct", "POSIXt"]),
-            "tzone": ri.StrSexpVector([times.zone(series) or "UTC"]),
-        }
-        vector = with_attributes(to_r_doubles(times.to_seconds(series)), stamp)
+        zone = "UTC" if series.dt.tz is None else str(series.dt.tz)
+        stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([zone])}
+        vector = with_attributes(to_r_doubles(to_seconds(series)), stamp)
     elif types.is_timedelta64_dtype(kind):
         span = {"class": ri.StrSexpVector(["difftime"]), "units": ri.StrSexpVector(["secs"])}
-        vector = with_attributes(
-            to_r_doubles(series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)), span
-        )
+        seconds = series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)
+        vector = with_attributes(to_r_doubles(seconds), span)
     elif types.is_string_dtype(kind) and not types.is_object_dtype(kind):
         vector = to_r_strings(_texts(series), name=name)
     else:
@@ -210,7 +215,7 @@ def _objects(series: "pd.Series[Any]", name: str) -> Any:
     if kind in ("floating", "mixed-integer-float", "decimal"):
         return _plain(pd.to_numeric(series.where(series.notna(), np.nan)), name)
     if kind == "date":
-        days = times.to_seconds(pd.to_datetime(series)) / 86_400.0
+        days = to_seconds(pd.to_datetime(series)) / 86_400.0
         return with_attributes(to_r_doubles(days), {"class": ri.StrSexpVector(["Date"])})
     if kind in ("datetime", "datetime64"):
         return _plain(pd.to_datetime(series), name)
@@ -223,11 +228,9 @@ def _objects(series: "pd.Series[Any]", name: str) -> Any:
 
 
 def _texts(series: "pd.Series[Any]") -> list[str | None]:
-    missing = series.isna().to_numpy()
     cells = series.tolist()
-    if missing.any():
-        for place in np.flatnonzero(missing):
-            cells[place] = None
+    for place in np.flatnonzero(series.isna().to_numpy()):
+        cells[place] = None
     return cells
 
 

@@ -6,3 +6,44 @@
 It protects nothing: the analyst's code runs in the process that holds the tables it is given. Records that the analyst
 must not see belong to a remote site.
 """
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from hdpstats.api import HdpError
+
+NAME = "hdpstats-r"
+SPEC = Path(__file__).parent / "kernelspec"
+"""The kernelspec that comes with the package; the wheel installs it into its environment as well."""
+
+
+def install(*, user: bool = False, prefix: str | None = None) -> Path:
+    """Register the kernel with Jupyter, by a kernelspec that names this Python, and return where.
+
+    It is for the user, under a prefix, or in this Python's environment.
+
+    Raises
+    ------
+    HdpError
+        If Jupyter is not installed, or the directory cannot be written.
+    """
+    try:
+        from jupyter_client.kernelspec import KernelSpecManager
+    except ImportError:
+        raise HdpError("the kernel needs Jupyter: pip install 'hdpstats[jupyter,r]'") from None
+    with tempfile.TemporaryDirectory() as place:
+        source = Path(place) / NAME
+        shutil.copytree(SPEC, source)
+        spec = json.loads((source / "kernel.json").read_text(encoding="utf-8"))
+        spec["argv"][0] = sys.executable
+        (source / "kernel.json").write_text(json.dumps(spec, indent=2), encoding="utf-8")
+        where = prefix if prefix is not None or user else sys.prefix
+        try:
+            return Path(KernelSpecManager().install_kernel_spec(str(source), NAME, user=user, prefix=where))
+        except OSError as error:
+            raise HdpError(
+                f"the kernelspec cannot be installed ({error}); --user and --prefix DIR say where else"
+            ) from None

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the kernel until it is shut down."""
     try:
-        from r_bridge.kernel.app import RKernelApp
+        from r_bridge.kernel.kernel import RKernelApp
     except ImportError as error:
         sys.exit(f"the kernel needs ipykernel: pip install 'hdpstats[jupyter,r]' ({error})")
     RKernelApp.launch_instance()

@@ -1,18 +1,33 @@
 """Run the code of a cell: expression by expression, values and plots shown as they come, warnings at the end."""
 
+import base64
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, final
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
 
 import rpy2.rinterface as ri
 
 from hdpstats.api import HdpError
-from r_bridge.guard import RError, guarded
-from r_bridge.kernel import bundles
-from r_bridge.kernel.bundles import Bundle
-from r_bridge.kernel.tools import fields, text, tool
-from r_bridge.numbers import integers
-from r_bridge.strings import from_r_strings, to_r_strings
+from r_bridge.from_r import from_r
+from r_bridge.guard import RError, guarded, sourced
+from r_bridge.handles import is_object
+from r_bridge.vectors import classes, fields, from_r_strings, integers, raw_bytes, text, to_r_strings
+
+_R_CODE: Final = Path(__file__).parent / "R"
+_LARGEST_SVG: Final = 2_000_000
+"""Bytes of a drawing above which only the picture is shown: a notebook with it would be slow to open."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Contents by media type; ``page`` is true for what a front end shows beside the notebook, such as help."""
+
+    data: dict[str, str]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    page: bool = False
+
 
 Show = Callable[[Bundle, bool], None]
 """Shows a bundle; the flag says whether it is the value of the cell's last expression."""
@@ -45,6 +60,11 @@ class Outcome:
 
 
 _DONE = Outcome()
+
+
+def tool(name: str) -> Any:
+    """Return the R function of that name in ``R/``, whose functions are off the search path."""
+    return sourced(_R_CODE)[name]
 
 
 def run(code: str, show: Show) -> Outcome:
@@ -104,7 +124,7 @@ def _expression(expressions: Any, number: int, show: Show) -> Outcome:
         value = reply["value"]
         reply = _reply("describe", value)
         if "value" in reply:
-            bundle = bundles.of_value(value, reply["value"])
+            bundle = _bundle_of_value(value, reply["value"])
             if bundle is not None:
                 show(bundle, number == len(expressions))
     if "failure" in reply:
@@ -118,7 +138,7 @@ def _reply(name: str, *arguments: Any) -> dict[str, Any]:
 
 def _show_pages(show: Show, *, end: bool) -> None:
     for page in guarded(tool("take_pages"), ri.BoolSexpVector([end])):
-        show(bundles.of_page(page), False)
+        show(_bundle_of_page(page), False)
 
 
 def _failure(found: Any) -> Failure:
@@ -129,3 +149,39 @@ def _failure(found: Any) -> Failure:
     if len(frames) > 1:
         lines += ["Traceback:", *(f"{number}. {frame}" for number, frame in enumerate(frames, 1))]
     return Failure(name=name, message=message, traceback=lines)
+
+
+def _bundle_of_value(value: Any, described: Any) -> Bundle | None:
+    """Return the bundle of a value that R has described; None if there is nothing to show, as for a plot's value."""
+    data = {name: text(each) for name, each in fields(described).items()}
+    page = data.pop("page", None) is not None
+    html = _html(value)
+    if html is not None and data:
+        data["text/html"] = html
+    return Bundle(data=data, page=page) if data else None
+
+
+def _html(value: Any) -> str | None:
+    """Return the HTML of an object of `hdpstats`, which is the same in R as in Python."""
+    if not is_object(classes(value)):
+        return None
+    try:
+        show = getattr(from_r(value), "_repr_html_", None)
+        return None if show is None else str(show())
+    except HdpError:  # a handle of a session that has ended
+        return None
+
+
+def _bundle_of_page(page: Any) -> Bundle:
+    """Return the bundle of a page of plots: PNG and SVG of the same size on the screen."""
+    parts = fields(page)
+    size = {"width": round(parts.pop("width")[0]), "height": round(parts.pop("height")[0])}
+    data = {"text/plain": "plot"}
+    metadata: dict[str, Any] = {}
+    for kind, content in parts.items():
+        written = raw_bytes(content)
+        if kind == "image/png":
+            data[kind], metadata[kind] = base64.b64encode(written).decode(), size
+        elif len(written) <= _LARGEST_SVG or len(parts) == 1:
+            data[kind], metadata[kind] = written.decode(), {"isolated": True}  # else glyphs of two plots share names
+    return Bundle(data=data, metadata=metadata)

@@ -1,5 +1,6 @@
 """The kernel: Jupyter's messages on one side, R on the other."""
 
+import fnmatch
 import os
 import re
 import signal
@@ -8,21 +9,49 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import rpy2.rinterface as ri
+from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
 
+from r_bridge.console import Console
 from r_bridge.guard import guarded
 from r_bridge.kernel import cell
-from r_bridge.kernel.bundles import Bundle
-from r_bridge.kernel.console import Console
-from r_bridge.kernel.history import History
-from r_bridge.kernel.tools import fields, text, tool
+from r_bridge.kernel.cell import Bundle, tool
 from r_bridge.package import attach_functions
 from r_bridge.session import helper
-from r_bridge.strings import from_r_strings, to_r_strings
+from r_bridge.vectors import fields, from_r_strings, text, to_r_strings
 
 _NAME = r"[\w.:$@]"
+_SESSION = 1
 
 Reply = dict[str, Any]
+
+
+@final
+class History:
+    """The inputs of a session with the text of their values; in memory, nothing is written to a disk."""
+
+    def __init__(self) -> None:
+        self._cells: list[tuple[int, str, str | None]] = []
+
+    def add(self, line: int, code: str, output: str | None) -> None:
+        """Add a cell and the text of its value."""
+        self._cells.append((line, code, output))
+
+    def tail(self, n: int) -> list[tuple[int, str, str | None]]:
+        """Return the last ``n`` cells: number, code and text of the value."""
+        return self._cells[-n:] if n > 0 else []
+
+    def range(self, session: int, start: int, stop: int | None) -> list[tuple[int, str, str | None]]:
+        """Return cells by number, from ``start`` to before ``stop``; the present session is 0 or its own number."""
+        cells = self._cells if session in (0, _SESSION) else []
+        return [each for each in cells if start <= each[0] and (stop is None or each[0] < stop)]
+
+    def search(self, pattern: str, n: int | None, *, unique: bool) -> list[tuple[int, str, str | None]]:
+        """Return the last ``n`` cells that match a pattern with ``*`` and ``?``; if ``unique``, equal ones once."""
+        found = [each for each in self._cells if fnmatch.fnmatchcase(each[1], pattern)]
+        if unique:
+            found = sorted({code: (line, code, output) for line, code, output in found}.values())
+        return found if n is None else found[-n:] if n > 0 else []
 
 
 @final
@@ -146,14 +175,14 @@ class RKernel(Kernel):
         detail_level: int = 0,  # noqa: ARG002
         omit_sections: object = (),  # noqa: ARG002
     ) -> Reply:
-        """Tell what a name stands for: arguments and help of a function, the shape of anything else, never values."""
+        """Describe what has a name: arguments and help of a function, the shape of anything else, never values."""
         before, after = re.search(rf"{_NAME}*$", code[:cursor_pos]), re.match(rf"{_NAME}*", code[cursor_pos:])
         name = f"{before and before[0]}{after and after[0]}"
         about = text(guarded(tool("inspect"), to_r_strings([name]))) if name else ""
         return {"status": "ok", "found": bool(about), "data": {"text/plain": about} if about else {}, "metadata": {}}
 
     async def do_is_complete(self, code: str) -> Reply:
-        """Tell whether code is a complete expression, the beginning of one, or neither."""
+        """Return whether code is a complete expression, the beginning of one, or neither."""
         status = text(guarded(tool("completeness"), to_r_strings([code])))
         return {"status": status} | ({"indent": "  "} if status == "incomplete" else {})
 
@@ -171,12 +200,13 @@ class RKernel(Kernel):
     ) -> Reply:
         """Return cells of this session."""
         if hist_access_type == "tail":
-            found = self._history.tail(n or 0, output=output)
+            found = self._history.tail(n or 0)
         elif hist_access_type == "range":
-            found = self._history.range(session or 0, start or 0, stop, output=output)
+            found = self._history.range(session or 0, start or 0, stop)
         else:
-            found = self._history.search(pattern or "*", n, unique=unique, output=output)
-        return {"status": "ok", "history": found}
+            found = self._history.search(pattern or "*", n, unique=unique)
+        cells = [(_SESSION, line, (code, value) if output else code) for line, code, value in found]
+        return {"status": "ok", "history": cells}
 
     async def do_shutdown(self, restart: bool) -> Reply:
         """Stop what runs, so that R can end in order."""
@@ -193,3 +223,29 @@ def _evaluated(code: str) -> Reply:
 
 def _error(failure: cell.Failure) -> Reply:
     return {"ename": failure.name, "evalue": failure.message, "traceback": failure.traceback}
+
+
+@final
+class RKernelApp(IPKernelApp):
+    """`ipykernel`'s program with an R kernel, and without subshells: they are threads, and R keeps to one."""
+
+    name = "hdpstats-r"
+    kernel_class = RKernel
+
+    def init_control(self, context: Any) -> None:
+        """Make the control channel; with no thread for the shell channel, its messages arrive on the main thread."""
+        super().init_control(context)  # type: ignore[no-untyped-call]
+        self.shell_channel_thread = None
+
+    def initialize(self, argv: Any = None) -> None:
+        """Set everything up."""
+        super().initialize(argv)
+        # Again: R has put Python's handler back, and an interrupt between two cells would end the kernel.
+        self.init_signal()  # type: ignore[no-untyped-call]
+        sys.unraisablehook = _lost
+
+
+def _lost(lost: "sys.UnraisableHookArgs") -> None:
+    """Write the type of an exception that nobody can catch, without its contents; R reports interrupts by itself."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.stderr.write(f"{lost.exc_type.__name__} in the kernel; please report it\n")

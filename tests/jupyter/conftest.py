@@ -10,7 +10,7 @@ import jupyter_core.utils
 import pytest
 from jupyter_client.manager import KernelManager
 
-from r_bridge.kernel.install import install
+from r_bridge.kernel import install
 from tests.waiting import GENEROUS, until
 
 # Clients make an event loop for each context, that is for each fixture and test, and close none. Here they share one.

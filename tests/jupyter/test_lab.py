@@ -15,7 +15,7 @@ import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
-from r_bridge.kernel.install import install
+from r_bridge.kernel import install
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

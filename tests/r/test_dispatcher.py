@@ -9,8 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import r_bridge
 from r_bridge import RError, from_r, handles
-from r_bridge.dispatcher import answer
-from r_bridge.functions import FUNCTIONS
+from r_bridge.functions import FUNCTIONS, answer
 from r_bridge.guard import RWarning, guarded
 
 STUDY = """local({
@@ -204,15 +203,15 @@ def test_r_from_python_raises_warns_and_returns():
 
 def test_python_lets_go_of_what_r_has_thrown_away(evaluate, study):
     name = from_r(evaluate("study$id"))
-    assert isinstance(handles.held(name), hdp.Study)
+    assert isinstance(handles.kept(name), hdp.Study)
     evaluate("{ copy <- study; rm(study); invisible(gc()) }")
     evaluate('.py("versions")')
-    assert isinstance(handles.held(name), hdp.Study)
+    assert isinstance(handles.kept(name), hdp.Study)
     gc.collect()
     evaluate("{ rm(copy); invisible(gc()); invisible(gc()) }")
     evaluate('.py("versions")')
     with pytest.raises(hdp.ArgumentError, match="session that has ended"):
-        handles.held(name)
+        handles.kept(name)
 
 
 def test_a_handle_of_another_session_is_refused_and_a_result_is_not(evaluate, study, tmp_path):

@@ -9,7 +9,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 import r_bridge
 from r_bridge import from_r, to_r
-from r_bridge.dispatcher import answer
+from r_bridge.functions import answer
 
 SCHEMA = hdp.Schema(
     age=hdp.Continuous(20, 90),

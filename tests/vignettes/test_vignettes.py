@@ -11,8 +11,8 @@ import nbclient
 import nbformat
 import pytest
 
-from r_bridge.install import install
-from r_bridge.kernel.install import install as install_kernel
+from r_bridge.kernel import install as install_kernel
+from r_bridge.package import install
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])

@@ -14,7 +14,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
-from r_bridge.many import aggregate as aggregate_for_r
+from r_bridge.handles import aggregate as aggregate_for_r
 
 SCHEMA = hdp.Schema(died=hdp.Binary())
 

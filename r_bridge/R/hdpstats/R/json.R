@@ -1,7 +1,7 @@
 # Results as files that R and Python both read, exact to the last bit.
 
 dp_write_result <- function(x, path) {
-  .py("result_to_json", list(result = x, path = .path(path)))
+  .py("to_json", list(result = x, path = .path(path)))
   invisible(x)
 }
 

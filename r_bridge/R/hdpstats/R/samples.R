@@ -117,7 +117,7 @@ dp_sample_fit <- function(x, formula, model = NULL, ...) {
 
 dp_write_sample <- function(x, path) {
   .check_sample(x, sys.call())
-  .py("sample_to_json", list(sample = x, path = .path(path)))
+  .py("to_json", list(result = x, path = .path(path)))
   invisible(x)
 }
 
@@ -141,7 +141,7 @@ print.dp_weighted_sample <- function(x, digits = max(3L, getOption("digits") - 3
 summary.dp_weighted_sample <- function(object, ...) {
   facts <- c("effective_size", "overlap", "max_weight", "notes")
   structure(
-    c(unclass(object)[facts], list(text = .py("sample_summary", list(sample = object)))),
+    c(unclass(object)[facts], list(text = .py("summary_text", list(result = object)))),
     class = "summary.dp_weighted_sample"
   )
 }

@@ -5,7 +5,7 @@ dp_connect <- function(url, token, ca = NULL, cert = NULL, timeout = 600) {
   if (!is.null(cert) && length(cert) != 2L) .refuse("cert must name two files: your certificate and its key", call)
   .py("connect", list(
     url = url, token = token, ca = .path(ca), timeout = timeout,
-    certificate = if (!is.null(cert)) .path(cert[[1L]]), key = if (!is.null(cert)) .path(cert[[2L]])
+    cert = if (!is.null(cert)) c(.path(cert[[1L]]), .path(cert[[2L]]))
   ), call = call)
 }
 

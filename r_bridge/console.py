@@ -1,18 +1,38 @@
 """R's console in a notebook: what R writes goes to the streams of the front end, what R reads comes from its user.
 
 R calls the console for each token that it writes. The streams of `ipykernel`, which are `sys.stdout` and `sys.stderr`
-in a kernel, gather that and send it a few times a second.
+in a kernel, collect that and send it a few times a second.
 """
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import final
 
 import rpy2.rinterface as ri
 from rpy2.rinterface_lib import callbacks, openrlib
 
 from r_bridge import interrupts
-from r_bridge.strings import to_r_strings
+from r_bridge.vectors import to_r_strings
+
+
+@final
+class Streams:
+    """What R writes, on Python's streams, in its order: they are flushed only where R changes from one to the other."""
+
+    def __init__(self) -> None:
+        self._last = "stdout"
+
+    def write(self, stream: str, text: str) -> None:
+        """Write to "stdout" or "stderr", after what was written to the other."""
+        if stream != self._last:
+            self.flush()
+            self._last = stream
+        getattr(sys, stream).write(text)
+
+    def flush(self) -> None:
+        """Send what was written."""
+        getattr(sys, self._last).flush()
 
 
 @final
@@ -22,7 +42,7 @@ class Console:
     Parameters
     ----------
     ask
-        Puts a question to the user of the front end and returns the answer; raises NotImplementedError where the
+        Asks the user of the front end a question and returns the answer; raises NotImplementedError where the
         front end takes no questions.
     clear
         Clears what a cell has shown: what R's ``cat("\f")``, a form feed, does to a console.
@@ -35,13 +55,12 @@ class Console:
 
     def __init__(self, ask: Callable[[str], str], clear: Callable[[], None]) -> None:
         self.silent = False
-        self._ask, self._clear = ask, clear
-        self._last = "stdout"
+        self._ask, self._clear, self._streams = ask, clear, Streams()
 
     def connect(self) -> None:
         """Let R write and read here."""
-        callbacks.consolewrite_print = lambda text: self.write("stdout", text)
-        callbacks.consolewrite_warnerror = lambda text: self.write("stderr", text)
+        callbacks.consolewrite_print = partial(self.write, "stdout")
+        callbacks.consolewrite_warnerror = partial(self.write, "stderr")
         callbacks.showmessage = lambda text: self.write("stderr", f"{text}\n")
         callbacks.consoleread = self._read
 
@@ -54,15 +73,11 @@ class Console:
             self.flush()
             self._clear()
         if text:
-            if stream != self._last:
-                getattr(sys, self._last).flush()
-                self._last = stream
-            getattr(sys, stream).write(text)
+            self._streams.write(stream, text)
 
     def flush(self) -> None:
         """Send what was written, before something else is shown."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        self._streams.flush()
 
     def answer(self, prompt: str) -> str:
         """Ask the user; R's interrupts interrupt the wait.

@@ -1,0 +1,78 @@
+"""The layout: no module is long, no class name is used twice, every mechanism names its guarantee and its source.
+
+The exceptions are listed by name. Who mends one deletes it from its list: an exception that is none any more fails too.
+"""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import hdpstats
+
+ROOT = Path(hdpstats.__file__).parents[1]
+MODULES = sorted(path for package in ("hdpstats", "r_bridge") for path in (ROOT / package).rglob("*.py"))
+MECHANISMS = sorted(path.parent for path in (ROOT / "hdpstats" / "mechanisms").glob("*/__init__.py"))
+
+MOST_LINES = 400
+
+TOO_LONG = {
+    "hdpstats/custodian/settings.py",
+}
+"""Modules that are too long, until they are split."""
+
+USED_TWICE = {
+}
+"""Names that several classes have, until one of them is renamed."""
+
+NO_MECHANISM = {"person_loss"}
+"""Packages beside the mechanisms that hold what several of them share; they release nothing."""
+
+
+def class_names(source):
+    """Return the names of the classes that a module defines, wherever in it."""
+    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+
+
+def repeated(sources):
+    """Return the class names that occur more than once, with the modules where they do."""
+    places = defaultdict(list)
+    for module, source in sources.items():
+        for name in class_names(source):
+            places[name].append(module)
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+def named(docstring):
+    """Return which of the two facts a mechanism's docstring names."""
+    return [fact for fact in ("Guarantee:", "Source:") if fact in (docstring or "")]
+
+
+def test_there_are_modules_and_mechanisms():
+    assert len(MODULES) > 80
+    assert {"objective", "output", "clipped_newton"} <= {path.name for path in MECHANISMS}
+    assert {path.name for path in MECHANISMS} >= NO_MECHANISM
+
+
+def test_no_module_is_long():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {module for module, lines in lengths.items() if lines > MOST_LINES} == TOO_LONG
+
+
+def test_no_class_name_is_used_twice():
+    found = repeated({str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in MODULES})
+    assert found.keys() == USED_TWICE, found
+
+
+@pytest.mark.parametrize("path", MECHANISMS, ids=lambda path: path.name)
+def test_a_mechanism_names_its_guarantee_and_its_source(path):
+    facts = named(ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))))
+    assert facts == ([] if path.name in NO_MECHANISM else ["Guarantee:", "Source:"])
+
+
+def test_a_breach_of_the_layout_is_found():
+    sources = {"a.py": "class A:\n    class B: pass", "b.py": "def f():\n    class B: pass", "c.py": "class C: pass"}
+    assert repeated(sources) == {"B": ["a.py", "b.py"]}
+    assert named("Noise.\n\nGuarantee: pure epsilon.") == ["Guarantee:"]
+    assert named(None) == []
