@@ -184,7 +184,7 @@ def column_names(columns: Any, most: int) -> list[str]:
 
 
 def choice(value: object, name: str, options: Sequence[str]) -> str:
-    """Return one of some words."""
+    """Return one of the options."""
     if not isinstance(value, str) or value not in options:
         raise ArgumentError(f"{name} must be one of {', '.join(options)}, not {value!r}", argument=name)
     return value

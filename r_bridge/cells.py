@@ -4,7 +4,7 @@
 functions of the R package are attached as by ``library(hdpstats)``. ``%R line`` returns the value of a line.
 
 The options are those of rpy2's own ``%%R``, whose code is not used. It keeps of an R error its text only, so that
-an overspent ledger cannot be told from a typing error; whether it stops a loop in R depends on timing; it prints the
+an overspent ledger looks like a typing error; whether it stops a loop in R depends on timing; it prints the
 last value only, writes R's output token by token, and warnings after everything else; and its conversion turns a
 missing integer into -2147483648 and drops names. Only the parsing of options would be left of it.
 """

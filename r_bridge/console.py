@@ -94,7 +94,7 @@ class Console:
             return self._ask(prompt)
 
     def answer_for_r(self, prompt: ri.StrSexpVector) -> object:
-        """Return the answer as R wants it: NULL for an interrupt, NA where there is nobody to ask."""
+        """Return the answer as R wants it: NULL for an interrupt, NA where the front end takes no questions."""
         try:
             answer: object = to_r_strings([self.answer(prompt[0])])
         except KeyboardInterrupt:

@@ -131,7 +131,7 @@ def _value(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
 
 
 def _type(value: Any) -> str:
-    """Return R's word for the type of an object."""
+    """Return R's name for the type of an object."""
     return str(helper("typeof")(quoted(value))[0])
 
 
@@ -191,7 +191,7 @@ def _matrix(value: Any, name: str) -> Any:
 
 
 def _frame(value: Any) -> pd.DataFrame:
-    """Return a data frame; what its columns cannot say travels in ``attrs``."""
+    """Return a data frame; what its columns cannot express is kept in ``attrs``."""
     cells: dict[str, Any] = {}
     kept: dict[str, Plain] = {}
     survival: dict[str, Plain] = {}

@@ -51,7 +51,7 @@ def install(library: str | None = None) -> Path:
     Raises
     ------
     HdpError
-        If R cannot install it; with R's words.
+        If R cannot install it; with R's message.
     """
     target = Path(library).expanduser().resolve() if library else _user_library()
     target.mkdir(parents=True, exist_ok=True)

@@ -109,7 +109,7 @@ def hazard_glm(
     ----------
     formula
         In R's sense: ``"Surv(time, event) ~ age + factor(size)"`` or ``"Surv(start, stop, event) ~ …"``. The baseline
-        stands for the intercept. Each row is a person of its own. Transforms that look at all rows (``poly``, ``bs``
+        takes the place of the intercept. Each row is one person. Transforms that look at all rows (``poly``, ``bs``
         and ``ns`` without knots) look at the rows of people.
     frame
         Public rows.

@@ -1,10 +1,10 @@
 # R's own fits, for r_bridge.reference.
 # What formulas may use beside the columns of the frame: base R and the exports of three packages, nothing of a session.
-words <- new.env(parent = baseenv())
+available <- new.env(parent = baseenv())
 for (package in c("stats", "splines", "survival")) {
-  for (name in getNamespaceExports(package)) assign(name, getExportedValue(package, name), envir = words)
+  for (name in getNamespaceExports(package)) assign(name, getExportedValue(package, name), envir = available)
 }
-lockEnvironment(words, bindings = TRUE)
+lockEnvironment(available, bindings = TRUE)
 
 refuse <- function(message, argument) {
   condition <- list(message = message, call = NULL, argument = argument)
@@ -26,7 +26,7 @@ read_formula <- function(text, offset = NULL) {
   if (length(found) != 1L || !is.call(found[[1L]]) || !identical(found[[1L]][[1L]], quote(`~`)) || length(found[[1L]]) != 3L) {
     refuse("formula must be one R formula with two sides, such as 'y ~ age + factor(size)'", "formula")
   }
-  formula <- eval(found[[1L]], new.env(parent = words))
+  formula <- eval(found[[1L]], new.env(parent = available))
   if (!is.null(offset)) formula[[3L]] <- call("+", formula[[3L]], call("offset", as.name(offset)))
   formula
 }

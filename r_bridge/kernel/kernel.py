@@ -79,7 +79,7 @@ class RKernel(Kernel):
             "codemirror_mode": "r",
             "pygments_lexer": "r",
         }
-        self.banner = f"R {version} with hdpstats: what an analyst may learn about records that nobody may see"
+        self.banner = f"R {version} with hdpstats: differentially private statistics with the help of public records"
         self.help_links = [{"text": "R", "url": "https://cran.r-project.org/manuals.html"}]
 
     @property
@@ -246,6 +246,6 @@ class RKernelApp(IPKernelApp):
 
 
 def _lost(lost: "sys.UnraisableHookArgs") -> None:
-    """Write the type of an exception that nobody can catch, without its contents; R reports interrupts by itself."""
+    """Write the type of an exception that cannot be caught, without its contents; R reports interrupts by itself."""
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.stderr.write(f"{lost.exc_type.__name__} in the kernel; please report it\n")

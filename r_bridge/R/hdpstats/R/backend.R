@@ -5,7 +5,7 @@
 .state$collect <- FALSE # whether reticulate's garbage must be collected before Python is called, see .connect()
 .state$thoroughly <- TRUE # whether some of it may have survived a collection: after each top-level call
 
-# Call the Python function `name` with a named list of arguments; NULL stands for Python's default.
+# Call the Python function `name` with a named list of arguments; NULL means Python's default.
 # Python's errors and warnings become R conditions, an interrupt interrupts.
 .py <- function(name, args = list(), call = sys.call(sys.parent())) {
   reply <- .backend()(name, args[!vapply(args, is.null, NA)])

@@ -51,7 +51,7 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
   result
 }
 
-# The call that a result keeps: without its epsilon, so that no function that evaluates it again, whoever wrote it, can
+# The call that a result keeps: without its epsilon, so that no function that evaluates it again, of any package, can
 # spend.
 .without_epsilon <- function(call) {
   call$epsilon <- NULL
@@ -59,7 +59,7 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
 }
 
 # The text of a formula, with backticks around names beyond ASCII, which R itself takes for plain ones. One that is text
-# already stays as it is; values in its place are nobody's formula and stay here.
+# already stays as it is; values in its place are refused here.
 .formula_text <- function(formula, call = NULL) {
   if (is.null(formula) || (is.character(formula) && length(formula) == 1L)) return(formula)
   if (!is.call(formula) || !.is_code(formula)) {

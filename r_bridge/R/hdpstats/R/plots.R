@@ -80,9 +80,9 @@ plot.dp_plan <- function(x, ...) {
   high <- shown(table$conf.high)
   height <- rev(seq_along(value))
   labels <- paste0(strrep("   ", table$depth), table$label)
-  words <- sprintf("%.3f [%.3f, %.3f]", value, low, high)
+  limits_text <- sprintf("%.3f [%.3f, %.3f]", value, low, high)
   margins <- graphics::par("mar")
-  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(words))))
+  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(limits_text))))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) paste0("exp(", term, ")") else term, " (", 100 * level, "% interval)")
   limits <- range(value, low, high, finite = TRUE)
@@ -99,7 +99,7 @@ plot.dp_plan <- function(x, ...) {
   precision <- min(table$std.error[alone], na.rm = TRUE) / table$std.error
   graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = .colours[[1L]])
   graphics::axis(2, at = height, labels = labels, las = 1, tick = FALSE, hadj = 0, line = max(2, 0.55 * max(nchar(labels))) - 1)
-  graphics::axis(4, at = height, labels = words, las = 1, tick = FALSE, cex.axis = 0.8)
+  graphics::axis(4, at = height, labels = limits_text, las = 1, tick = FALSE, cex.axis = 0.8)
 }
 
 .draw_curves <- function(table, value, labels, xlab, ylab, ...) {

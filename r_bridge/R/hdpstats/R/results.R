@@ -53,17 +53,17 @@ print.summary.dp_result <- function(x, ...) {
   invisible(x)
 }
 
-# Fit again with another formula or other arguments. Each fit costs privacy: nobody may do that but the user, who says
-# what it may cost. Functions that call update() for themselves are refused, whether or not they evaluate what they get.
+# Fit again with another formula or other arguments. Each fit costs privacy: only the user may do that, and gives
+# the epsilon. Functions that call update() for themselves are refused, whether or not they evaluate what they get.
 update.dp_result <- function(object, formula., ..., epsilon, evaluate = TRUE) {
   call <- object$call
   if (is.null(call)) .refuse("update needs the call of a fit, which this result has not kept", sys.call())
   free <- grepl("(^|:)dp_(fit_public|sample_fit)$", paste(deparse(call[[1L]]), collapse = ""))
   if (!free && (missing(epsilon) || is.null(epsilon))) {
     .refuse(paste0(
-      "update() fits again, and every fit costs privacy: say what it may cost, as in update(fit, . ~ . - age, epsilon = 1). ",
-      "Functions that call update() themselves, such as lmtest::waldtest() or sandwich::vcovBS(), would spend without a ",
-      "word; tests of coefficients need no new fit: summary(), confint(), or coef() with vcov()"
+      "update() fits again, and every fit costs privacy: give its epsilon, as in update(fit, . ~ . - age, epsilon = 1). ",
+      "Functions that call update() themselves, such as lmtest::waldtest() or sandwich::vcovBS(), would spend without ",
+      "notice; tests of coefficients need no new fit: summary(), confint(), or coef() with vcov()"
     ), quote(update()))
   }
   call <- .without_epsilon(call)
@@ -104,7 +104,7 @@ model.frame.dp_result <- function(formula, ...) .refits("model.frame")
 
 model.matrix.dp_result <- function(object, ...) .refits("model.matrix")
 
-# What would need the private rows does not exist, and must not be NULL without a word.
+# What would need the private rows does not exist, and must not be NULL silently.
 residuals.dp_result <- function(object, ...) .py("refused", list(result = object, name = "resid"))
 
 fitted.dp_result <- function(object, ...) .py("refused", list(result = object, name = "fittedvalues"))

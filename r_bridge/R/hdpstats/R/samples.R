@@ -1,10 +1,10 @@
-# Weighted public samples: bought by two functions, described by the others for free. A sample carries its JSON text: it
+# Weighted public samples: two functions spend epsilon and return them, the others describe them for free. A sample carries its JSON text: it
 # outlives the session and the Python that made it.
 
 dp_hybrid_weights <- function(study, columns, epsilon, ..., select = NULL, model = NULL,
                               projection = c("simplex", "clip", "none"), share = 0.1, distance_share = 0,
                               replicate = 1) {
-  .check_purchase(study, epsilon, sys.call())
+  .check_weights(study, epsilon, sys.call())
   .py("hybrid_weights", list(
     study = study, columns = .columns(columns, sys.call()), epsilon = epsilon, select = select,
     model = .formula_text(model, sys.call()), projection = .first(projection, c("simplex", "clip", "none")),
@@ -14,17 +14,17 @@ dp_hybrid_weights <- function(study, columns, epsilon, ..., select = NULL, model
 
 dp_importance_weights <- function(study, formula, epsilon, ..., delta = 0, ridge = NULL,
                                   mechanism = c("auto", "objective", "output"), replicate = 1) {
-  .check_purchase(study, epsilon, sys.call())
+  .check_weights(study, epsilon, sys.call())
   .py("importance_weights", list(
     study = study, formula = .formula_text(formula, sys.call()), epsilon = epsilon, delta = delta, ridge = ridge,
     mechanism = .first(mechanism, c("auto", "objective", "output")), replicate = replicate, ...
   ))
 }
 
-.check_purchase <- function(study, epsilon, call) {
+.check_weights <- function(study, epsilon, call) {
   .check_study(study, call)
   if (missing(epsilon) || is.null(epsilon)) {
-    .refuse("epsilon must be given: what the purchase may cost each person", call)
+    .refuse("epsilon must be given: what the weights may cost each person", call)
   }
 }
 

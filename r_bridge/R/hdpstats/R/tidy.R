@@ -1,4 +1,4 @@
-# Tables in broom's words. The functions work without any other package; the generics' methods are registered as well.
+# Tables with broom's names of columns. The functions work without any other package; the generics' methods are registered as well.
 
 dp_tidy <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE) {
   asked <- list(result = x, conf_level = conf.level, exponentiate = exponentiate)

@@ -20,7 +20,7 @@ test_that("a sample is the public rows, a weight, and what is known of them", {
   expect_output(print(summary(sample)), "Effective size:", fixed = TRUE)
 })
 
-test_that("columns and formulas say the same, and the same purchase is free", {
+test_that("columns and formulas say the same, and the same weights again are free", {
   need_python()
   study <- breast_cancer(2)
   first <- dp_hybrid_weights(study, c("size", "grade3"), epsilon = 1)
@@ -125,7 +125,7 @@ test_that("survey and survival take the rows", {
   expect_true(all(is.finite(coef(survey::svyglm(age ~ grade3, design)))))
 })
 
-test_that("what cannot be bought or asked is refused, and the values of a column are not quoted", {
+test_that("what has no weights or no answer is refused, and the values of a column are not quoted", {
   need_python()
   study <- breast_cancer(1)
   refused <- function(code, class, words) expect_error(code, words, class = class)

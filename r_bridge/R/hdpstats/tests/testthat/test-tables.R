@@ -1,4 +1,4 @@
-test_that("tables have broom's words", {
+test_that("tables have broom's names", {
   need_python()
   fit <- dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 1)
   table <- dp_tidy(fit)
