@@ -157,7 +157,8 @@ def aggregate_table(aggregate: hdp.Aggregate, conf_level: float = 0.95) -> pd.Da
     """Return a row per group or result and term, with limits of a level."""
     found: hdp.Aggregate = instance(aggregate, hdp.Aggregate)
     limits = pd.concat([node.estimate.conf_int(1.0 - conf_level) for node in found.nodes])
-    return found.frame.assign(conf_low=limits[0].to_numpy(), conf_high=limits[1].to_numpy())
+    table: pd.DataFrame = found.frame.assign(conf_low=limits[0].to_numpy(), conf_high=limits[1].to_numpy())
+    return table
 
 
 def aggregate_tidy(result: hdp.Aggregate, conf_level: float = 0.95, exponentiate: bool = False) -> pd.DataFrame:

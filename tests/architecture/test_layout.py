@@ -22,8 +22,7 @@ TOO_LONG = {
 }
 """Modules that are too long, until they are split."""
 
-USED_TWICE = {
-}
+USED_TWICE = {}
 """Names that several classes have, until one of them is renamed."""
 
 NO_MECHANISM = {"person_loss"}

@@ -135,7 +135,7 @@ test_that("families are fitted to one site and to several", {
   need_python()
   study <- hospitals(budget = dp_budget(10))
   fit <- dp_distribution(nodes ~ 1, study, epsilon = c(Oslo = 1, Bergen = 2, Turku = 3), family = "poisson")
-  expect_s3_class(fit, c("dp_exponentialfamily", "dp_result"), exact = TRUE)
+  expect_s3_class(fit, c("dp_distribution", "dp_result"), exact = TRUE)
   expect_equal(unname(coef(fit)), mean(pmin(dp_load_rotterdam()$nodes, 40)), tolerance = 0.1)
   expect_equal(dp_sites(fit)$epsilon, c(2, 1, 3))
   normal <- dp_distribution(age ~ 1, dp_at(study, "Oslo"), 1, family = "normal", ranges = list(mean = c(30, 80), sd = c(1, 40)))
