@@ -157,8 +157,7 @@ def aggregate_table(aggregate: hdp.Aggregate, conf_level: float = 0.95) -> pd.Da
     """Return a row per group or result and term, with limits of a level."""
     found: hdp.Aggregate = instance(aggregate, hdp.Aggregate)
     limits = pd.concat([node.estimate.conf_int(1.0 - conf_level) for node in found.nodes])
-    table: pd.DataFrame = found.frame.assign(conf_low=limits[0].to_numpy(), conf_high=limits[1].to_numpy())
-    return table
+    return found.frame.assign(conf_low=limits[0].to_numpy(), conf_high=limits[1].to_numpy())
 
 
 def aggregate_tidy(result: hdp.Aggregate, conf_level: float = 0.95, exponentiate: bool = False) -> pd.DataFrame:
@@ -195,7 +194,7 @@ def sample_quantile(
     asked = elements(probabilities)
     if not asked or not all(isinstance(each, int | float) and 0 < each < 1 for each in asked):
         raise hdp.ArgumentError("q must be one or more numbers between 0 and 1", argument="q")
-    tables = []
+    tables: list[pd.DataFrame] = []
     for name, values in _features(frame):
         found = instance(sample, hdp.WeightedSample).quantile(values, asked, alpha)
         found.insert(0, "term", name)
