@@ -20,7 +20,7 @@ from pathlib import Path
 
 import hdpstats.api as hdp
 from benchmarks.logistic import ROOT, machine
-from hdpstats.custodian.holding import held
+from hdpstats.custodian.account import held_open
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from tests.custodian.institution import Institution, Running
 from tests.custodian.people import SCHEMA, people
@@ -94,7 +94,7 @@ def report(folder: Path, rounds: int, replays: int) -> str:
         ]
         with ExitStack() as stack:
             for place in places:  # as a service does
-                stack.enter_context(held(str(place)))
+                stack.enter_context(held_open(str(place)))
             pool = stack.enter_context(ThreadPoolExecutor(len(SITES)))
             sites = list(up.values())
 

@@ -32,8 +32,8 @@ from hdpstats.privacy.budget import Budget
 from hdpstats.results import Aggregate, Evaluation, Result, WeightedSample, aggregate
 from hdpstats.schema import datasets
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.schema.person_period import person_period
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.spells import person_period
 from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 
 __all__ = [

@@ -112,7 +112,7 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _custodian() -> ModuleType:
-    """Return the room of the custodian's service, whose dependencies are an extra."""
+    """Return the package of the custodian's service, whose dependencies are an extra."""
     try:
         from hdpstats import custodian
     except ModuleNotFoundError as error:
@@ -123,18 +123,18 @@ def _custodian() -> ModuleType:
 
 def _serve(arguments: argparse.Namespace) -> None:
     custodian = _custodian()
-    custodian.serve(custodian.Settings.from_yaml(arguments.settings))
+    custodian.serve(custodian.SiteSettings.from_yaml(arguments.settings))
 
 
 def _check(arguments: argparse.Namespace) -> None:
     custodian = _custodian()
-    settings = custodian.Settings.from_yaml(arguments.settings)
+    settings = custodian.SiteSettings.from_yaml(arguments.settings)
     print(custodian.described(settings))
 
 
 def _resume(arguments: argparse.Namespace) -> None:
     custodian = _custodian()
-    settings = custodian.Settings.from_yaml(arguments.settings)
+    settings = custodian.SiteSettings.from_yaml(arguments.settings)
     if arguments.analyst not in settings.analysts:
         known = ", ".join(map(repr, settings.analysts))
         raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
@@ -144,7 +144,7 @@ def _resume(arguments: argparse.Namespace) -> None:
 
 def _note(arguments: argparse.Namespace) -> None:
     custodian = _custodian()
-    head = custodian.note(custodian.Settings.from_yaml(arguments.settings))
+    head = custodian.note(custodian.SiteSettings.from_yaml(arguments.settings))
     print(f"{head.entries} entries; head {head.head}")
 
 
@@ -173,7 +173,7 @@ def _token(arguments: argparse.Namespace) -> None:
 def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     site = commands.add_parser("site", help="the custodian's service: private rows behind HTTPS")
     verbs = site.add_subparsers(title="verbs", required=True, metavar="VERB")
-    serve = verbs.add_parser("serve", help="open the site and answer until the process is told to end")
+    serve = verbs.add_parser("serve", help="open the site and answer until the process is ended")
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
     noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
     for verb in (serve, check, noting):
@@ -187,7 +187,7 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     token.add_argument("--key", required=True, metavar="FILE", help="the key that signs, from `hdpstats site key`")
     token.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
     token.add_argument("--audience", required=True, metavar="NAME", help="the site, as its settings have it in tokens")
-    token.add_argument("--hours", type=float, default=8.0, help="how long it is believed; 8 by default")
+    token.add_argument("--hours", type=float, default=8.0, help="how long it is accepted; 8 by default")
     token.add_argument("--certificate", metavar="FILE", help="the analyst's certificate, without which it is no good")
     token.add_argument(
         "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"

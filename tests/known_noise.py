@@ -11,7 +11,7 @@ import numpy as np
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.selection import site as selection
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
-from hdpstats.noise.moments import ball_variance, box_variance, cylinder_variance
+from hdpstats.noise.distributions import ball_variance, box_variance, cylinder_variance
 from hdpstats.noise.tilted import TiltedNormal
 
 VECTORS = (BallNoise, BoxNoise, CylinderNoise, RoundedNormal)

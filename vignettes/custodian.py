@@ -88,9 +88,9 @@ print(run("hdpstats site key tokens"))
 # ## The account
 #
 # The total is agreed once: no release, to whomever, can make the women lose more. The service opens an account that
-# exists, and never makes one: a ledger that was lost, or restored from a backup, would begin again from zero and sell a
-# second time what was sold. A password of a database never stands in a command: everybody on the machine can read it
-# there. It belongs in `~/.pgpass`, or in the environment variable that `password_variable:` names.
+# exists, and never makes one: a ledger that was lost, or restored from a backup, would begin again from zero and grant
+# a second time what was charged. A password of a database never stands in a command: everybody on the machine can read
+# it there. It belongs in `~/.pgpass`, or in the environment variable that `password_variable:` names.
 
 # %%
 print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))

@@ -18,7 +18,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.formulas.geometry import mallows_weights
-from hdpstats.losses import Logistic, Loss
+from hdpstats.losses import LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
@@ -37,7 +37,7 @@ class PerturbedObjective:
     which data sets are neighbours, ``outcomes`` which outcomes a search tries, as the loss reads them.
     """
 
-    loss: Loss
+    loss: PredictorLoss
     ridge: FloatArray
     centre: FloatArray
     rate: float
@@ -112,7 +112,7 @@ def perturbed_objective(
     geometry = query.model.geometry
     if schema is not None:
         person_loss = replace(regression_person_loss(query.model, schema), largest_weight=largest_weight)
-    elif query.model.loss == Logistic.name:
+    elif query.model.loss == LogisticLoss.name:
         person_loss = RegressionPersonLoss(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
     else:
         raise MechanismError(f"schema must be given: the {query.model.loss} loss depends on the outcome's range")

@@ -1,15 +1,14 @@
 """The custodian's service: private rows in a process of their own, behind HTTPS.
 
-It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which stays the wall. Needs the extra
-``sites``; the command line imports it when it is used.
+It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which alone reads rows. Needs the
+extra ``sites``; the command line imports it when it is used.
 """
 
 from hdpstats.custodian.account import note
 from hdpstats.custodian.app import application
-from hdpstats.custodian.opening import described, open_site
-from hdpstats.custodian.overruns import Overruns
-from hdpstats.custodian.serving import serve
-from hdpstats.custodian.settings import Settings
+from hdpstats.custodian.serving import described, open_site, serve
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.slots import Overruns
 from hdpstats.custodian.tokens import issue, write_keys
 
-__all__ = ["Overruns", "Settings", "application", "described", "issue", "note", "open_site", "serve", "write_keys"]
+__all__ = ["Overruns", "SiteSettings", "application", "described", "issue", "note", "open_site", "serve", "write_keys"]

@@ -1,7 +1,7 @@
-"""The doors of a site over HTTP.
+"""What a site answers over HTTP.
 
 ====== ===================== ==============================================================================
-GET    ``/v1/facts``         schema, terms, number of people, data set; who the site takes the asker for
+GET    ``/v1/facts``         schema, terms, number of people, data set; the asker's name
 GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
@@ -28,33 +28,30 @@ from starlette.types import Receive, Scope, Send
 from hdpstats._base import canonical
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
-from hdpstats.custodian.capacity import Capacity, Hold
+from hdpstats.custodian.capacity import ByteCount, Capacity, body
 from hdpstats.custodian.clock import Clock, Rates
 from hdpstats.custodian.dummy import dummy_columns
-from hdpstats.custodian.overruns import Overruns
-from hdpstats.custodian.refusing import Unacceptable
-from hdpstats.custodian.settings import Settings
-from hdpstats.custodian.slots import Slots
-from hdpstats.custodian.tokens import Door, Unauthenticated
-from hdpstats.custodian.transport import FINGERPRINT, body
+from hdpstats.custodian.exchange import FINGERPRINT
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.slots import Overruns, Slots
+from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.privacy.accountant import total
 from hdpstats.records.query import Query
 from hdpstats.sites import LocalSite
-from hdpstats.sites.codes import CODES, code_of
+from hdpstats.sites.account import AnalystAccount, Quote
+from hdpstats.sites.codes import CODES, RequestRefused, code_of
 from hdpstats.sites.forms import Facts, public_from_dict
-from hdpstats.sites.quote import Quote
-from hdpstats.sites.share import Share
 
-Opened = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 MOST_DUMMY = 10_000
 LARGEST_SEED = 10**9
 
 
-def application(site: LocalSite, settings: Settings, clock: Clock = Clock()) -> FastAPI:  # noqa: B008  (frozen)
-    """Return the application of a site; every request to a door is checked for identity first."""
+def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock()) -> FastAPI:  # noqa: B008  (frozen)
+    """Return the application of a site; who asks is identified first at every address."""
     service = Service(site, settings, clock)
-    doors = (
+    handlers = (
         ("GET", "/v1/facts", service.show_facts),
         ("GET", "/v1/dummy", service.invent),
         ("PUT", "/v1/public", service.take_public),
@@ -62,8 +59,10 @@ def application(site: LocalSite, settings: Settings, clock: Clock = Clock()) -> 
         ("POST", "/v1/answer", service.answer),
         ("GET", "/v1/ledger", service.show_share),
     )
-    # Doors read their requests themselves, from canonical text: FastAPI has no parameter to find and no body to parse.
-    routes: list[BaseRoute] = [Route(path, service.guarded(door), methods=[method]) for method, path, door in doors]
+    # Handlers read their requests themselves, from canonical text: FastAPI finds no parameter and parses no body.
+    routes: list[BaseRoute] = [
+        Route(path, Endpoint(service, handler), methods=[method]) for method, path, handler in handlers
+    ]
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, routes=routes, redirect_slashes=False)
     _refusals(app)
     return app
@@ -71,15 +70,15 @@ def application(site: LocalSite, settings: Settings, clock: Clock = Clock()) -> 
 
 @final
 class Service:
-    """What happens behind each door: identity, permission, and then the site."""
+    """What happens with each request: identity, permission, and then the site."""
 
-    def __init__(self, site: LocalSite, settings: Settings, clock: Clock) -> None:
+    def __init__(self, site: LocalSite, settings: SiteSettings, clock: Clock) -> None:
         self._site = site
         self._rates = Rates(settings.timing.requests, clock)
         self._slots = Slots(site, settings.timing, overruns=Overruns(settings.overruns), clock=clock)
         self._analysts = settings.analysts
         self._limits = settings.limits
-        self._door = Door(settings.identities)
+        self._tokens = TokenVerifier(settings.identities)
         self._capacity = Capacity(settings.limits, settings.analysts)
         self._facts = Facts(
             schema=site.schema,
@@ -89,15 +88,11 @@ class Service:
             version=site.ledger.version,
         )
 
-    def guarded(self, door: Opened) -> "Guarded":
-        """Return a door that opens to whom the site knows."""
-        return Guarded(self, door)
-
     @contextmanager
-    def admitted(self, analyst: str) -> Iterator[Hold]:
+    def admitted(self, analyst: str) -> Iterator[ByteCount]:
         """Count a request of an analyst, and give what counts its bytes, until its response was read."""
         if not self._rates.allow(analyst):
-            raise Unacceptable("too-many")
+            raise RequestRefused("too-many")
         with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
             yield hold
 
@@ -107,12 +102,12 @@ class Service:
         if scheme.lower() != "bearer":
             raise Unauthenticated("no token")
         fingerprint = request.scope.get(FINGERPRINT)
-        analyst = self._door.remembered(token, fingerprint)
+        analyst = self._tokens.remembered(token, fingerprint)
         if analyst is None:
-            analyst = await anyio.to_thread.run_sync(self._door.who, token, fingerprint)
+            analyst = await anyio.to_thread.run_sync(self._tokens.verify, token, fingerprint)
         request.state.analyst = analyst
         if analyst not in self._analysts:
-            raise Unacceptable("unknown-analyst")
+            raise RequestRefused("unknown-analyst")
 
     async def show_facts(self, request: Request) -> Response:
         """Show the public facts, and to the asker what is permitted."""
@@ -137,7 +132,7 @@ class Service:
             return table.sha256
 
         sha256 = await self._capacity.parse(analyst, take)
-        journal.write(analyst=analyst, door="public", sha256=sha256)
+        journal.write(analyst=analyst, endpoint="public", sha256=sha256)
         return _json({"sha256": sha256})
 
     async def price(self, request: Request) -> Response:
@@ -161,7 +156,7 @@ class Service:
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""
         analyst = request.state.analyst
-        share = await self._capacity.read(analyst, lambda: Share.of(analyst, self._site.ledger))
+        share = await self._capacity.read(analyst, lambda: AnalystAccount.of(analyst, self._site.ledger))
         return _json(share.to_dict())
 
     async def quiet(self, request: Request) -> None:
@@ -175,13 +170,13 @@ class Service:
         release, in_slot = self._slots.answer(query, analyst=analyst)
         entry = None if release.entry is None else release.entry.to_dict()
         cost = str(total(release.events))
-        journal.write(analyst=analyst, door="answer", mechanism=query.kind, cost=cost, entry=entry)
+        journal.write(analyst=analyst, endpoint="answer", mechanism=query.kind, cost=cost, entry=entry)
         return {"release": release.to_json(), "entry": entry}, in_slot
 
     def _permitted(self, text: str, analyst: str) -> Query:
         query = read_query(text)
         if not self._analysts[analyst].allow(query, self._site.columns(query, analyst=analyst)):
-            raise Unacceptable("forbidden")
+            raise RequestRefused("forbidden")
         return query
 
     async def _body(self, request: Request, *, longest: int) -> str:
@@ -189,12 +184,12 @@ class Service:
 
 
 @final
-class Guarded:
-    """A door as an ASGI application: who asks is identified first, and counted until he has read the response."""
+class Endpoint:
+    """A handler as an ASGI application: who asks is identified first, and counted until he has read the response."""
 
-    def __init__(self, service: Service, door: Opened) -> None:
+    def __init__(self, service: Service, handler: Handler) -> None:
         self._service = service
-        self._door = door
+        self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -202,7 +197,7 @@ class Guarded:
         await self._service.identify(request)
         try:
             with self._service.admitted(request.state.analyst) as request.state.hold:
-                response = await self._door(request)
+                response = await self._handler(request)
                 # A new answer was charged: it is handed out. One that was received before may be asked for again.
                 request.state.hold(len(response.body), always=getattr(request.state, "in_slot", False))
                 await self._service.quiet(request)
@@ -218,9 +213,9 @@ def read_query(text: str) -> Query:
         query = query_from_json(text)
         same = query.to_json() == text
     except (SiteError, ValueError, RecursionError):
-        raise Unacceptable("malformed") from None
+        raise RequestRefused("malformed") from None
     if not same:
-        raise Unacceptable("malformed")
+        raise RequestRefused("malformed")
     return query
 
 
@@ -228,9 +223,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         fields = canonical.loads(text)
     except (ValueError, RecursionError):
-        raise Unacceptable("malformed") from None
+        raise RequestRefused("malformed") from None
     if not isinstance(fields, dict):
-        raise Unacceptable("malformed")
+        raise RequestRefused("malformed")
     return fields
 
 
@@ -239,10 +234,10 @@ def _numbers(request: Request, **largest: int) -> list[int]:
     given = request.query_params
     shaped = sorted(given.keys()) == sorted(largest) and len(given.multi_items()) == len(largest)
     if not (shaped and all(given[name].isdecimal() and len(given[name]) < 11 for name in largest)):
-        raise Unacceptable("malformed")
+        raise RequestRefused("malformed")
     numbers = [int(given[name]) for name in largest]
     if any(number > most for number, most in zip(numbers, largest.values(), strict=True)):
-        raise Unacceptable("too-large")
+        raise RequestRefused("too-large")
     return numbers
 
 
@@ -269,8 +264,8 @@ def _refusals(app: FastAPI) -> None:
     async def _(request: Request, error: Unauthenticated) -> Response:
         return _refused(request, "unauthenticated", str(error))
 
-    @app.exception_handler(Unacceptable)
-    async def _(request: Request, error: Unacceptable) -> Response:
+    @app.exception_handler(RequestRefused)
+    async def _(request: Request, error: RequestRefused) -> Response:
         return _refused(request, error.code, "", **error.numbers)
 
     @app.exception_handler(HdpError)
@@ -286,7 +281,7 @@ def _refusals(app: FastAPI) -> None:
         return _refused(request, "failed", journal.cause(error))
 
 
-async def sealed(app: Any, scope: Any, receive: Any, send: Any) -> None:
+async def errors_logged(app: Any, scope: Any, receive: Any, send: Any) -> None:
     """Run an application; what it raises after it has answered goes no further, not into a server's log either."""
     try:
         await app(scope, receive, send)

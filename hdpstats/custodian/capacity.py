@@ -1,4 +1,4 @@
-"""What one analyst can take of a site: computing slots, requests under way, bytes in memory.
+"""What one analyst can take of a site: computing slots, requests under way, bytes in memory, bodies of bounded length.
 
 Each analyst has parts of his own, which others cannot use up. An analyst who waits for his own part is in no queue of
 others: in that of all together he stands once for each of his own computing slots, so that others go first in turn.
@@ -11,9 +11,10 @@ from typing import Protocol, TypeVar, final
 
 import anyio.to_thread
 from anyio import CapacityLimiter
+from starlette.requests import ClientDisconnect, Request
 
-from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Limits
+from hdpstats.sites.codes import RequestRefused
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ READING = 8
 """Such threads of all together."""
 
 
-class Hold(Protocol):
+class ByteCount(Protocol):
     """Counts bytes of a request, and refuses those that are too many; never what must be handed out ``always``."""
 
     def __call__(self, size: int, *, always: bool = False) -> None:
@@ -46,20 +47,21 @@ class Bytes:
         return self._total
 
     @contextmanager
-    def holding(self, analyst: str) -> Iterator["Hold"]:
+    def holding(self, analyst: str) -> Iterator["ByteCount"]:
         """Give a function that counts further bytes of a request, until the request ends.
 
         Raises
         ------
-        Unacceptable
-            By that function, unless it is told ``always``: there are too many under way, of the analyst or of all.
+        RequestRefused
+            By that function, unless it is called with ``always``: there are too many under way, of the analyst or of
+            all.
         """
         held = common = 0
 
         def hold(size: int, *, always: bool = False) -> None:
             nonlocal held, common
             if not (always or self._fits(analyst, size)):
-                raise Unacceptable("busy")
+                raise RequestRefused("busy")
             held += size
             self._held[analyst] += size
             if not always:
@@ -97,7 +99,7 @@ class Capacity:
     def request(self, analyst: str) -> Iterator[None]:
         """Count a request of an analyst while it is under way; refuse one too many."""
         if self._requests[analyst] >= self._most_requests:
-            raise Unacceptable("busy")
+            raise RequestRefused("busy")
         self._requests[analyst] += 1
         try:
             yield
@@ -129,3 +131,28 @@ class Capacity:
 async def run(task: Callable[[], T]) -> T:
     """Return what a task computes in a thread; how many there are at once is bounded elsewhere."""
     return await anyio.to_thread.run_sync(task, limiter=CapacityLimiter(1))
+
+
+async def body(request: Request, *, longest: int, hold: ByteCount) -> str:
+    """Return the body of a request as text, or refuse one that is too long, too slow or no UTF-8.
+
+    An announced length that is too long is refused at once; what arrives is counted in any case, and ``hold`` is called
+    with the length of every part, which it may refuse.
+    """
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced[:20]) > longest:
+        raise RequestRefused("too-large")
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > longest:
+                raise RequestRefused("too-large")
+            hold(len(part))
+            parts.append(part)
+    except ClientDisconnect:
+        raise RequestRefused("malformed") from None
+    try:
+        return b"".join(parts).decode("utf-8")
+    except UnicodeDecodeError:
+        raise RequestRefused("malformed") from None

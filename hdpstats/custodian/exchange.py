@@ -14,13 +14,33 @@ import h11
 
 from hdpstats._base import canonical
 from hdpstats.custodian import journal
-from hdpstats.custodian.deadlines import Deadlines
-from hdpstats.custodian.refusing import Unacceptable
-from hdpstats.custodian.transport import FINGERPRINT
-from hdpstats.sites.codes import CODES
+from hdpstats.sites.codes import CODES, RequestRefused
+
+IDLE: Final = 60.0
+"""Seconds that a connection may be idle between requests."""
+
+
+@final
+class Deadlines:
+    """Moments of the event loop's clock until which a client may take: so many seconds, `IDLE` between requests."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def begin(self, what: str) -> float:
+        """Return the moment until which something that begins now may take."""
+        return asyncio.get_running_loop().time() + (IDLE if what == "idle" else self._seconds)
+
+    def until(self, what: str, moment: float) -> asyncio.Timeout:  # noqa: ARG002  (tests end it by name)
+        """Return a context that is left with a `TimeoutError` at a moment."""
+        return asyncio.timeout_at(moment)
+
 
 Message = MutableMapping[str, Any]
 App = Callable[[Any, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+
+FINGERPRINT: Final = "hdpstats.certificate"
+"""Where a request's scope holds the SHA-256 of the client's certificate."""
 
 READ: Final = 65_536
 """Bytes that are read at once."""
@@ -137,7 +157,7 @@ class Exchange:
 
         Raises
         ------
-        Unacceptable
+        RequestRefused
             The body takes too long.
         """
         if self._body_read or self._gone:
@@ -152,7 +172,7 @@ class Exchange:
                     part = await self._reader.read(READ)
                 self._http.receive_data(part)
         except TimeoutError:
-            raise Unacceptable("too-slow") from None
+            raise RequestRefused("too-slow") from None
         except (OSError, h11.RemoteProtocolError):
             return {"type": "http.disconnect"}
         if isinstance(event, h11.Data):

@@ -38,7 +38,7 @@ class Head:
     head: str
 
 
-class Keeper(ABC):
+class HeadStore(ABC):
     """A place where a head is kept."""
 
     @property
@@ -59,7 +59,7 @@ class Keeper(ABC):
 
 
 @final
-class KeptInSettings(Keeper):
+class HeadInSettings(HeadStore):
     """A head that the custodian wrote into the settings; it stays what it is."""
 
     def __init__(self, head: Head) -> None:
@@ -80,7 +80,7 @@ class KeptInSettings(Keeper):
 
 
 @final
-class KeptInFile(Keeper):
+class HeadInFile(HeadStore):
     """A head in a file of one line, replaced as a whole; processes that share it wait for each other."""
 
     def __init__(self, path: Path) -> None:
@@ -139,7 +139,7 @@ _HEADS = Table(
 
 
 @final
-class KeptInDatabase(Keeper):
+class HeadInDatabase(HeadStore):
     """A head in a table ``hdpstats_head`` of a database, a row for each data set."""
 
     def __init__(self, url: str, dataset: str) -> None:
@@ -199,7 +199,7 @@ def checked(fields: Any) -> Head:
     )
 
 
-def check_heads(ledger: Ledger, keepers: Sequence[Keeper], *, remedy: str) -> Head:
+def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str) -> Head:
     """Return the head of a ledger that goes on where every kept head left off.
 
     Raises
@@ -207,33 +207,33 @@ def check_heads(ledger: Ledger, keepers: Sequence[Keeper], *, remedy: str) -> He
     LedgerError
         Nothing is kept at a place, or the ledger is older than what is kept there, or another one.
     """
-    for keeper in keepers:
-        kept = keeper.read()
+    for store in head_stores:
+        kept = store.read()
         if kept is None:
             raise LedgerError(
-                f"no head is kept in {keeper.name} yet, or it was deleted: compare the ledger with a head that you "
+                f"no head is kept in {store.name} yet, or it was deleted: compare the ledger with a head that you "
                 f"know (hdpstats ledger verify --head), and then have its own kept there: {remedy}"
             )
-        check_kept(ledger, kept, keeper)
+        check_kept(ledger, kept, store)
     found = ledger.verify()
     return Head(entries=found.entries, head=found.head)
 
 
-def check_kept(ledger: Ledger, kept: Head, keeper: Keeper) -> None:
+def check_kept(ledger: Ledger, kept: Head, store: HeadStore) -> None:
     """Raise a `LedgerError` unless a kept head is on the chain of a ledger."""
     found = ledger.verify()
     try:
         ledger.verify(kept.head)
     except LedgerError:
-        raise _rolled_back(found.entries, kept, keeper) from None
+        raise _rolled_back(found.entries, kept, store) from None
     if found.entries < kept.entries:
-        raise _rolled_back(found.entries, kept, keeper)
+        raise _rolled_back(found.entries, kept, store)
 
 
-def _rolled_back(entries: int, kept: Head, keeper: Keeper) -> LedgerError:
+def _rolled_back(entries: int, kept: Head, store: HeadStore) -> LedgerError:
     return LedgerError(
         f"the ledger has {entries} entries, and entry {kept.entries} with the hash {kept.head}, which is kept in "
-        f"{keeper.name}, is not among them: it is an older copy, or another ledger, and would sell again what was "
+        f"{store.name}, is not among them: it is an older copy, or another ledger, and would grant again what was "
         "charged since. Restore the newest copy that has this entry (hdpstats ledger verify --head). If there is none, "
         "what was charged since is unknown: count the whole total as spent",
         entries=entries,

@@ -17,7 +17,7 @@ LONGEST = 500
 
 
 @final
-class Line(logging.Formatter):
+class JsonLine(logging.Formatter):
     """Writes a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:

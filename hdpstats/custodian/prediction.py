@@ -1,13 +1,13 @@
-r"""How long a private computation takes at most, told by public facts and by its speed on invented rows.
+r"""How long a private computation takes at most: from public facts and from its speed on invented rows.
 
 The service runs the computation on invented rows of the declared shape, every loop at its full length
 (`hdpstats.sites.LocalSite.rehearsal`), and takes the time. Nothing is charged, no private row is read, and the time
 depends on the query, the schema, the terms and the machine only.
 
-With ``N`` declared rows, ``n`` rows are invented: all ``N`` where that is quick and they fit in memory. From ``n``
-it goes on to no more than ``n sqrt(PATIENCE / t(n))``, so that a time that grows as the square of rows stays within
-`PATIENCE`, and no further once the answer is known to take longer than the custodian allows. Where ``n < N``, the time
-``t(n)`` is carried on to ``N`` as
+With ``N`` declared rows, ``n`` rows are invented: all ``N`` where that is quick and they fit in memory. From ``n`` it
+goes on to no more than ``n sqrt(LONGEST_REHEARSAL / t(n))``, so that a time that grows as the square of rows stays
+within `LONGEST_REHEARSAL`, and no further once the answer is known to take longer than the custodian allows. Where
+``n < N``, the time ``t(n)`` is carried on to ``N`` as
 
 .. math:: t(N) = m \, t(n) \, (N / n)^b, \qquad b = \min\{\max\{1, \log_4 (t(n) / t(n / 4))\}, 2\},
 
@@ -18,14 +18,13 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 from hdpstats._base import canonical
 from hdpstats._base.validation import rational
 from hdpstats.custodian.clock import Clock
-from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.records.query import Query
+from hdpstats.sites.codes import RequestRefused
 
 MOST_SHAPES = 256
 """Predictions that are kept for one analyst: the latest used ones."""
@@ -36,7 +35,7 @@ MOST_CELLS = 2_000_000
 FIRST = 1024
 """Rows of a first rehearsal, which also compiles what is compiled."""
 
-PATIENCE = 5.0
+LONGEST_REHEARSAL = 5.0
 """Seconds that a rehearsal of more than `FIRST` rows may take: else fewer rows are invented than are declared."""
 
 BRIEF = 1.0
@@ -109,7 +108,7 @@ def predict(
     most
         The largest number of rows that may be invented.
     clock
-        What tells the time.
+        The clock.
     too_long
         Whether an answer whose computation takes so many seconds is refused: if so, no more rows are invented.
     """
@@ -128,7 +127,7 @@ def predict(
         return first if first > BRIEF else min(first, timed(run))
 
     def more(number: int, time: float) -> int:
-        return whole_people(int(number * math.sqrt(max(PATIENCE / max(time, 1e-9), 1.0))))
+        return whole_people(int(number * math.sqrt(max(LONGEST_REHEARSAL / max(time, 1e-9), 1.0))))
 
     invented = whole_people(FIRST)
     rehearsal(invented)()  # compiles, and fills what is remembered
@@ -143,32 +142,27 @@ def predict(
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A rehearsal failed, and with which code."""
+class AnalystPredictions:
+    """The predictions of one analyst, the latest used ones, and a lock for who finds another.
 
-    code: str
-
-
-@final
-class Known:
-    """The predictions of one analyst, the latest used ones, and a lock for who finds another."""
+    A prediction is a number of seconds, or the code with which a rehearsal failed.
+    """
 
     def __init__(self) -> None:
         self.finding, self._lock = threading.Lock(), threading.Lock()
-        self._found: OrderedDict[str, float | Refused] = OrderedDict()
+        self._found: OrderedDict[str, float | str] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def get(self, shape: str) -> float | Refused | None:
+    def get(self, shape: str) -> float | str | None:
         """Return what was found for a shape, None where nothing was."""
         with self._lock:
             if shape in self._found:
                 self._found.move_to_end(shape)
             return self._found.get(shape)
 
-    def put(self, shape: str, found: float | Refused) -> None:
+    def put(self, shape: str, found: float | str) -> None:
         """Keep what was found, and let the one go that was not used for longest."""
         with self._lock:
             self._found[shape] = found
@@ -182,33 +176,29 @@ class Predictions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[str, Known] = {}
+        self._of: dict[str, AnalystPredictions] = {}
 
     def of(self, analyst: str, query: Query, find: Callable[[], float]) -> float:
         """Return the seconds of a query, found anew where they are not known; of one analyst one at a time.
 
         Raises
         ------
-        Unacceptable
+        RequestRefused
             As ``find`` raised it for this shape. Any other error of ``find`` is not remembered.
         """
         shape = shape_of(query)
         with self._lock:
-            known = self._of.setdefault(analyst, Known())
+            known = self._of.setdefault(analyst, AnalystPredictions())
         found = known.get(shape)
         if found is None:
             with known.finding:
                 found = known.get(shape)  # another request of his may have found it meanwhile
                 if found is None:
-                    found = _found(find)
+                    try:
+                        found = find()
+                    except RequestRefused as refusal:
+                        found = refusal.code
                     known.put(shape, found)
-        if isinstance(found, Refused):
-            raise Unacceptable(found.code)
+        if isinstance(found, str):
+            raise RequestRefused(found)
         return found
-
-
-def _found(find: Callable[[], float]) -> float | Refused:
-    try:
-        return find()
-    except Unacceptable as refusal:
-        return Refused(refusal.code)

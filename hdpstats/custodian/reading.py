@@ -1,6 +1,7 @@
-"""Entries of a settings file: every one is known, and has the type it should have."""
+"""Files that a site is given: who may read and write them, and entries of settings, each known and of its type."""
 
 import os
+import stat
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal, InvalidOperation
@@ -11,10 +12,58 @@ from typing import Any
 import yaml
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import exact, integer, text
+from hdpstats._base.validation import exact, integer, real, text
 from hdpstats.ledger.location import locate
 from hdpstats.privacy.budget import Budget
 from hdpstats.schema.dictionary import UniqueKeys
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_WRITING = stat.S_IWGRP | stat.S_IWOTH
+
+
+def mode_of(path: Path) -> int:
+    """Return the permission bits of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def check_secret(path: Path, *, name: str) -> None:
+    """Refuse a file that others than its owner may read or write: a private key, private rows, a password."""
+    if path.exists() and mode_of(path) & _OTHERS:
+        raise ArgumentError(
+            f"{name}: others than the owner may read or write {path} (mode {mode_of(path):04o}); it must be its "
+            f"owner's alone: chmod 600 {path}",
+            argument=name,
+        )
+
+
+def check_trusted(path: Path, *, name: str) -> None:
+    """Refuse a file that others than its owner may write: what a site relies on must be its custodian's own words."""
+    if path.exists() and mode_of(path) & _WRITING:
+        raise ArgumentError(
+            f"{name}: others than the owner may write {path} (mode {mode_of(path):04o}), so that it may not say what "
+            f"the custodian wrote: look at it, and chmod go-w {path}",
+            argument=name,
+        )
+
+
+def closed_to_others(path: Path) -> bool:
+    """Take the permissions of others away from a file, and return whether there were any.
+
+    Raises
+    ------
+    ArgumentError
+        They cannot be taken away.
+    """
+    if not (path.exists() and mode_of(path) & _OTHERS):
+        return False
+    try:
+        path.chmod(mode_of(path) & ~_OTHERS)
+    except OSError:
+        raise ArgumentError(
+            f"others than the owner may read or write {path}, and this process may not change that: chmod 600 {path}",
+            argument="ledger",
+        ) from None
+    return True
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -70,9 +119,19 @@ def budget(entries: object, *, name: str) -> Budget:
     return Budget(**{key: amount(value, name=f"{name}: {key}") for key, value in found.items()})
 
 
-def whole(entries: Mapping[str, Any], key: str, *, default: int, lower: int, upper: int) -> int:
-    """Return a whole number within bounds, or its default."""
-    return integer(entries.get(key, default), name=key, lower=lower, upper=upper)
+def numbers(entries: object, bounds: Mapping[str, tuple[float, float]], *, name: str) -> dict[str, Any]:
+    """Return a section of numbers, each between its bounds: a whole number where these are.
+
+    What is left out is not returned: it has the default of the record that the numbers are for.
+    """
+    found = known(entries, name=name, allowed=bounds.keys())
+    for key, value in found.items():
+        least, most = bounds[key]
+        if isinstance(least, int) and isinstance(most, int):
+            found[key] = integer(value, name=key, lower=least, upper=most)
+        else:
+            found[key] = real(value, name=key, lower=least, upper=most)
+    return found
 
 
 def with_password(url: str, variable: object, *, name: str) -> str:

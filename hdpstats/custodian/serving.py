@@ -1,4 +1,4 @@
-"""The process of a site."""
+"""The process of a site: from settings to a site that holds the rows, and from there to a service."""
 
 import asyncio
 import ctypes
@@ -8,43 +8,123 @@ import signal
 import sys
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.forgetting import forgets_rows
 from hdpstats.custodian import journal
-from hdpstats.custodian.admission import Admission, descriptors
-from hdpstats.custodian.app import application, sealed
+from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
+from hdpstats.custodian.app import application, errors_logged
 from hdpstats.custodian.certificates import Certificates
-from hdpstats.custodian.deadlines import Patience
-from hdpstats.custodian.holding import held
-from hdpstats.custodian.journal import LOGGER, Line
-from hdpstats.custodian.listening import Listener, sockets_at
-from hdpstats.custodian.opening import open_site
-from hdpstats.custodian.settings import Settings
+from hdpstats.custodian.exchange import Deadlines
+from hdpstats.custodian.journal import LOGGER, JsonLine
+from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
+from hdpstats.custodian.reading import check_secret, check_trusted
+from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.tokens import TokenVerifier
+from hdpstats.ledger import Ledger
+from hdpstats.sites import LocalSite
+
+MORE_ROWS = (
+    "the data have more rows than n_max * max_rows_per_unit: computations take longer than predicted, and their time "
+    "may depend on the person with too many rows; before you serve, keep at most max_rows_per_unit rows of each person"
+)
+"""What the custodian's log says of such a table; analysts are never shown it."""
+
+
+def open_site(settings: SiteSettings) -> LocalSite:
+    """Open the ledger, read the rows, and return the site that holds both, ready to serve.
+
+    Of more rows than are declared it writes a line to the custodian's log.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, LedgerError
+        What the settings name cannot be opened, may be read or written by others than its owner, or contradicts itself.
+        No message quotes a cell.
+    """
+    check_files(settings)
+    site = _site(settings, account_for_serving(settings))
+    site.read()
+    if not site.has_declared_rows():
+        journal.LOGGER.warning(MORE_ROWS)
+    return site
+
+
+@forgets_rows
+def _site(settings: SiteSettings, ledger: Ledger) -> LocalSite:
+    return LocalSite(read_rows(settings.data), schema=settings.schema, ledger=ledger, **settings.persons)
+
+
+def check_files(settings: SiteSettings) -> None:
+    """Refuse secrets that others may read, and files that others may write and the site relies on."""
+    check_secret(settings.data, name="data")
+    check_secret(settings.tls.key, name="tls: key")
+    check_trusted(settings.tls.certificate, name="tls: certificate")
+    check_trusted(settings.tls.clients, name="tls: clients")
+    if settings.tls.crl is not None:
+        check_trusted(settings.tls.crl, name="tls: crl")
+    if settings.identities.key is not None:
+        check_trusted(settings.identities.key, name="tokens: key")
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
+
+    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says.
+    """
+    try:
+        if path.suffix.lower() == ".csv":
+            return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+        return pd.read_parquet(path, dtype_backend="pyarrow")
+    except ImportError:
+        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[scale]'", argument="data") from None
+    except (ValueError, OSError):
+        raise ArgumentError(f"data {path} cannot be read as Parquet or CSV", argument="data") from None
+
+
+def described(settings: SiteSettings) -> str:
+    """Open everything that the settings name, and say what the site would serve and to whom; nothing is written."""
+    Certificates(settings.tls)
+    TokenVerifier(settings.identities)
+    check_files(settings)
+    site = _site(settings, open_account(settings))
+    lines = [
+        f"https://{settings.host}:{settings.port}",
+        f"{site}, {site.records} people",
+        *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
+        str(site.ledger),
+        f"head kept in {', '.join(place.name for place in head_stores(settings)) or 'no other place'}",
+    ]
+    return "\n".join(lines)
+
 
 _PR_SET_DUMPABLE = 4
 
 
-def serve(settings: Settings) -> None:
-    """Open the site and answer until the process is told to end (SIGINT, SIGTERM).
+def serve(settings: SiteSettings) -> None:
+    """Open the site and answer until the process receives SIGINT or SIGTERM.
 
     The log goes to standard error, one JSON line an event.
     """
-    keep_to_itself()
+    protect_process()
     limits = settings.limits
     most = descriptors(limits)
     certificates = Certificates(settings.tls)
     listener = Listener(
-        partial(sealed, application(open_site(settings), settings)),
+        partial(errors_logged, application(open_site(settings), settings)),
         certificates=certificates,
         admission=Admission(limits, most),
-        deadlines=Patience(limits.seconds),
+        deadlines=Deadlines(limits.seconds),
     )
-    with held(settings.ledger["place"]):
+    with held_open(settings.ledger["place"]):
         asyncio.run(_listen(listener, settings, most))
 
 
-async def _listen(listener: Listener, settings: Settings, most: int) -> None:
+async def _listen(listener: Listener, settings: SiteSettings, most: int) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(_log_failure)
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -67,7 +147,7 @@ def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     journal.write(failed="in the event loop" if error is None else journal.cause(error))
 
 
-def keep_to_itself() -> None:
+def protect_process() -> None:
     """Leave nothing of this process's memory on disk, in a debugger of the same user, or in its log."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
@@ -78,6 +158,6 @@ def keep_to_itself() -> None:
 
 def _log_to(stream: Any) -> None:
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(Line())
+    handler.setFormatter(JsonLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     LOGGER.setLevel(logging.INFO)

@@ -27,10 +27,19 @@ from pathlib import Path
 from typing import Any, final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import integer, real, text
-from hdpstats.custodian.files import check_secret, check_trusted
+from hdpstats._base.validation import integer, text
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.custodian.reading import amount, budget, known, read_yaml, section, whole, with_password
+from hdpstats.custodian.reading import (
+    amount,
+    budget,
+    check_secret,
+    check_trusted,
+    known,
+    numbers,
+    read_yaml,
+    section,
+    with_password,
+)
 from hdpstats.ledger.location import password_in
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.privacy.budget import Budget
@@ -81,7 +90,7 @@ class Heads:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identities:
-    """Whose tokens a site believes.
+    """Whose tokens a site accepts.
 
     Attributes
     ----------
@@ -158,15 +167,15 @@ class Limits:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """When answers leave, so that no time tells of private rows (`hdpstats.custodian.slots`).
+    """When answers leave, so that no time depends on private rows (`hdpstats.custodian.slots`).
 
     Attributes
     ----------
     grid : float
         Seconds: answers leave at multiples of it, one at least.
     factor : float
-        By how much the slot of an answer is longer than its computation was predicted to take on a quiet machine: room
-        for other computations at the same time.
+        By how much the slot of an answer is longer than its computation was predicted to take on a quiet machine, for
+        other computations at the same time.
     longest : float
         Seconds: a query whose slot is longer is refused before it is charged.
     overruns : int
@@ -184,7 +193,7 @@ class Timing:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class SiteSettings:
     """A site as its custodian declares it.
 
     Attributes
@@ -235,7 +244,7 @@ class Settings:
     overruns: Path
 
     @classmethod
-    def from_yaml(cls, path: str | PathLike[str]) -> "Settings":
+    def from_yaml(cls, path: str | PathLike[str]) -> "SiteSettings":
         """Read a settings file.
 
         Raises
@@ -274,7 +283,7 @@ class Settings:
             analysts=permissions,
             caps=caps,
             limits=_limits(found.get("limits", {})),
-            timing=_timing(found.get("timing", {})),
+            timing=Timing(**numbers(found.get("timing", {}), _TIMING, name="timing")),
             overruns=place.resolve().with_suffix(".overruns.db"),
         )
 
@@ -342,7 +351,7 @@ def _identities(entries: object, folder: Path) -> Identities:
     found = known(entries, name="tokens", needed={"audience"}, allowed=optional)
     if ("key" in found) == ("issuer" in found) or ("key" in found and "jwks" in found):
         message = (
-            "tokens must have either a key, or an issuer (and jwks, the URL of its keys, where it does not tell it)"
+            "tokens must have either a key, or an issuer (and jwks, the URL of its keys, where it does not publish it)"
         )
         raise ArgumentError(message, argument="tokens")
     place = "jwks" if "jwks" in found else "issuer"
@@ -357,7 +366,7 @@ def _identities(entries: object, folder: Path) -> Identities:
     )
 
 
-_WHOLE = {
+_LIMITS = {
     "query": (1000, 10**9),
     "public": (1000, 10**9),
     "kept_each": (1000, 10**12),
@@ -372,34 +381,24 @@ _WHOLE = {
     "connections_each": (1, 100_000),
     "handshakes": (1, 100_000),
     "handshakes_each": (1, 100_000),
+    "seconds": (0.1, 3600.0),
 }
-"""The least and the largest values of whole limits."""
+"""The least and the largest value of each limit; a whole number, unless they are floats."""
+
+_TIMING = {
+    "grid": (0.001, 60.0),
+    "factor": (1.0, 1000.0),
+    "longest": (0.001, 7 * 86400.0),
+    "overruns": (1, 10**9),
+    "requests": (1, 10**9),
+}
+"""The same for when answers leave."""
 
 
 def _limits(entries: object) -> Limits:
-    found = known(entries, name="limits", allowed=set(Limits.__dataclass_fields__))
-    usual = Limits()
-    limits = Limits(
-        seconds=real(found.get("seconds", usual.seconds), name="seconds", lower=0.1, upper=3600.0),
-        **{
-            name: whole(found, name, default=getattr(usual, name), lower=least, upper=most)
-            for name, (least, most) in _WHOLE.items()
-        },
-    )
+    limits = Limits(**numbers(entries, _LIMITS, name="limits"))
     for name in ("query", "public"):
         if getattr(limits, name) > limits.bytes_each or limits.bytes_each > limits.bytes:
             message = f"limits: {name} must be at most bytes_each, and that at most bytes: none could arrive otherwise"
             raise ArgumentError(message, argument="limits")
     return limits
-
-
-def _timing(entries: object) -> Timing:
-    found = known(entries, name="timing", allowed=set(Timing.__dataclass_fields__))
-    usual = Timing()
-    return Timing(
-        grid=real(found.get("grid", usual.grid), name="grid", lower=0.001, upper=60.0),
-        factor=real(found.get("factor", usual.factor), name="factor", lower=1.0, upper=1000.0),
-        longest=real(found.get("longest", usual.longest), name="longest", lower=0.001, upper=7 * 86400.0),
-        overruns=whole(found, "overruns", default=usual.overruns, lower=1, upper=10**9),
-        requests=whole(found, "requests", default=usual.requests, lower=1, upper=10**9),
-    )

@@ -2,7 +2,7 @@
 
 From an analyst's request to the answer:
 
-1. what he has received before is handed out at once: it tells him nothing new;
+1. what he has received before is handed out at once: he learns nothing new from it;
 2. the seconds of the answer are predicted (`hdpstats.custodian.prediction`), and multiplied by a factor for what else
    the machine does, and rounded up to a grid; where they exceed the limit, the query is refused;
 3. the query is charged; now its slot begins;
@@ -10,30 +10,75 @@ From an analyst's request to the answer:
    over (`hdpstats.custodian.clock.paced`). Only then is it recorded in the ledger, its place among computations given
    to the next one, and the answer sent.
 
-While a slot of an analyst is under way, no response of a door to him begins (`Slots.quiet`): how fast a site answers
-his other requests would show when the computation ends. What is sent to him without this wait: a refusal of who asks
-(401) and of an address that there is not (404), the refusal of a request that is no HTTP, ``100 Continue``, the
-handshakes of TLS, and the rest of a long response that began before.
+While a slot of an analyst is under way, no response to him begins (`Slots.quiet`): how fast a site answers his other
+requests would show when the computation ends. What is sent to him without this wait: a refusal of who asks (401) and of
+an address that there is not (404), the refusal of a request that is no HTTP, ``100 Continue``, the handshakes of TLS,
+and the rest of a long response that began before.
 
-Predictions are made while no slot is under way, one at a time (`hdpstats.custodian.turns`).
+Predictions are made while no slot is under way, one at a time (`hdpstats.custodian.clock.Turns`).
+
+How often an analyst's answers took longer than predicted is kept in a file beside the settings (``site.overruns.db``
+for ``site.yaml``), so that a new start forgets nothing, and not in the ledger, whose entries analysts can ask for.
+Counts stay until the custodian acts: `hdpstats site resume SITE.YAML --analyst NAME`.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import final
 
-from hdpstats._base.errors import HdpError
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.custodian import journal
-from hdpstats.custodian.clock import Clock, on_grid, paced
-from hdpstats.custodian.overruns import Overruns
+from hdpstats.custodian.clock import Clock, Turns, on_grid, paced
 from hdpstats.custodian.prediction import MOST_CELLS, Predictions, predict
-from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Timing
-from hdpstats.custodian.turns import Turns
 from hdpstats.records.query import Query, Release
 from hdpstats.sites import LocalSite
-from hdpstats.sites.codes import code_of
+from hdpstats.sites.codes import RequestRefused, code_of
+
+_TABLE = "CREATE TABLE IF NOT EXISTS overruns (analyst TEXT PRIMARY KEY, number INTEGER NOT NULL)"
+_ADD = "INSERT INTO overruns VALUES (?, 1) ON CONFLICT (analyst) DO UPDATE SET number = number + 1"
+
+
+@final
+class Overruns:
+    """The overruns of each analyst since the custodian last looked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.touch(mode=0o600)
+            with self._connected() as connection:
+                connection.execute(_TABLE)
+        except (OSError, sqlite3.Error):
+            message = f"overruns are counted in {path}, which cannot be written: let the site write beside its settings"
+            raise ArgumentError(message, argument="settings") from None
+
+    def of(self, analyst: str) -> int:
+        """Return an analyst's number."""
+        with self._connected() as connection:
+            row = connection.execute("SELECT number FROM overruns WHERE analyst = ?", (analyst,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def add(self, analyst: str) -> None:
+        """Count one; durable when this returns."""
+        with self._connected() as connection:
+            connection.execute(_ADD, (analyst,))
+
+    def clear(self, analyst: str) -> int:
+        """Forget an analyst's overruns, and return how many there were."""
+        number = self.of(analyst)
+        with self._connected() as connection:
+            connection.execute("DELETE FROM overruns WHERE analyst = ?", (analyst,))
+        return number
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path, timeout=60.0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            yield connection
 
 
 @final
@@ -49,7 +94,7 @@ class Slots:
 
         Raises
         ------
-        Unacceptable
+        RequestRefused
             It is longer than the custodian allows (by the seconds that are said or more: no rehearsal goes on once that
             is known), or the computation fails on invented rows.
         HdpError
@@ -57,7 +102,7 @@ class Slots:
         """
         slot = self._slot(self._predictions.of(analyst, query, lambda: self._predicted(query, analyst)))
         if slot > self._timing.longest:
-            raise Unacceptable("too-long", seconds=round(slot, 3), limit=self._timing.longest)
+            raise RequestRefused("too-long", seconds=round(slot, 3), limit=self._timing.longest)
         return slot
 
     def answer(self, query: Query, *, analyst: str) -> tuple[Release, bool]:
@@ -65,7 +110,7 @@ class Slots:
 
         Raises
         ------
-        Unacceptable
+        RequestRefused
             The analyst is stopped, or the answer would take too long. Nothing was charged.
         HdpError
             The site refuses, or the computation failed, which is known at its slot.
@@ -74,7 +119,7 @@ class Slots:
         if release is not None:
             return release, False
         if self._overruns.of(analyst) >= self._timing.overruns:
-            raise Unacceptable("stopped")
+            raise RequestRefused("stopped")
         seconds, begun = self.seconds(query, analyst=analyst), self._clock.now()
         release = self._site.answer(query, analyst=analyst, pace=lambda: self._in_slot(query, analyst, seconds))
         self._clock.wait_until(begun + seconds)  # also where it had been computed for somebody else
@@ -121,4 +166,4 @@ class Slots:
                 )
             except HdpError as error:
                 journal.write(analyst=analyst, rehearsal=query.kind, failed=journal.cause(error))
-                raise Unacceptable(code_of(error)) from None
+                raise RequestRefused(code_of(error)) from None

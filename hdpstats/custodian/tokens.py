@@ -1,7 +1,7 @@
 """Who asks: signed tokens (JWT), from a key of the custodian's own or from an OpenID Connect issuer.
 
 A token may name the client certificate that it belongs to (RFC 8705, ``cnf: {"x5t#S256": ...}``): stolen without the
-certificate's key it is worth nothing.
+certificate's key it is of no use.
 
 References
 ----------
@@ -28,14 +28,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real, text
-from hdpstats.custodian.files import check_secret
+from hdpstats.custodian.reading import check_secret
 from hdpstats.custodian.settings import Identities
 
 LEEWAY = 10
 """Seconds that the clocks of an issuer and of a site may differ."""
 
 SIGNATURES = ["ES256", "ES384", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA"]
-"""Signatures of issuers that are believed: with public keys only, so that no key of a site can forge a token."""
+"""Signatures of issuers that are accepted: with public keys only, so that no key of a site can forge a token."""
 
 FRESH = 300.0
 """Seconds between two readings of an issuer's keys, unless a token names a key that is not known."""
@@ -45,11 +45,11 @@ SOONEST = 5.0
 
 
 MOST_REMEMBERED = 256
-"""Tokens whose signatures a door remembers: the latest ones."""
+"""Tokens whose signatures are remembered: the latest ones."""
 
 
-class Unauthenticated(Exception):  # noqa: N818  (not an error of the package: it never leaves the custodian's room)
-    """A token is not believed; the argument says why, for the custodian's log only."""
+class Unauthenticated(Exception):  # noqa: N818  (not an error of the package: it never leaves the service)
+    """A token is not accepted; the argument says why, for the custodian's log only."""
 
 
 def write_keys(stem: str | Path) -> tuple[Path, Path]:
@@ -112,7 +112,7 @@ def thumbprint(der: bytes) -> str:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Believed:
+class VerifiedToken:
     """A token whose signature was verified.
 
     Attributes
@@ -120,7 +120,7 @@ class Believed:
     key, signer : object, str or None
         The public key, and its name at the issuer.
     since, until : float
-        From when to when it may be believed without being verified anew.
+        From when to when it is accepted without being verified anew.
     certificate : object
         The SHA-256 of the client certificate that it is bound to, None where to none.
     name : object
@@ -136,8 +136,8 @@ class Believed:
 
 
 @final
-class Door:
-    """Reads tokens and says who asks.
+class TokenVerifier:
+    """Reads tokens and returns who asks.
 
     A signature is verified once as long as its token does not expire, the clock is not set back, and the issuer's keys
     are not read again; the certificate that a token is bound to is compared every time. Tokens themselves are not kept,
@@ -150,30 +150,30 @@ class Door:
         self._keys: dict[str | None, Any] = {}
         self._read_at = -FRESH
         self._lock = threading.Lock()
-        self._believed: dict[bytes, Believed] = {}
+        self._verified: dict[bytes, VerifiedToken] = {}
 
     def remembered(self, token: str, fingerprint: str | None) -> str | None:
-        """Return the name of the analyst where nothing has to be read or verified; None where `who` must be asked.
+        """Return the name of the analyst where nothing has to be read or verified; None where `verify` must be asked.
 
         Raises
         ------
         Unauthenticated
             The token is for another certificate.
         """
-        known = self._believed.get(_digest(token))
+        known = self._verified.get(_digest(token))
         if known is None or not known.since <= time.time() < known.until:
             return None
         if self._own is None and (self._is_old() or self._keys.get(known.signer) is not known.key):
             return None
         return self._named(known, fingerprint)
 
-    def who(self, token: str, fingerprint: str | None) -> str:
+    def verify(self, token: str, fingerprint: str | None) -> str:
         """Return the name of the analyst.
 
         Raises
         ------
         Unauthenticated
-            The token is not believed.
+            The token is not accepted.
         """
         own, now = self._own is not None, time.time()
         try:
@@ -193,7 +193,7 @@ class Door:
         if self._identities.claim == "email" and claims.get("email_verified") is not True:
             raise Unauthenticated("an address that the issuer did not verify")
         bound = claims.get("cnf")
-        known = Believed(
+        known = VerifiedToken(
             key=key,
             signer=signer,
             since=now,
@@ -203,10 +203,10 @@ class Door:
         )
         name = self._named(known, fingerprint)
         with self._lock:
-            self._believed = dict([*self._believed.items(), (_digest(token), known)][-MOST_REMEMBERED:])
+            self._verified = dict([*self._verified.items(), (_digest(token), known)][-MOST_REMEMBERED:])
         return name
 
-    def _named(self, known: Believed, fingerprint: str | None) -> str:
+    def _named(self, known: VerifiedToken, fingerprint: str | None) -> str:
         if self._identities.bound if known.certificate is None else known.certificate != fingerprint:
             raise Unauthenticated("for another certificate")
         if not isinstance(known.name, str):
@@ -239,9 +239,9 @@ class Door:
     def _place(self, context: ssl.SSLContext) -> str:
         """Return where an issuer says that its keys are (OpenID Connect Discovery 1.0, section 4)."""
         issuer = str(self._identities.issuer)
-        told = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", context)
-        place = str(told.get("jwks_uri"))
-        if told.get("issuer") != issuer or not place.startswith("https://"):
+        document = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", context)
+        place = str(document.get("jwks_uri"))
+        if document.get("issuer") != issuer or not place.startswith("https://"):
             raise ValueError("the document is another issuer's, or its keys are not behind https")
         return place
 

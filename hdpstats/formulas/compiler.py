@@ -1,35 +1,43 @@
 """From a formula and a schema to a design, before any row is read.
 
 Levels, the reference level and the bounds of every column come from the schema: the bounds by interval
-arithmetic (`hdpstats.formulas.intervals`), which also proves that every transform is defined on all that the
-schema admits.
+arithmetic (`hdpstats.formulas.operations`), which also proves that every transform is defined on all that the
+schema admits. `compile_survival` reads ``Surv(time, event) ~ …`` and ``Surv(start, stop, event) ~ …``.
 """
 
 import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import final
 
-from hdpstats.formulas.bases import expand
-from hdpstats.formulas.coding import coded_levels, dummy_coded
+from hdpstats.formulas.coding import coded_levels, dummy_coded, expand
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import (
     Basis,
-    Column,
     Expression,
     Factor,
     Operation,
     Powers,
     Splines,
+    Variable,
     bounds_of,
     columns_of,
 )
-from hdpstats.formulas.intervals import LARGEST, Interval, multiply
-from hdpstats.formulas.parser import ParsedFormula, no_outcome, parse, parse_one_sided, plain_outcome
+from hdpstats.formulas.operations import LARGEST, Interval, multiply
+from hdpstats.formulas.parser import (
+    ParsedFormula,
+    no_outcome,
+    parse,
+    parse_one_sided,
+    parse_survival,
+    plain_outcome,
+    survival_outcome,
+)
 from hdpstats.formulas.refusals import refusal
-from hdpstats.schema.columns import Binary, Categorical, NumericColumn, Offset, Weight
-from hdpstats.schema.columns import Column as SchemaColumn
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Offset, Weight
 from hdpstats.schema.schema import Schema
 
 MOST_COLUMNS = 500
@@ -38,7 +46,7 @@ _SHOWN_COLUMNS = 20
 _INDICATOR = Interval(0.0, 1.0)
 _INTERCEPT = DesignColumn(name="Intercept", lower=1.0, upper=1.0, expressions=(), levels=())
 
-_Reading = tuple[str, ...] | Column | Operation | Basis
+_Reading = tuple[str, ...] | Variable | Operation | Basis
 """The levels of a category, the expression of a number, or a basis of several columns."""
 
 
@@ -135,7 +143,7 @@ def _assemble(parsed: ParsedFormula, boxes: Mapping[str, Interval], columns: Seq
     )
 
 
-def declared(name: str, schema: Schema) -> SchemaColumn:
+def declared(name: str, schema: Schema) -> Column:
     """Return the declaration of a column that a formula names."""
     if name in schema:
         return schema[name]
@@ -159,7 +167,7 @@ def _reading(factor: Factor, schema: Schema) -> _Reading:
     column = declared(factor.name, schema)
     if isinstance(column, Categorical):
         return column.levels
-    if isinstance(factor, Column):
+    if isinstance(factor, Variable):
         return factor
     if isinstance(column, Binary):
         return _BINARY_LEVELS
@@ -225,3 +233,101 @@ def _design_column(
     name: str, bounds: Interval, *, expressions: tuple[Expression, ...] = (), levels: tuple[Level, ...] = ()
 ) -> DesignColumn:
     return DesignColumn(name=name, lower=bounds.lower, upper=bounds.upper, expressions=expressions, levels=levels)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurvivalDesign:
+    """What a survival model reads: times, event and covariates; made by `compile_survival`.
+
+    Attributes
+    ----------
+    covariates : Design
+        The columns of the right side. The intercept is the first; it decides the coding of categories, as in R,
+        and the baseline hazard takes its place in the model. Its outcome is the event.
+    start : str or None
+        The column of the time at which a row comes under observation; None where everybody does so at 0.
+    stop : str
+        The column of the time at which observation of a row ends.
+    event : str
+        The column that says whether, or by which cause, it ended with the event.
+    """
+
+    covariates: Design
+    start: str | None
+    stop: str
+    event: str
+
+    @property
+    def formula(self) -> str:
+        """The formula as given."""
+        return self.covariates.formula
+
+    @property
+    def canonical(self) -> str:
+        """The formula with every term written out and canonical spacing: two spellings of one model agree."""
+        return self.covariates.canonical
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns of the schema that the model reads: times, event, covariates."""
+        start = () if self.start is None else (self.start,)
+        return (*start, self.stop, *self.covariates.needs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the covariates' columns, without the intercept."""
+        return self.covariates.names[1:]
+
+
+def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDesign:
+    """Return what a survival formula asks for, with levels and bounds from the schema.
+
+    Parameters
+    ----------
+    formula : ParsedFormula or str
+        ``Surv(time, event) ~ terms``, or ``Surv(start, stop, event) ~ terms`` with one row per person and spell.
+    schema : Schema
+        The declared columns. Times are `Duration` columns. The event is a `Binary` column, or a `Categorical` one
+        whose first level means no event and whose other levels are competing causes.
+
+    Raises
+    ------
+    FormulaError
+        For the reasons of `compile_design`; if times or event are declared as something else; if the formula takes
+        the intercept away; if a duration stands on the right side, where time would explain itself.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.columns import Continuous
+    >>> schema = Schema(time=Duration(2557), event=Binary(), age=Continuous(20, 90), size=Categorical(["s", "m", "l"]))
+    >>> design = compile_survival("Surv(time, event) ~ age + size", schema)
+    >>> design.names, design.needs
+    (('age', 'size[T.m]', 'size[T.l]'), ('time', 'event', 'age', 'size'))
+    """
+    parsed = formula if isinstance(formula, ParsedFormula) else parse_survival(formula)
+    *times, event = survival_outcome(parsed.left).columns
+    for name in times:
+        if not isinstance(declared(name, schema), Duration):
+            reason = f"a {schema[name].kind} column cannot be a time of follow-up"
+            raise refusal(name, reason, f"declare it as {name}=Duration(horizon)")
+    if not isinstance(declared(event, schema), Binary | Categorical):
+        reason = f"a {schema[event].kind} column cannot be the event"
+        raise refusal(event, reason, "declare it as Binary, or as Categorical with the level of no event first")
+    _check_no_duration_explains(parsed, schema)
+    return SurvivalDesign(
+        covariates=compile_terms(parsed, schema),
+        start=times[0] if len(times) == 2 else None,
+        stop=times[-1],
+        event=event,
+    )
+
+
+def _check_no_duration_explains(parsed: ParsedFormula, schema: Schema) -> None:
+    for term in parsed.terms:
+        for factor in term.factors:
+            for name in columns_of(factor):
+                if isinstance(declared(name, schema), Duration):
+                    reason = f"{name} is a time of follow-up, and time would explain itself"
+                    remedy = "leave it out; declare a time that is known when follow-up begins as Continuous"
+                    raise refusal(factor.source, reason, remedy)

@@ -1,19 +1,24 @@
 """The design: which columns a model has, within which bounds, and their values in the rows of a table.
 
 A design is fixed by a formula and a schema. No row takes part in making it, and the value of a row in it
-depends on that row alone: not on other rows, not on its place.
+depends on that row alone: not on other rows, not on its place. `reference_matrix` gives the design of a population that
+is made of declarations alone, for planning where there are no public rows.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from scipy.stats import qmc
 
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas.expressions import Expression, bounded_values_of, values_of
-from hdpstats.formulas.intervals import Interval
+from hdpstats.formulas.operations import Interval
+from hdpstats.schema.columns import Categorical, NumericColumn
+from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -169,3 +174,27 @@ def _holds(levels: Iterable[Level], table: AdmittedTable) -> BoolArray:
         cells = table.codes[level.column] if level.column in table.codes else table.numeric[level.column]
         mask &= cells == level.code
     return mask
+
+
+ROWS = 1024
+
+
+def reference_matrix(design: Design, schema: Schema) -> FloatArray:
+    """Return the design (1024, p) of rows spread evenly over the schema: independent columns, uniform within bounds.
+
+    A quasi-random (Sobol) grid, the same every time. It assumes what nobody knows, and plans say so.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        points = qmc.Sobol(len(design.needs), scramble=False).random(ROWS)
+    numeric: dict[str, FloatArray] = {}
+    codes = {}
+    for name, u in zip(design.needs, points.T, strict=True):
+        column = schema[name]
+        if isinstance(column, Categorical):
+            codes[name] = np.minimum((u * len(column.levels)).astype(np.int64), len(column.levels) - 1)
+        elif isinstance(column, NumericColumn) and column.kind == "binary":
+            numeric[name] = (u >= 0.5).astype(float)
+        elif isinstance(column, NumericColumn):
+            numeric[name] = column.lower + u * (column.upper - column.lower)
+    return design.matrix(AdmittedTable(numeric=numeric, codes=codes, rows=ROWS))

@@ -13,14 +13,13 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import splines
-from hdpstats.formulas.intervals import LARGEST, Interval
-from hdpstats.formulas.operations import RULES
+from hdpstats.formulas.operations import LARGEST, RULES, Interval
 from hdpstats.formulas.refusals import refusal
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Variable:
     """A column of the schema."""
 
     name: str
@@ -45,15 +44,41 @@ class Operation:
     operands: tuple["Expression", ...]
     source: str = field(compare=False)
 
+    def image(self, *operands: Interval) -> Interval:
+        """Return the interval of the values, given those of the operands; an error where it is not defined."""
+        rule = RULES[self.rule]
+        argument = self.operands[-1].source
+        if not rule.admits(operands[-1]):
+            reason = f"the schema lets {argument} be {rule.offends(operands[-1]):.6g}"
+            raise refusal(self.source, reason, rule.remedy.format(x=argument))
+        return _checked(rule.image(*operands), self.source)
+
+    def values(self, *operands: FloatArray | float) -> FloatArray | float:
+        """Return the values in every row, given those of the operands."""
+        return RULES[self.rule].values(*operands)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class Piecewise:
     """A piecewise polynomial of an expression."""
 
     pieces: splines.Pieces
     operand: "Expression"
     source: str = field(compare=False)
+
+    @property
+    def operands(self) -> tuple["Expression", ...]:
+        """The expression, as those of an operation."""
+        return (self.operand,)
+
+    def image(self, operand: Interval) -> Interval:
+        """Return the interval of the values, given that of the expression."""
+        return _checked(splines.image(self.pieces, operand), self.source)
+
+    def values(self, operand: FloatArray | float) -> FloatArray | float:
+        """Return the values in every row, given those of the expression."""
+        return splines.values(self.pieces, np.asarray(operand))
 
 
 @final
@@ -68,7 +93,7 @@ class Categories:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splines:
-    """The columns ``bs(…)`` or ``ns(…)`` of an expression; see `hdpstats.formulas.bases`.
+    """The columns ``bs(…)`` or ``ns(…)`` of an expression; see `hdpstats.formulas.coding`.
 
     Attributes
     ----------
@@ -108,20 +133,20 @@ class Powers:
     source: str = field(compare=False)
 
 
-Expression = Column | Number | Operation | Curve
+Expression = Variable | Number | Operation | Piecewise
 Basis = Splines | Powers
 """A factor with several columns."""
-Factor = Column | Operation | Categories | Basis
+Factor = Variable | Operation | Categories | Basis
 """What the terms of a formula are made of."""
 
 
 def columns_of(factor: Expression | Factor) -> Iterator[str]:
     """Yield the names of the columns of an expression from left to right, repeated as they are."""
-    if isinstance(factor, Column | Categories):
+    if isinstance(factor, Variable | Categories):
         yield factor.name
-    elif isinstance(factor, Curve | Splines | Powers):
+    elif isinstance(factor, Splines | Powers):
         yield from columns_of(factor.operand)
-    elif isinstance(factor, Operation):
+    elif not isinstance(factor, Number):
         for operand in factor.operands:
             yield from columns_of(operand)
 
@@ -136,31 +161,16 @@ def bounds_of(expression: Expression, boxes: Mapping[str, Interval]) -> Interval
 
     Examples
     --------
-    >>> nodes = Column(name="nodes", source="nodes")
+    >>> nodes = Variable(name="nodes", source="nodes")
     >>> bounds_of(Operation(rule="^2", operands=(nodes,), source="nodes^2"), {"nodes": Interval(-1.0, 3.0)})
     Interval(lower=0.0, upper=9.0)
     """
-    if isinstance(expression, Column):
+    if isinstance(expression, Variable):
         return boxes[expression.name]
     if isinstance(expression, Number):
         return Interval(expression.value, expression.value)
-    if isinstance(expression, Curve):
-        return _curve_image(expression, bounds_of(expression.operand, boxes))
-    return _image(expression, tuple(bounds_of(operand, boxes) for operand in expression.operands))
-
-
-def _image(operation: Operation, operands: tuple[Interval, ...]) -> Interval:
-    rule = RULES[operation.rule]
-    argument = operation.operands[-1].source
-    if not rule.admits(operands[-1]):
-        reason = f"the schema lets {argument} be {rule.offends(operands[-1]):.6g}"
-        raise refusal(operation.source, reason, rule.remedy.format(x=argument))
     with np.errstate(all="ignore"):
-        return _checked(rule.image(*operands), operation.source)
-
-
-def _curve_image(curve: Curve, operand: Interval) -> Interval:
-    return _checked(splines.image(curve.pieces, operand), curve.source)
+        return expression.image(*(bounds_of(operand, boxes) for operand in expression.operands))
 
 
 def _checked(image: Interval, source: str) -> Interval:
@@ -171,15 +181,12 @@ def _checked(image: Interval, source: str) -> Interval:
 
 def values_of(expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
     """Return the value of an expression in every row; where an operation is not defined, it is not finite."""
-    if isinstance(expression, Column):
+    if isinstance(expression, Variable):
         return columns[expression.name]
     if isinstance(expression, Number):
         return expression.value
-    if isinstance(expression, Curve):
-        return splines.values(expression.pieces, np.asarray(values_of(expression.operand, columns)))
-    operands = [values_of(operand, columns) for operand in expression.operands]
     with np.errstate(all="ignore"):
-        return RULES[expression.rule].values(*operands)
+        return expression.values(*(values_of(operand, columns) for operand in expression.operands))
 
 
 def bounded_values_of(
@@ -192,15 +199,11 @@ def bounded_values_of(
     """
     if isinstance(expression, Number):
         return expression.value, Interval(expression.value, expression.value)
-    if isinstance(expression, Column):
+    if isinstance(expression, Variable):
         image = boxes[expression.name]
         return np.clip(columns[expression.name], image.lower, image.upper), image
-    if isinstance(expression, Curve):
-        values, within = bounded_values_of(expression.operand, columns, boxes)
-        image = _curve_image(expression, within)
-        return np.clip(splines.values(expression.pieces, np.asarray(values)), image.lower, image.upper), image
     pairs = [bounded_values_of(operand, columns, boxes) for operand in expression.operands]
-    image = _image(expression, tuple(interval for _, interval in pairs))
     with np.errstate(all="ignore"):
-        values = RULES[expression.rule].values(*(value for value, _ in pairs))
+        image = expression.image(*(interval for _, interval in pairs))
+        values = expression.values(*(value for value, _ in pairs))
         return np.clip(values, image.lower, image.upper), image

@@ -17,12 +17,11 @@ What the grammar cannot say cannot be asked: there are no attributes, subscripts
 functions but those of `hdpstats.formulas.operations`.
 """
 
-from hdpstats.formulas.bases import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
-from hdpstats.formulas.expressions import Basis, Categories, Column, Expression, Factor, Number, Operation, columns_of
-from hdpstats.formulas.lexer import Cursor
+from hdpstats.formulas.coding import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
+from hdpstats.formulas.expressions import Basis, Categories, Expression, Factor, Number, Operation, Variable, columns_of
+from hdpstats.formulas.lexer import Cursor, read_number, read_settings
 from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT
 from hdpstats.formulas.refusals import function_refusal, refusal
-from hdpstats.formulas.settings import read_number, read_settings
 
 _CATEGORICAL = ("C", "factor")
 _EXPONENTS = tuple(str(exponent) for exponent in range(1, LARGEST_EXPONENT + 1))
@@ -59,9 +58,9 @@ def read_exponent(cursor: Cursor) -> int:
     return int(token.text)
 
 
-def _column(cursor: Cursor) -> Column:
+def _column(cursor: Cursor) -> Variable:
     token = cursor.next()
-    return Column(name=token.text, source=token.spelled)
+    return Variable(name=token.text, source=token.spelled)
 
 
 def _categories(cursor: Cursor) -> Categories:

@@ -1,6 +1,11 @@
 """The operations of a formula: how each maps a column, how it maps bounds, and where it is defined.
 
-Every operation works element by element, so that the value of a row depends on that row alone.
+Every operation works element by element, so that the value of a row depends on that row alone. Bounds are mapped by
+interval arithmetic: what values an expression can take when its columns stay within their declared bounds.
+
+An interval [a, b] holds every value that is reachable, and perhaps more: ``x - x`` gives [a - b, b - a].
+Sums, products, quotients and powers are computed at the end points by the same rounded operations as the
+values themselves; rounding keeps order, so no computed value falls outside.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +17,98 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas import intervals
-from hdpstats.formulas.intervals import Interval
+
+LARGEST = 1e150
+"""Intervals that reach beyond this size are not used: a sum of squares of their values could overflow."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The closed interval [lower, upper].
+
+    Examples
+    --------
+    >>> multiply(Interval(-1.0, 2.0), Interval(3.0, 4.0))
+    Interval(lower=-4.0, upper=8.0)
+    """
+
+    lower: float
+    upper: float
+
+    @property
+    def magnitude(self) -> float:
+        """The largest absolute value."""
+        return max(abs(self.lower), abs(self.upper))
+
+
+def hull(*values: float) -> Interval:
+    """Return the smallest interval that holds the values."""
+    return Interval(min(values), max(values))
+
+
+def identity(a: Interval) -> Interval:
+    """Return the interval itself."""
+    return a
+
+
+def negative(a: Interval) -> Interval:
+    """Return the image of a under x → -x."""
+    return Interval(-a.upper, -a.lower)
+
+
+def absolute(a: Interval) -> Interval:
+    """Return the image of a under x → |x|."""
+    if a.lower <= 0.0 <= a.upper:
+        return Interval(0.0, a.magnitude)
+    return hull(abs(a.lower), abs(a.upper))
+
+
+def add(a: Interval, b: Interval) -> Interval:
+    """Return the sums of members of a and b."""
+    return Interval(a.lower + b.lower, a.upper + b.upper)
+
+
+def subtract(a: Interval, b: Interval) -> Interval:
+    """Return the differences of members of a and b."""
+    return Interval(a.lower - b.upper, a.upper - b.lower)
+
+
+def multiply(a: Interval, b: Interval) -> Interval:
+    """Return the products of members of a and b."""
+    return hull(a.lower * b.lower, a.lower * b.upper, a.upper * b.lower, a.upper * b.upper)
+
+
+def divide(a: Interval, b: Interval) -> Interval:
+    """Return the quotients of members of a and b; b must not hold zero."""
+    return hull(a.lower / b.lower, a.lower / b.upper, a.upper / b.lower, a.upper / b.upper)
+
+
+def power(exponent: int) -> Callable[[Interval], Interval]:
+    """Return the map of an interval under x → x^exponent, for an exponent from 1 to 4."""
+
+    def image(a: Interval) -> Interval:
+        ends = hull(raise_to(a.lower, exponent), raise_to(a.upper, exponent))
+        crosses = exponent % 2 == 0 and a.lower < 0.0 < a.upper
+        return Interval(0.0, ends.upper) if crosses else ends
+
+    return image
+
+
+def raise_to(value: float, exponent: int) -> float:
+    """Return value^exponent for an exponent from 1 to 4, by multiplication."""
+    square = value * value
+    return (value, square, square * value, square * square)[exponent - 1]
+
+
+def increasing(function: Callable[[float], float]) -> Callable[[Interval], Interval]:
+    """Return the map of an interval under an increasing function."""
+
+    def image(a: Interval) -> Interval:
+        return Interval(float(function(a.lower)), float(function(a.upper)))
+
+    return image
+
 
 LARGEST_EXPONENT = 4
 _LARGEST_EXP = 50.0
@@ -61,19 +156,19 @@ def _power_values(values: FloatArray, *, exponent: int) -> FloatArray:
 def _logarithm(function: Callable[..., FloatArray]) -> Rule:
     return Rule(
         values=function,
-        image=intervals.increasing(function),  # type: ignore[arg-type]  # a scalar gives a scalar
+        image=increasing(function),  # type: ignore[arg-type]  # a scalar gives a scalar
         admits=_positive,
         remedy="write log1p({x}) or declare a lower bound above 0",
     )
 
 
 BINARY: Mapping[str, Rule] = MappingProxyType({
-    "+": Rule(values=np.add, image=intervals.add),
-    "-": Rule(values=np.subtract, image=intervals.subtract),
-    "*": Rule(values=np.multiply, image=intervals.multiply),
+    "+": Rule(values=np.add, image=add),
+    "-": Rule(values=np.subtract, image=subtract),
+    "*": Rule(values=np.multiply, image=multiply),
     "/": Rule(
         values=np.divide,
-        image=intervals.divide,
+        image=divide,
         admits=lambda a: not a.lower <= 0.0 <= a.upper,
         offends=lambda _: 0.0,
         remedy="divide by something that its bounds keep away from 0",
@@ -81,39 +176,39 @@ BINARY: Mapping[str, Rule] = MappingProxyType({
 })  # fmt: skip
 
 FUNCTIONS: Mapping[str, Rule] = MappingProxyType({
-    "I": Rule(values=lambda values: values, image=intervals.identity),
+    "I": Rule(values=lambda values: values, image=identity),
     "log": _logarithm(np.log),
     "log2": _logarithm(np.log2),
     "log10": _logarithm(np.log10),
     "log1p": Rule(
         values=np.log1p,
-        image=intervals.increasing(np.log1p),
+        image=increasing(np.log1p),
         admits=lambda a: a.lower > -1.0,
         remedy="declare a lower bound above -1",
     ),
     "sqrt": Rule(
         values=np.sqrt,
-        image=intervals.increasing(np.sqrt),
+        image=increasing(np.sqrt),
         admits=lambda a: a.lower >= 0.0,
         remedy="declare a lower bound of 0 or more",
     ),
     "exp": Rule(
         values=np.exp,
-        image=intervals.increasing(np.exp),
+        image=increasing(np.exp),
         admits=lambda a: a.upper <= _LARGEST_EXP,
         offends=lambda a: a.upper,
         remedy=f"scale it so that the exponent stays below {_LARGEST_EXP:g}",
     ),
-    "abs": Rule(values=np.abs, image=intervals.absolute),
+    "abs": Rule(values=np.abs, image=absolute),
 })  # fmt: skip
 
 RULES: Mapping[str, Rule] = MappingProxyType({
     **BINARY,
     **FUNCTIONS,
-    "negative": Rule(values=np.negative, image=intervals.negative),
+    "negative": Rule(values=np.negative, image=negative),
     **{
         f"^{exponent}": Rule(
-            values=partial(_power_values, exponent=exponent), image=intervals.power(exponent)
+            values=partial(_power_values, exponent=exponent), image=power(exponent)
         )
         for exponent in range(1, LARGEST_EXPONENT + 1)
     },

@@ -13,11 +13,10 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.compiler import compile_design, compile_terms, declared
+from hdpstats.formulas.compiler import compile_design, compile_survival, compile_terms, declared
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.parser import parse, plain_outcome
-from hdpstats.formulas.survival import compile_survival
-from hdpstats.losses import BY_NAME, Loss, Table
+from hdpstats.losses import BY_NAME, PredictorLoss, Table
 from hdpstats.schema.columns import Duration, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -158,7 +157,7 @@ def _time(design: Design, schema: Schema) -> Response:
 
 
 @lru_cache(maxsize=64)
-def made(name: str, parameters: tuple[float, ...], table: Table, response: Response) -> Loss:
+def made(name: str, parameters: tuple[float, ...], table: Table, response: Response) -> PredictorLoss:
     """Return the loss of a query for an outcome. Parameters in the outcome's unit become ones of ``y``.
 
     Raises

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.intervals import Interval
+from hdpstats.formulas.operations import Interval
 
 _PARTS = 16
 

@@ -1,35 +1,51 @@
-"""PersonLoss functions: each knows its value, its derivatives and, with proof, its own constants.
+"""Losses, one class each: value, derivatives, constants with proof, inverse link, and what tables call it.
 
-A mechanism uses the constants and nothing else, so every loss works with every mechanism whose conditions
-it meets. `options` holds what a user names, `own` checks a loss that a user brings.
+A mechanism uses the constants and nothing else, so every loss works with every mechanism whose conditions it meets.
+`options` holds what a user names, `own` checks a loss that a user brings, `links` has the links of hazards. This module
+is the registry.
 """
 
-from hdpstats.losses.base import Loss, Table
+from collections.abc import Callable
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.losses import multinomial
+from hdpstats.losses.base import PredictorLoss, Table
 from hdpstats.losses.counts import ExponentialTimes, PoissonLoss
-from hdpstats.losses.hazard import HAZARDS, HazardLoss
+from hdpstats.losses.hazard import HazardLink
+from hdpstats.losses.links import CloglogLink, LogitLink, ProbitLink
 from hdpstats.losses.located import BoundedSquares, HuberLoss, Located, SmoothedQuantile
-from hdpstats.losses.logistic import Logistic
-from hdpstats.losses.means import MEANS
+from hdpstats.losses.logistic import LogisticLoss
+from hdpstats.losses.own import OWN_LINKS
 from hdpstats.losses.tabulated import Tabulated
 
-BY_NAME: dict[str, type[Loss]] = {
+BY_NAME: dict[str, type[PredictorLoss]] = {
     loss.name: loss
-    for loss in (Logistic, BoundedSquares, HuberLoss, SmoothedQuantile, PoissonLoss, ExponentialTimes, Tabulated)
+    for loss in (LogisticLoss, BoundedSquares, HuberLoss, SmoothedQuantile, PoissonLoss, ExponentialTimes, Tabulated)
 }
-"""The losses a query may name; `Loss.made` makes one of the query's numbers."""
+"""The losses of one predictor that a query may name; `PredictorLoss.made` makes one of the query's numbers."""
+
+LINKS: dict[str, HazardLink] = {link.name: link for link in (LogitLink(), CloglogLink(), ProbitLink())}
+"""The links of hazards that a query may name."""
+
+MEANS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    **{name: loss.mean for name, loss in BY_NAME.items() if loss is not Tabulated},
+    multinomial.NAME: multinomial.probabilities,
+    **{f"own ({name} link)": link.mean for name, link in OWN_LINKS.items()},
+}
+"""The outcome's mean (quantile, mean time until the event; probabilities of levels) at linear predictors."""
 
 __all__ = [
     "BY_NAME",
-    "HAZARDS",
+    "LINKS",
     "MEANS",
     "BoundedSquares",
     "ExponentialTimes",
-    "HazardLoss",
+    "HazardLink",
     "HuberLoss",
     "Located",
-    "Logistic",
-    "Loss",
+    "LogisticLoss",
     "PoissonLoss",
+    "PredictorLoss",
     "SmoothedQuantile",
     "Table",
     "Tabulated",

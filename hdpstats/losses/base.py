@@ -1,9 +1,15 @@
-"""What a loss of a linear predictor must know about itself."""
+"""What a loss of a linear predictor must know about itself, and how users name one.
+
+A user names a `LossOption` (`hdp.losses.Huber`), in the outcome's own unit. A query and a solver use a `PredictorLoss`
+(`hdpstats.losses.located.HuberLoss`), with all its numbers, on the scale of the linear predictor.
+"""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Self, final
 
+import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray
@@ -12,7 +18,7 @@ Table = tuple[tuple[float, ...], ...]
 """Rows of numbers that stand for somebody's own score: see `hdpstats.losses.tabulated`."""
 
 
-class Loss(ABC):
+class PredictorLoss(ABC):
     """A convex loss function ``l(eta; y)`` of the linear predictor ``eta = x'theta + offset``.
 
     The derivative ``l'`` is continuous and piecewise smooth; `curvature` is the second one where there is one.
@@ -21,6 +27,8 @@ class Loss(ABC):
     ----------
     name : str
         The word a query uses.
+    exponentiated : str
+        What tables call the exponential of a coefficient.
     lipschitz : Fraction
         ``sup |l'|``: bounds one record's score by ``lipschitz * ||x||``.
     smoothness : Fraction
@@ -48,6 +56,7 @@ class Loss(ABC):
     """
 
     name: str
+    exponentiated: str = "exponential"
     outcomes: tuple[str, ...]
     lipschitz: Fraction
     smoothness: Fraction
@@ -65,8 +74,17 @@ class Loss(ABC):
         """Return the loss of a query, for outcomes within [lower, upper]; ArgumentError where its numbers are none."""
         return cls()
 
+    @staticmethod
+    def mean(eta: FloatArray) -> FloatArray:
+        """Return what linear predictors say about the outcome: the inverse link. The predictor itself by default."""
+        return np.asarray(eta, dtype=np.float64)
+
+    def broadened(self, residuals: FloatArray) -> "PredictorLoss | None":  # noqa: ARG002
+        """Return the loss whose curvature public rows with such residuals determine; None where it is this one."""
+        return None
+
     @property
-    def plain(self) -> "Loss":
+    def plain(self) -> "PredictorLoss":
         """The loss without caps, for public rows, which need none; itself where there are none."""
         return self
 
@@ -92,3 +110,93 @@ class Loss(ABC):
 
         Where no model says them they are those of outcomes spread evenly over their range: good for planning only.
         """
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class OutcomeFacts:
+    """What is public about an outcome when the numbers of a loss are chosen.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The outcome's declared range, on the scale of the linear predictor.
+    scale, shift : float
+        The outcome in its own unit is ``scale`` times that, plus ``shift``.
+    binary : bool
+        Whether the outcome takes its two bounds only.
+    seen : (n,) float64
+        Outcomes of public rows.
+    residuals : (n,) float64 or None
+        Residuals of public rows about their least-squares fit; None where there are too few rows.
+    rows : int
+        How many rows must be public and complete for residuals.
+    records, coefficients : int
+        How many private records there are, where that is public (else public rows), and coefficients.
+    """
+
+    lower: float
+    upper: float
+    scale: float = 1.0
+    shift: float = 0.0
+    binary: bool = False
+    seen: FloatArray
+    residuals: FloatArray | None
+    rows: int
+    records: int
+    coefficients: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossNumbers:
+    """All numbers of a loss.
+
+    Attributes
+    ----------
+    parameters, table
+        What a query says of the loss, in the outcome's unit.
+    words : str
+        The loss, for the summary; empty where the model's name says it all.
+    label : str
+        The name that results keep, one of `hdpstats.losses.MEANS`; the loss's own where it is empty.
+    exponentiated : str
+        What tables call the exponential of a coefficient; what the loss says where it is empty.
+    """
+
+    parameters: tuple[float, ...] = ()
+    table: Table = ()
+    words: str = ""
+    label: str = ""
+    exponentiated: str = ""
+
+
+class LossOption(ABC):
+    """A loss as a user names it.
+
+    Attributes
+    ----------
+    loss : str
+        The word a query uses: a key of `hdpstats.losses.BY_NAME`, or "multinomial".
+    title : str
+        What users write, ``hdp.losses.<title>``.
+    """
+
+    __slots__ = ()
+    loss: ClassVar[str]
+    title: ClassVar[str]
+
+    @abstractmethod
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return all numbers of the loss; ArgumentError where one must be given, or is out of its range."""
+
+
+def three_digits(number: float) -> float:
+    """Return a number with three digits: what a summary shows is what a query says."""
+    return float(f"{number:.3g}")
+
+
+def exponential(eta: FloatArray) -> FloatArray:
+    """Return ``e^eta``, infinite where that overflows, without a warning."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(eta), dtype=np.float64)

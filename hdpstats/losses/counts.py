@@ -20,7 +20,8 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses.base import Loss, Table
+from hdpstats._base.validation import real
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, exponential
 from hdpstats.losses.hazard import STEEPEST
 
 FARTHEST = 300.0
@@ -33,7 +34,7 @@ LARGEST_MEAN, LARGEST_RATE = 1e9, 1e4
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class PoissonLoss(Loss):
+class PoissonLoss(PredictorLoss):
     r"""Minus the Poisson log-likelihood of a count, the mean cut at ``M``.
 
     .. math:: \ell'(\eta; y) = \min(e^\eta, M) - y, \qquad \ell'' = e^\eta\, 1\{e^\eta \le M\}.
@@ -45,6 +46,7 @@ class PoissonLoss(Loss):
     """
 
     name = "poisson"
+    exponentiated = "incidence rate ratio"
     outcomes = ("continuous", "binary")
     upper: float
     cap: float
@@ -81,6 +83,11 @@ class PoissonLoss(Loss):
         """
         return self.magnitude if self.cap >= self.upper else math.inf
 
+    @staticmethod
+    def mean(eta: FloatArray) -> FloatArray:
+        """Return the mean, without the cap."""
+        return exponential(eta)
+
     @property
     def plain(self) -> "PoissonLoss":
         """The likelihood, for means up to a thousand times the largest count."""
@@ -113,8 +120,34 @@ class PoissonLoss(Loss):
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Poisson(LossOption):
+    """Minus the Poisson log-likelihood of a count that is declared as ``Continuous(0, largest)``, with a log link.
+
+    Parameters
+    ----------
+    cap
+        No mean is predicted above it: by default the largest count, which no mean exceeds.
+    """
+
+    loss = "poisson"
+    title = "Poisson"
+    cap: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the cap."""
+        if self.cap is not None:
+            real(self.cap, name="cap", lower=0.0, open_lower=True)
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return the cap."""
+        cap = facts.upper if self.cap is None else float(self.cap)
+        return LossNumbers(parameters=(cap,), words=f"Poisson loss, means up to {cap:.6g}")
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
-class ExponentialTimes(Loss):
+class ExponentialTimes(PredictorLoss):
     r"""The loss of an exponential time until an event, saturated at a rate of ``h`` per horizon.
 
     ``|y|`` is the time of follow-up ``t`` in [0, 1], in horizons; the sign bit says that it ended with the event (-0.0:
@@ -133,6 +166,7 @@ class ExponentialTimes(Loss):
     """
 
     name = "exponential"
+    exponentiated = "rate ratio"
     outcomes = ()
     h: float
     lipschitz: Fraction = field(init=False)
@@ -163,6 +197,11 @@ class ExponentialTimes(Loss):
     def at_zero(self) -> float:  # type: ignore[override]
         """``h asinh(1/h) + asinh(h)``, both losses being at least 0."""
         return self.h * math.asinh(1.0 / self.h) + math.asinh(self.h)
+
+    @staticmethod
+    def mean(eta: FloatArray) -> FloatArray:
+        """Return the mean time until the event, in horizons."""
+        return exponential(-eta)
 
     @property
     def plain(self) -> "ExponentialTimes":
@@ -203,3 +242,29 @@ class ExponentialTimes(Loss):
 
     def _rate(self, eta: FloatArray) -> FloatArray:
         return np.asarray(np.exp(np.clip(eta, -FARTHEST, FARTHEST)), dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Exponential(LossOption):
+    """Exponential times until an event, ``Surv(time, event) ~ terms``: coefficients are log ratios of rates.
+
+    Parameters
+    ----------
+    cap
+        The rate, in events per horizon, near which a person counts less; any value is consistent, a smaller one means
+        less noise.
+    """
+
+    loss = "exponential"
+    title = "Exponential"
+    cap: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Check the cap."""
+        real(self.cap, name="cap", lower=0.01, upper=1e4)
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
+        """Return the cap."""
+        words = f"exponential times, saturating near {self.cap:.6g} events per horizon"
+        return LossNumbers(parameters=(float(self.cap),), words=words)

@@ -135,7 +135,7 @@ class _Mean(Family):
 
 
 @final
-class Bernoulli(_Mean):
+class BernoulliDistribution(_Mean):
     """A number that is 1 with a probability, and else 0."""
 
     __slots__ = ()
@@ -150,7 +150,7 @@ class Bernoulli(_Mean):
 
 
 @final
-class Poisson(_Mean):
+class PoissonDistribution(_Mean):
     """A count with a mean."""
 
     __slots__ = ()
@@ -164,7 +164,7 @@ class Poisson(_Mean):
 
 
 @final
-class Exponential(Family):
+class ExponentialDistribution(Family):
     """A time with a rate: mean ``1 / rate``. The bias of the estimate is ``rate / (t - 1)``."""
 
     __slots__ = ()
@@ -208,7 +208,7 @@ class Exponential(Family):
 
 
 @final
-class Normal(Family):
+class NormalDistribution(Family):
     """A number with a mean and a standard deviation; statistics ``u`` and ``u^2``, ``u`` in [-1, 1] by the bounds."""
 
     __slots__ = ()
@@ -262,7 +262,7 @@ class Normal(Family):
 
 
 @final
-class Gamma(Family):
+class GammaDistribution(Family):
     """A positive number with a shape ``a`` and a rate ``r``: mean ``a / r``, variance ``a / r^2``."""
 
     __slots__ = ()
@@ -323,7 +323,16 @@ class Gamma(Family):
 
 
 FAMILIES: Mapping[str, type[Family]] = MappingProxyType(
-    {family.name: family for family in (Bernoulli, Poisson, Normal, Exponential, Gamma)}
+    {
+        family.name: family
+        for family in (
+            BernoulliDistribution,
+            PoissonDistribution,
+            NormalDistribution,
+            ExponentialDistribution,
+            GammaDistribution,
+        )
+    }
 )
 """The families by name."""
 

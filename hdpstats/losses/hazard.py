@@ -1,7 +1,10 @@
-r"""Losses of one interval of a discrete-time hazard model, capped: bounded however high the predicted hazard.
+r"""Losses of one interval of a discrete-time hazard model: the likelihood's, and capped ones, which are bounded.
 
-The likelihood of an interval that is survived, ``-log(1 - p)``, has a derivative that no small number bounds once 200
-intervals are added. Each loss here saturates: with a cap ``h > 0``
+With ``p = link^-1(eta)`` an interval that is survived adds ``-log(1 - p)`` to minus the log-likelihood, an interval
+with the event ``-log p``. The links themselves are in `hdpstats.losses.links`.
+
+The derivative of ``-log(1 - p)`` has no small bound once 200 intervals are added. The capped losses saturate: with a
+cap ``h > 0``
 
 .. math::
     \text{survived:}\; \ell' = c(\eta) = h\,\frac{u}{\sqrt{1 + u^2}}, \qquad
@@ -37,16 +40,16 @@ Constants (``z = 2 / (3 sqrt 3) < 0.385`` is the maximum of ``x (1 - x^2)`` on [
 References
 ----------
 Nguyen and Hui (2017), Differentially private regression for discrete-time survival analysis, section 3.
+Tutz and Schmid (2016), *Modeling Discrete Time-to-Event Data*, chapter 3.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from mpmath import MPContext, mpf
-from scipy.special import expit, log_ndtr, logit, ndtr, ndtri
 
 from hdpstats._base.typing import FloatArray
 
@@ -56,10 +59,25 @@ STEEPEST = Fraction(385, 1000)
 FARTHEST = 700.0
 """Size to which logarithms are clipped, so that no exponential overflows; beyond, the losses are saturated."""
 
+LARGEST_EXPONENT = 600.0
+"""Log hazards of the likelihood are cut here: e^600 leaves room for sums and products of 10^40 of them."""
+
+
+class LikelihoodTerms(NamedTuple):
+    """A term of minus the log-likelihood with its first and second derivative in the linear predictor, of one shape."""
+
+    value: FloatArray
+    score: FloatArray
+    curvature: FloatArray
+
+    def mirrored(self) -> "LikelihoodTerms":
+        """Return the terms of ``f(-eta)`` from those of ``f`` at ``-eta``."""
+        return LikelihoodTerms(self.value, -self.score, self.curvature)
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Cells:
+class CappedTerms:
     """Derivatives of the capped losses, elementwise: scores ``c``, ``e`` and curvatures ``c'``, ``-e'``, all >= 0."""
 
     survived: FloatArray
@@ -68,13 +86,19 @@ class Cells:
     event_curvature: FloatArray
 
 
-class HazardLoss(ABC):
-    """The capped losses of one link.
+class HazardLink(ABC):
+    """A link with the likelihood's losses and the capped ones.
 
     Attributes
     ----------
     name : str
-        The link: "logit", "cloglog" or "probit".
+        What users and queries call it.
+    exponentiated, scale : str
+        What tables call the exponential of a coefficient, and the coefficients.
+    hazard_ratios : str
+        How its coefficients are related to the log hazard ratios of continuous time.
+    linear_event : bool
+        Whether an event adds the term of a survived interval minus ``eta``.
     survived_smoothness, event_smoothness : Fraction
         ``sup c' / h`` and ``sup -e'``.
     coupled : bool
@@ -83,14 +107,36 @@ class HazardLoss(ABC):
         Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
     smallest_cap : float
         Caps below it are raised to it.
+    tables_pay : float
+        Person-intervals for every number of a table of running sums (`hdpstats.solvers.hazard`) from which making the
+        table takes less time than a term for each of them.
     """
 
-    name: str
-    survived_smoothness: Fraction
-    event_smoothness: Fraction
-    coupled: bool
-    ulps: float
-    smallest_cap: float
+    name: ClassVar[str]
+    exponentiated: ClassVar[str] = "exponential"
+    scale: ClassVar[str]
+    hazard_ratios: ClassVar[str]
+    linear_event: ClassVar[bool] = False
+    survived_smoothness: ClassVar[Fraction]
+    event_smoothness: ClassVar[Fraction]
+    coupled: ClassVar[bool] = False
+    ulps: ClassVar[float]
+    smallest_cap: ClassVar[float] = 0.0
+    tables_pay: ClassVar[float] = 1.0
+
+    @abstractmethod
+    def survive(self, eta: FloatArray) -> LikelihoodTerms:
+        """Return ``-log(1 - p)`` and its derivatives, without overflow for any finite ``eta``."""
+
+    @abstractmethod
+    def event(self, eta: FloatArray) -> LikelihoodTerms:
+        """Return ``-log p`` and its derivatives, without overflow for any finite ``eta``."""
+
+    def inverse(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return hazards ``p``, ``1 - p`` without cancellation and the slope ``dp/deta``, elementwise."""
+        survived = self.survive(eta)
+        rest = np.exp(-survived.value)
+        return -np.expm1(-survived.value), rest, survived.score * rest
 
     @abstractmethod
     def log_scale(self, eta: FloatArray) -> FloatArray:
@@ -109,7 +155,7 @@ class HazardLoss(ABC):
         """Return ``c`` and ``e`` elementwise."""
 
     @abstractmethod
-    def cells(self, eta: FloatArray, log_cap: FloatArray) -> Cells:
+    def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
         """Return scores and curvatures elementwise."""
 
     @abstractmethod
@@ -127,169 +173,8 @@ class HazardLoss(ABC):
         return np.clip(self.log_scale(eta) + margin, lowest, FARTHEST)
 
 
-@final
-class LogitHazard(HazardLoss):
-    """Logit link: ``p = 1 / (1 + e^-eta)``, scale ``e^eta``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> c, e = LogitHazard().scores(np.log([0.1]), np.log([0.1]))  # odds at the cap: both shrink by sqrt(2)
-    >>> c.round(4).tolist(), e.round(4).tolist()
-    ([0.0707], [0.7071])
-    """
-
-    name = "logit"
-    survived_smoothness = STEEPEST
-    event_smoothness = STEEPEST
-    coupled = True
-    ulps = 64.0
-    smallest_cap = 0.0
-
-    def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return ``eta``: the log odds."""
-        return eta
-
-    def hazard(self, eta: FloatArray) -> FloatArray:
-        """Return ``1 / (1 + e^-eta)``."""
-        return np.asarray(expit(eta), dtype=np.float64)
-
-    def predictor(self, hazard: FloatArray) -> FloatArray:
-        """Return the log odds."""
-        return np.asarray(logit(hazard), dtype=np.float64)
-
-    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)``."""
-        return _saturate(eta - log_cap, log_cap)
-
-    def cells(self, eta: FloatArray, log_cap: FloatArray) -> Cells:
-        """Return scores and curvatures."""
-        c, e = _saturate(eta - log_cap, log_cap)
-        return Cells(survived=c, event=e, survived_curvature=c * e * e, event_curvature=e * (1.0 - e * e))
-
-    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
-        """Return ``c`` and ``e``."""
-        u = numbers.exp(eta - log_cap)
-        e = 1 / numbers.sqrt(1 + u * u)
-        return numbers.exp(log_cap) * u * e, e
-
-
-@final
-class CloglogHazard(HazardLoss):
-    """Complementary log-log link: ``p = 1 - exp(-e^eta)``, scale ``e^eta``; coefficients are log hazard ratios."""
-
-    name = "cloglog"
-    survived_smoothness = STEEPEST
-    event_smoothness = Fraction(1)
-    coupled = False
-    ulps = 256.0
-    smallest_cap = 0.0
-
-    def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return ``eta``: the log cumulative hazard of the interval."""
-        return eta
-
-    def hazard(self, eta: FloatArray) -> FloatArray:
-        """Return ``1 - exp(-e^eta)``."""
-        return np.asarray(-np.expm1(-np.exp(np.minimum(eta, FARTHEST))), dtype=np.float64)
-
-    def predictor(self, hazard: FloatArray) -> FloatArray:
-        """Return ``log(-log(1 - p))``."""
-        return np.asarray(np.log(-np.log1p(-hazard)), dtype=np.float64)
-
-    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``c`` and ``e = psi(m) / sqrt(1 + u^2)``."""
-        c, s = _saturate(eta - log_cap, log_cap)
-        return c, _psi(np.exp(np.clip(eta, -FARTHEST, FARTHEST / 4.0))) * s
-
-    def cells(self, eta: FloatArray, log_cap: FloatArray) -> Cells:
-        """Return scores and curvatures."""
-        c, s = _saturate(eta - log_cap, log_cap)
-        m = np.exp(np.clip(eta, -FARTHEST, FARTHEST / 4.0))
-        e = _psi(m) * s
-        slope = np.where(m > 1e-8, m / -np.expm1(-np.maximum(m, 1e-8)) - 1.0, 0.5 * m)
-        return Cells(survived=c, event=e, survived_curvature=c * s * s, event_curvature=e * (slope + 1.0 - s * s))
-
-    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
-        """Return ``c`` and ``e``; beyond ``eta = 50`` the latter is 0, as ``psi < exp(-10^21)`` there."""
-        u = numbers.exp(eta - log_cap)
-        s = 1 / numbers.sqrt(1 + u * u)
-        m = numbers.exp(min(eta, numbers.mpf(50)))
-        return numbers.exp(log_cap) * u * s, m / numbers.expm1(m) * s if eta < 50 else numbers.mpf(0)
-
-
-@final
-class ProbitHazard(HazardLoss):
-    """Probit link: ``p = F(eta)`` with the standard normal distribution ``F``, scale ``p / (1 - p)``."""
-
-    name = "probit"
-    survived_smoothness = Fraction(4)
-    event_smoothness = Fraction(4)
-    coupled = False
-    ulps = 8192.0
-    smallest_cap = 1e-9
-
-    def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return the log odds ``log F(eta) - log F(-eta)``."""
-        return np.asarray(log_ndtr(eta) - log_ndtr(-eta), dtype=np.float64)
-
-    def hazard(self, eta: FloatArray) -> FloatArray:
-        """Return ``F(eta)``."""
-        return np.asarray(ndtr(eta), dtype=np.float64)
-
-    def predictor(self, hazard: FloatArray) -> FloatArray:
-        """Return the normal quantile."""
-        return np.asarray(ndtri(hazard), dtype=np.float64)
-
-    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)``."""
-        return _saturate(self.log_scale(np.clip(eta, -35.0, 35.0)) - log_cap, log_cap)
-
-    def cells(self, eta: FloatArray, log_cap: FloatArray) -> Cells:
-        """Return scores and curvatures."""
-        near = np.clip(eta, -35.0, 35.0)
-        c, e = _saturate(self.log_scale(near) - log_cap, log_cap)
-        elasticity = np.exp(-0.5 * near * near - 0.5 * np.log(2.0 * np.pi) - log_ndtr(near) - log_ndtr(-near))
-        return Cells(
-            survived=c,
-            event=e,
-            survived_curvature=c * e * e * elasticity,
-            event_curvature=e * (1.0 - e * e) * elasticity,
-        )
-
-    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
-        """Return ``c`` and ``e``; beyond ``|eta| = 35`` the value there, as `scores`."""
-        near = min(max(eta, numbers.mpf(-35)), numbers.mpf(35))
-        u = numbers.ncdf(near) / numbers.ncdf(-near) * numbers.exp(-log_cap)
-        e = 1 / numbers.sqrt(1 + u * u)
-        return numbers.exp(log_cap) * u * e, e
-
-
-def _saturate(log_ratio: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+def saturate(log_ratio: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)`` from ``log u`` and ``log h``."""
     u = np.exp(np.clip(log_ratio, -FARTHEST / 4.0, FARTHEST / 4.0))
     s = 1.0 / np.sqrt(1.0 + u * u)
     return np.exp(log_cap) * (u * s), s
-
-
-def logit_losses(eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the capped losses of the logit link, ``h asinh(u)`` and ``asinh(1 / u)`` with ``u = e^eta / h``."""
-    log_u = eta - log_cap
-    return np.exp(log_cap) * _asinh_exp(log_u), _asinh_exp(-log_u)
-
-
-def _asinh_exp(x: FloatArray) -> FloatArray:
-    """Return ``asinh(e^x)``: for large ``x`` it is ``x + log 2``."""
-    small = np.exp(-np.abs(x))
-    return np.where(x > 0.0, x + np.log1p(np.sqrt(1.0 + small * small)), np.arcsinh(small))
-
-
-def _psi(m: FloatArray) -> FloatArray:
-    """Return ``m / (e^m - 1)``, 1 at 0."""
-    positive = np.maximum(m, 1e-300)
-    with np.errstate(over="ignore"):
-        return np.asarray(positive / np.expm1(np.minimum(positive, FARTHEST)), dtype=np.float64)
-
-
-HAZARDS: dict[str, HazardLoss] = {loss.name: loss for loss in (LogitHazard(), CloglogHazard(), ProbitHazard())}
-"""The links a query may name."""

@@ -5,6 +5,7 @@ score ``l'`` below increases in ``eta``, so the losses are convex; each is conti
 C^{1,1} and its second derivative is that of the pieces.
 """
 
+import math
 from abc import ABC
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,9 +14,10 @@ from typing import Self, final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.errors import MechanismError
+from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses.base import Loss, Table
+from hdpstats._base.validation import real
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, three_digits
 
 SPREAD = 33
 """Outcomes over which `Located.typical` averages."""
@@ -25,6 +27,15 @@ LEAST_WIDTH = 1e-5
 
 FAR = 1000.0
 """Ranges of the outcome beyond which no prediction goes."""
+
+EFFICIENT = 1.345
+"""Huber's ``c`` over the residuals' standard deviation, for 95 % efficiency with normal errors."""
+
+NARROWEST, WIDEST = 0.05, 0.5
+"""Half-widths of quantiles over the residuals' standard deviation."""
+
+DECLARED = 1.0 / 40.0
+"""Half-width of quantiles over the declared range, where no public outcome says more."""
 
 
 def scale_of(residuals: FloatArray) -> float:
@@ -37,7 +48,7 @@ def window(scale: float, rows: int) -> float:
     return float(1.3 * scale * max(rows, 1) ** -0.2)
 
 
-class Located(Loss, ABC):
+class Located(PredictorLoss, ABC):
     """A loss of outcomes in [``lower``, ``upper``], on the scale of the linear predictor."""
 
     outcomes = ("continuous", "binary")
@@ -130,6 +141,23 @@ class BoundedSquares(Located):
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Squares(LossOption):
+    """Half the squared residual, predictions cut to the outcome's declared range: least squares.
+
+    The noise is in proportion to that range: declare it as narrow as is honest, or use `Huber`.
+    """
+
+    loss = "squares"
+    title = "Squares"
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return no number; words that name the range in the outcome's unit."""
+        low, high = (bound * facts.scale + facts.shift for bound in (facts.lower, facts.upper))
+        return LossNumbers(words=f"least squares, predictions cut to [{low:.6g}, {high:.6g}]")
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class HuberLoss(Located):
     r"""Huber's loss: half the squared residual up to a size ``c``, linear beyond.
@@ -176,6 +204,45 @@ class HuberLoss(Located):
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return 1 for residuals up to ``c``, 0 beyond."""
         return np.asarray(np.abs(eta - y) <= self.c, dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Huber(LossOption):
+    """Huber's loss: squares up to residuals of size ``c``, linear beyond.
+
+    Parameters
+    ----------
+    c
+        In the outcome's unit; by default 1.345 times the spread of public residuals (95 % efficient for normal errors).
+
+    Examples
+    --------
+    >>> Huber(2.5)
+    Huber(c=2.5)
+    """
+
+    loss = "huber"
+    title = "Huber"
+    c: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check ``c``."""
+        if self.c is not None:
+            real(self.c, name="c", lower=0.0, open_lower=True)
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return ``c``."""
+        c = self.c
+        if c is None:
+            if facts.residuals is None:
+                raise ArgumentError(
+                    f"Huber's c must be given, in the outcome's unit: there are no {facts.rows} complete public rows "
+                    "with the outcome to take it from; hdp.losses.Huber(c)",
+                    argument="c",
+                )
+            c = three_digits(EFFICIENT * scale_of(facts.residuals) * facts.scale)
+        return LossNumbers(parameters=(float(c),), words=f"Huber's loss with c = {c:.6g}")
 
 
 @final
@@ -251,3 +318,76 @@ class SmoothedQuantile(Located):
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``1 / (2h)`` within the window, 0 beyond."""
         return np.asarray((np.abs(eta - y) <= self.h) / (2.0 * self.h), dtype=np.float64)
+
+    def broadened(self, residuals: FloatArray) -> "SmoothedQuantile":
+        """Return the loss over a window wide enough for so many residuals."""
+        return replace(self, h=max(self.h, window(scale_of(residuals), len(residuals))))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class QuantileOption(LossOption):
+    """The check loss of the ``q``-quantile, smoothed over a window of half-width ``width``.
+
+    Parameters
+    ----------
+    q
+        From 0.001 to 0.999.
+    width
+        In the outcome's unit. What is estimated is the quantile of the outcome plus uniform noise of that half-width.
+        By default it falls with the number of records, relative to the spread of public residuals; without public
+        outcomes it is a fortieth of the declared range.
+    """
+
+    loss = "quantile"
+    title = "Quantile"
+    q: float = 0.5
+    width: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        real(self.q, name="q", lower=0.001, upper=0.999)
+        if self.width is not None:
+            real(self.width, name="width", lower=0.0, open_lower=True)
+
+    def __repr__(self) -> str:
+        return f"Quantile(q={self.q!r}, width={self.width!r})"
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return ``q`` and the half-width."""
+        width, least = self.width, three_digits(2.0 * LEAST_WIDTH * facts.scale)
+        if width is None and facts.residuals is None:
+            width = three_digits(DECLARED * (facts.upper - facts.lower) * facts.scale)
+        elif width is None and facts.residuals is not None:
+            n = max(facts.records, 2)
+            share = ((facts.coefficients + math.log(n)) / n) ** 0.4
+            share = min(max(share, NARROWEST), WIDEST)
+            width = max(three_digits(share * scale_of(facts.residuals) * facts.scale), least)
+        elif width is not None and width < least:
+            raise ArgumentError(
+                f"width must be at least {least:g}, not {width:g}, where the outcome's declared range is "
+                f"{facts.scale:g} long: leave it out, give a larger one, or declare a narrower range",
+                argument="width",
+            )
+        h = float(width) if width is not None else math.nan
+        label = "median" if self.q == 0.5 else f"{self.q:g}-quantile"
+        return LossNumbers(parameters=(float(self.q), h), words=f"{label}, smoothed over a half-width of {h:.6g}")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Absolute(LossOption):
+    """The absolute residual, smoothed: `hdp.losses.Quantile` at 0.5, for medians."""
+
+    loss = "quantile"
+    title = "Absolute"
+    width: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the half-width."""
+        if self.width is not None:
+            real(self.width, name="width", lower=0.0, open_lower=True)
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return 0.5 and the half-width."""
+        return QuantileOption(0.5, self.width).numbers(facts)

@@ -1,5 +1,6 @@
 """The logistic loss: minus the Bernoulli log-likelihood in the linear predictor."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
@@ -8,11 +9,11 @@ from mpmath import MPContext, mpf
 from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses.base import Loss
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss
 
 
 @final
-class Logistic(Loss):
+class LogisticLoss(PredictorLoss):
     r"""``l(eta; y) = log(1 + e^eta) - y eta`` for ``y`` in {0, 1}.
 
     With ``p = 1 / (1 + e^-eta)`` the score is ``p - y`` and the curvature ``p (1 - p)``.
@@ -27,11 +28,12 @@ class Logistic(Loss):
     Examples
     --------
     >>> import numpy as np
-    >>> float(Logistic().score(np.array([0.0]), np.array([1.0]))[0])
+    >>> float(LogisticLoss().score(np.array([0.0]), np.array([1.0]))[0])
     -0.5
     """
 
     name = "logistic"
+    exponentiated = "odds ratio"
     outcomes = ("binary",)
     lipschitz = Fraction(1)
     smoothness = Fraction(1, 4)
@@ -40,6 +42,11 @@ class Logistic(Loss):
     modelled = True
     meat = 1.0
     at_zero = 0.694
+
+    @staticmethod
+    def mean(eta: FloatArray) -> FloatArray:
+        """Return ``p``."""
+        return np.asarray(expit(eta), dtype=np.float64)
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``log(1 + e^eta) - y eta``."""
@@ -63,3 +70,16 @@ class Logistic(Loss):
         p = expit(eta)
         variance = np.asarray(p * (1.0 - p), dtype=np.float64)
         return variance, variance
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Logistic(LossOption):
+    """Minus the Bernoulli log-likelihood: what `hdpf.logit` fits."""
+
+    loss = "logistic"
+    title = "Logistic"
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
+        """Return nothing: the loss has no numbers."""
+        return LossNumbers()

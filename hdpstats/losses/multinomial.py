@@ -13,12 +13,15 @@ the M levels :math:`\|\nabla\ell\| \le \sqrt 2` (1 where M = 1). The trace of th
 The score of a row is :math:`(p - e_y) \otimes x`, its Hessian :math:`(\mathrm{diag}(p) - pp') \otimes xx'`, of rank M.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts
 
 NAME = "multinomial"
 
@@ -72,3 +75,19 @@ def exact_residuals(numbers: MPContext, eta: list[mpf], y: int) -> list[mpf]:
     shares = [numbers.exp(value - top) for value in eta]
     whole = numbers.exp(-top) + sum(shares, numbers.mpf(0))
     return [share / whole - (1 if y == k + 1 else 0) for k, share in enumerate(shares)]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Multinomial(LossOption):
+    """Minus the multinomial log-likelihood of a `Categorical` outcome, the first level of which is the reference.
+
+    Coefficients are log odds ratios of each other level against it, named ``level:term``.
+    """
+
+    loss = "multinomial"
+    title = "Multinomial"
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
+        """Return nothing: the loss has no numbers."""
+        return LossNumbers()

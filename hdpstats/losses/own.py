@@ -14,10 +14,28 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real, text
-from hdpstats.losses.means import LINKS
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, exponential
+from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.losses.tabulated import LARGEST, OUTCOMES, PLACES, Tabulated
 
 Function = Callable[[Any, Any], Any]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnLink:
+    """What ``eta`` says about the outcome, and what tables call the exponential of a coefficient."""
+
+    mean: Callable[[FloatArray], FloatArray]
+    exponentiated: str
+
+
+OWN_LINKS = {
+    "identity": OwnLink(mean=PredictorLoss.mean, exponentiated="exponential"),
+    "log": OwnLink(mean=exponential, exponentiated="ratio of means"),
+    "logit": OwnLink(mean=LogisticLoss.mean, exponentiated="odds ratio"),
+}
+"""The links that somebody's own loss may have."""
 
 FINER = 4
 """How much finer the grid of the checks is than that of the table."""
@@ -34,7 +52,7 @@ MOST_ROWS = 200
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Loss:
+class Loss(LossOption):
     """Your own loss ``l(eta, y)`` of a linear predictor and an outcome, convex in ``eta``.
 
     Parameters
@@ -70,6 +88,8 @@ class Loss:
     'own'
     """
 
+    loss = "own"
+    title = "Loss"
     value: Function
     score: Function
     lipschitz: float
@@ -88,7 +108,7 @@ class Loss:
                 raise ArgumentError(f"{name} must be a function of eta and y, not {function!r}", argument=name)
         real(self.lipschitz, name="lipschitz", lower=0.0, upper=LARGEST, open_lower=True)
         real(self.smoothness, name="smoothness", lower=0.0, upper=LARGEST, open_lower=True)
-        choice(self.link, name="link", options=LINKS)
+        choice(self.link, name="link", options=OWN_LINKS)
         text(self.name, name="name", longest=100)
         if (self.predictor is None) == (self.residual is None):
             message = "give predictor=(lower, upper) or residual=(lower, upper), one of the two"
@@ -105,6 +125,17 @@ class Loss:
         if not low < high:
             raise ArgumentError(f"{name} must be a range (lower, upper), not {given!r}", argument=name)
         return low, high
+
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
+        """Return the table that stands for the functions, after checking them (`tabulate`)."""
+        table = self.tabulate(lower=facts.lower, upper=facts.upper, outcomes=facts.seen, binary=facts.binary)
+        return LossNumbers(
+            parameters=(table.start, table.step, table.tilt),
+            table=table.table,
+            words=f"own loss {self.name!r}, tabulated",
+            label=f"own ({self.link} link)",
+            exponentiated=OWN_LINKS[self.link].exponentiated,
+        )
 
     def tabulate(self, *, lower: float, upper: float, outcomes: FloatArray, binary: bool = False) -> Tabulated:
         """Check the functions and return the table that stands for them.

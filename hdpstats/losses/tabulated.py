@@ -28,7 +28,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses.base import Loss, Table
+from hdpstats.losses.base import PredictorLoss, Table
 
 PLACES = 257
 """``N``: nodes of the grid of predictors or residuals."""
@@ -42,7 +42,7 @@ LARGEST = 1e9
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Tabulated(Loss):
+class Tabulated(PredictorLoss):
     """A table of scores (K, N): a row per outcome, a column per predictor or, where ``tilt`` is 1, per residual.
 
     Examples

@@ -1,6 +1,6 @@
 """The invented rows on which the answer to a query takes the longest, for whoever predicts how long it will take."""
 
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.records.model import HazardModel

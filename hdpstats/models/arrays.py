@@ -1,7 +1,7 @@
 """From arrays, as statsmodels takes them, to a formula and a study."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -76,21 +76,30 @@ def outcome_of(bounds: object) -> Column:
         ) from None
 
 
-def opened(
-    endog: Any,
-    exog: Any,
-    *,
-    exog_bounds: object,
-    outcome: Column,
-    public_endog: Any,
-    public_exog: Any,
-    intercept: bool,
-    ledger: Ledger | None,
-    budget: Budget | None,
+class ArrayOptions(TypedDict, total=False):
+    """The arguments that all constructors from arrays take.
+
+    ``public_endog``, ``public_exog``: public rows; the outcome may be left out. ``intercept``: whether the model has a
+    constant, by default it has. ``ledger``, ``budget``: the account; one of the two.
+    """
+
+    public_endog: npt.ArrayLike | None
+    public_exog: Covariates | None
+    intercept: bool
+    ledger: Ledger | None
+    budget: Budget | None
+
+
+def from_arrays(
+    endog: Any, exog: Any, *, exog_bounds: object, outcome: Column, **options: Unpack[ArrayOptions]
 ) -> tuple[str, Study]:
     """Return the formula and the study of a model that was given as arrays."""
+    for name in options.keys() - ArrayOptions.__annotations__.keys():
+        known = ", ".join(ArrayOptions.__annotations__)
+        raise ArgumentError(f"there is no argument {name}; arrays go with {known}", argument=name)
     bounds = pairs_of(exog_bounds)
     names = column_names(exog, count=len(bounds))
+    public_endog, public_exog = options.get("public_endog"), options.get("public_exog")
     if public_exog is None and public_endog is not None:
         raise ArgumentError(
             "public_exog must be given with public_endog: outcomes alone say nothing", argument="public_exog"
@@ -99,10 +108,10 @@ def opened(
         private=frame_of(endog, exog, names),
         public=None if public_exog is None else frame_of(public_endog, public_exog, names, which="public_"),
         schema=schema_of(names, bounds, outcome),
-        ledger=ledger,
-        budget=budget,
+        ledger=options.get("ledger"),
+        budget=options.get("budget"),
     )
-    return formula_of(names, intercept=intercept), study
+    return formula_of(names, intercept=options.get("intercept", True)), study
 
 
 def _cells(values: Any) -> "np.ndarray[Any, np.dtype[Any]]":

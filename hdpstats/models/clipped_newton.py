@@ -1,40 +1,71 @@
-"""Fits by noisy Newton steps with clipped scores: the rounds at the sites, and the result."""
+"""Fits by noisy Newton steps with clipped scores: what is public before the first round, the rounds, the result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
-from hdpstats.losses import BoundedSquares, PoissonLoss
-from hdpstats.mechanisms.clipped_newton.estimate import (
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.formulas.geometry import at_radius
+from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
+from hdpstats.mechanisms.clipped_newton import site as clipped_newton
+from hdpstats.mechanisms.clipped_newton.covariance import (
     ALIKE,
     ALIKE_IN_FOLLOW_UP,
     ASSUMED,
     FOLLOWED_TO_HORIZON,
-    Matched,
     estimates,
 )
+from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
 from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonQuery,
     ClippedNewtonRelease,
     ClippedNewtonRounds,
     ClippedNewtonRoundsRelease,
 )
-from hdpstats.mechanisms.clipped_newton.request import Rounds, advance, first_queries
-from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.mechanisms.clipped_newton.rounds import (
+    PROPORTIONS,
+    Rounds,
+    SiteRounds,
+    advance,
+    check_enough,
+    clip_at,
+    costs_of,
+    first_queries,
+)
+from hdpstats.mechanisms.objective.multinomial_request import MultinomialSide, side_at
 from hdpstats.mechanisms.options import ClippedNewton
-from hdpstats.models.contributions import Contribution, purchase
-from hdpstats.models.first_round import open_rounds, site_rounds
+from hdpstats.mechanisms.planning import of_sums, predicted_errors
+from hdpstats.models.contributions import ask_rounds, private_result
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.record_counts import ONLY, reckon
-from hdpstats.models.regression_spec import Regression
-from hdpstats.models.request import FitRequest
-from hdpstats.models.rounds import converse
+from hdpstats.models.model_spec import LossSpec
+from hdpstats.models.multinomial_spec import MultinomialSpec
+from hdpstats.models.points import Prediction
+from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.models.request import ONLY, FitRequest, SiteRecords, planned_records, record_counts
+from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.privacy.relation import Relation
+from hdpstats.public.fit import WhitenedPublic, with_radius
+from hdpstats.public.hazard import HazardSide
+from hdpstats.public.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
+from hdpstats.public.moments import PublicFit
+from hdpstats.public.outcomes import Outcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.records.model import AnyModel, HazardCap, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.results import ModelFacts, Result
-from hdpstats.sites.asking import Missing
+
+MOST_COUNTS = 200
+"""The largest count up to which counts are listed."""
+
+RADIUS = 1000.0
+"""Rows are weighted down only beyond it: the clip bounds a person, not the length of a row."""
+
+LARGEST_TOTAL = 1e4
+"""The largest total of a hazard cap."""
 
 
-def fit_clipped_newton(spec: ModelSpec, options: ClippedNewton, request: FitRequest) -> Result:
+def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitRequest) -> Result:
     """Ask the sites round by round and read their answers.
 
     Raises
@@ -44,58 +75,58 @@ def fit_clipped_newton(spec: ModelSpec, options: ClippedNewton, request: FitRequ
     """
     state = open_rounds(spec, options, replicate=request.replicate)
 
-    def first(left: FitRequest, records: int) -> ClippedNewtonQuery:
-        return first_queries(replace(state, sites={ONLY: site_rounds(options, left, records=records)}))[ONLY]
+    def first(site: SiteRecords) -> ClippedNewtonQuery:
+        return first_queries(replace(state, sites={ONLY: _site(options, site)}))[ONLY]
 
-    reckoned = reckon(spec, request, ask=first)
-    sites = {
-        name: site_rounds(options, each.request, records=each.records, count=each.count)
-        for name, each in reckoned.sites.items()
-    }
-    state = replace(state, sites=sites)
-    matched, rounds = converse(spec.study, partial(advance, state), ClippedNewtonRelease)
-    parts = {
-        name: Contribution(
-            query=ClippedNewtonRounds(rounds=queries),
-            release=ClippedNewtonRoundsRelease(rounds=releases, entry=releases[-1].entry),
-            count=reckoned.sites[name].count,
-        )
-        for name, (queries, releases) in rounds.by_site(tuple(state.sites)).items()
-    }
-    missing, alone = (*reckoned.missing, *rounds.missing), reckoned.alone(parts)
-    return _read(spec, options, request, state, matched, parts, missing, alone)
-
-
-def _read(
-    spec: ModelSpec,
-    options: ClippedNewton,
-    request: FitRequest,
-    state: Rounds,
-    matched: Matched,
-    parts: Mapping[str, Contribution[ClippedNewtonRounds, ClippedNewtonRoundsRelease]],
-    missing: Sequence[Missing],
-    alone: Mapping[str, CountRelease],
-) -> Result:
-    """Return the result of the rounds: post-processing of released and public numbers."""
+    counts = record_counts(spec, request, first)
+    state = replace(state, sites={name: _site(options, each) for name, each in counts.sites.items()})
+    matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
+    parts = rounds.contributions(counts, query=ClippedNewtonRounds, release=ClippedNewtonRoundsRelease)
     found = estimates(
         matched,
         state.fit,
-        [part.release.rounds[-1] for part in parts.values()],
+        [part.release.rounds[-1] for part in parts.given.values()],
         T=spec.to_terms(state.model),
         terms=spec.terms,
         note=_note(spec, options),
     ).moved(spec.origin)
-    facts = _facts(spec, options, state, tuple(parts))
-    return Result.of(
-        facts=facts,
-        schema=spec.study.schema,
-        estimates=found,
-        released=purchase(spec.study, request, parts, missing, found=found, alone=alone),
-        checked=spec.check(facts, found.chosen.values),
-    )
+    return private_result(spec, request, parts, facts=_facts(spec, options, state, tuple(parts.given)), found=found)
 
 
-def _facts(spec: ModelSpec, options: ClippedNewton, state: Rounds, sites: Sequence[str]) -> ModelFacts:
+def predict_clipped_newton(
+    spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]
+) -> Prediction:
+    """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
+    state = open_rounds(spec, options, replicate=1)
+    sites = planned_records(spec, request, people)
+    queries = first_queries(replace(state, sites={name: _site(options, each) for name, each in sites.items()}))
+    sums = [
+        SiteSums(
+            records=site.records,
+            records_sd=_count_sd(request.at(name).epsilon - site.request.epsilon),
+            noise_sd=_averaged_sd(queries[name], spec.study.relation),
+        )
+        for name, site in sites.items()
+    ]
+    proportions = PROPORTIONS[options.rounds]
+    shares = [part / sum(proportions) for part in proportions]
+    private = foreseen(state.outcomes, state.fit, sums, shares=shares, clip=float(state.clip))
+    errors = predicted_errors(of_sums(private), state.fit, T=spec.to_terms(state.model))
+    return Prediction(mechanism=options, errors=errors, reported=True)
+
+
+def _averaged_sd(query: ClippedNewtonQuery, relation: Relation) -> float:
+    """Return the standard deviation of the noise in the average of all rounds, which weighs as one round for all."""
+    whole = replace(query, mu_squared=query.mu_squared + query.ahead, ahead=Fraction(0))
+    return clipped_newton.calibrate(whole, relation=relation).noise_sd
+
+
+def _count_sd(paid: Fraction) -> float:
+    """Return the standard deviation of the noise in a number of people that is paid for with some epsilon."""
+    return TwoSidedGeometric(rate=paid).variance ** 0.5 if paid else 0.0
+
+
+def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequence[str]) -> ModelFacts:
     rounds = "1 round" if options.rounds == 1 else f"{options.rounds} rounds"
     together = f" at {len(sites)} sites, weighted by people and noise" if len(sites) > 1 else ""
     facts = spec.facts(
@@ -113,11 +144,133 @@ def _facts(spec: ModelSpec, options: ClippedNewton, state: Rounds, sites: Sequen
     return replace(facts, hazard=replace(facts.hazard, cap=clip))
 
 
-def _note(spec: ModelSpec, options: ClippedNewton) -> str:
-    if isinstance(spec, Regression) and isinstance(spec.loss, BoundedSquares):
+def _note(spec: LossSpec, options: ClippedNewton) -> str:
+    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
         return f"{ASSUMED} in their covariates and residuals, and residuals not to depend on covariates."
-    if isinstance(spec, Regression) and isinstance(spec.loss, PoissonLoss):
+    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, PoissonLoss):
         return f"{ALIKE} Counts are taken to be Poisson, those above the largest one cut to it."
     if not isinstance(spec, HazardSpec):
         return ALIKE
     return FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP
+
+
+def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Rounds:
+    """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
+    if spec.study.unit is not None:
+        raise _refusal("the gradient mechanism is proved for one row per person: covariates must not vary in time")
+    model, outcomes, fit = _opened(spec, options)
+    check_enough(outcomes)
+    public = spec.study.public
+    return Rounds(
+        model=model,
+        outcomes=outcomes,
+        fit=fit,
+        clip=clip_at(outcomes, fit.theta, level=options.clip_quantile),
+        sites={},
+        schema_sha256=spec.study.schema.sha256,
+        public_sha256=None if public is None else public.sha256,
+        replicate=replicate,
+    )
+
+
+def _site(options: ClippedNewton, site: SiteRecords) -> SiteRounds:
+    """Return what a site is asked to spend in the rounds of a fit."""
+    return SiteRounds(
+        records=site.records,
+        records_sd=site.records_sd,
+        epsilon=site.request.epsilon,
+        delta=site.request.delta,
+        costs=costs_of(site.request.epsilon, site.request.delta, rounds=options.rounds),
+    )
+
+
+def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes, PublicFit]:
+    """Return the model that is asked about, public people with all their outcomes, and the public fit."""
+    _check_listed(spec)
+    public = spec.public
+    fit = None if public is None else public.fit
+    if public is None or fit is None:
+        raise _refusal("the gradient mechanism needs (40 complete) public rows with the outcome, to compare with")
+    if isinstance(spec, HazardSpec) and isinstance(public, HazardSide):
+        model, outcomes = _hazard(spec, public, censoring=options.censoring)
+        return model, outcomes, fit
+    if isinstance(spec, MultinomialSpec) and isinstance(public, MultinomialSide):
+        levels = side_at(public, RADIUS)
+        multinomial = MultinomialModel(
+            formula=spec.design.canonical, others=spec.others, geometry=levels.geometry, weights=spec.weights
+        )
+        listed = LevelOutcomes(others=spec.others, X=levels.X, weights=levels.weights * levels.mallows)
+        return multinomial, listed, fit
+    if isinstance(spec, RegressionSpec) and isinstance(public, WhitenedPublic):
+        side = with_radius(public, RADIUS)
+        regression = RegressionModel(
+            formula=spec.design.canonical,
+            loss=spec.loss.name,
+            geometry=side.geometry,
+            weights=spec.weights,
+            offset=spec.offset,
+            parameters=spec.chosen.parameters,
+        )
+        return regression, _listed(spec.loss, side, fit), fit
+    raise _refusal("the gradient mechanism is not for this model")
+
+
+def _check_listed(spec: LossSpec) -> None:
+    """Refuse models whose outcomes cannot be listed."""
+    if not isinstance(spec, RegressionSpec) or isinstance(spec.loss, LogisticLoss | BoundedSquares):
+        return
+    response = spec.response
+    counts = isinstance(spec.loss, PoissonLoss) and response.lower == 0.0 and response.upper == int(response.upper)
+    if not counts or response.upper > MOST_COUNTS:
+        raise MechanismError(
+            "the gradient mechanism lists all outcomes that public people might have: it is for binary and categorical "
+            f"outcomes, least squares, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
+            "mechanism='objective', 'output' or (with a delta) 'exponential'",
+            available=("objective", "output", "exponential"),
+        )
+
+
+def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcomes:
+    """Return public people with outcomes 0 and 1, with every count, or with everybody's residuals."""
+    weights = side.weights * side.mallows
+    if isinstance(loss, BoundedSquares) and side.y is not None:
+        residuals = centred_residuals(side.y - side.X @ fit.theta - side.offset)
+        return ResidualOutcomes(
+            loss=loss, X=side.X, weights=weights, offset=side.offset, residuals=residuals, theta=fit.theta
+        )
+    if isinstance(loss, PoissonLoss):
+        return CountOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
+    return BinaryOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
+
+
+def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
+    """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
+    if len(spec.causes) != 1:
+        raise _refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
+    q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset
+    highest = float(np.exp(LINKS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
+    total = max(1.0, q * highest * (1.0 + 1e-9))
+    if total > LARGEST_TOTAL:
+        raise _refusal("the gradient mechanism cannot bound hazards with offsets of this size")
+    model = HazardModel(
+        formula=spec.design.canonical,
+        link=spec.link,
+        grid=spec.grid,
+        baseline=tuple(tuple(row) for row in public.baseline.mixed.tolist()),
+        geometry=at_radius(public.geometry, RADIUS),
+        cap=HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,)),
+        weights=spec.weights,
+        offset=spec.offset,
+    )
+    side = public.at(model.geometry, model.cap)
+    spells = side.spells
+    followed = (
+        followed_to_horizon(spells.entry, q)
+        if censoring == "administrative"
+        else followed_as_public(entry=spells.entry, last=spells.last, event=spells.cause, intervals=q)
+    )
+    return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.number)
+
+
+def _refusal(reason: str) -> MechanismError:
+    return MechanismError(f"{reason}; use mechanism='objective'", available=("objective",))

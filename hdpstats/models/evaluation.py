@@ -11,13 +11,13 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer
 from hdpstats.formulas import compile_design
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation.query import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.regression_spec import Regression
+from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.records.query import of_kind
@@ -124,7 +124,7 @@ def _opened(spec: ModelSpec, result: Result, cause: object) -> _Opened:
     """Return the model at public people; their outcomes are not needed."""
     if isinstance(spec, HazardSpec):
         return _opened_hazard(spec, result, cause)
-    if isinstance(spec, Regression) and spec.loss.name == "logistic":
+    if isinstance(spec, RegressionSpec) and spec.loss.name == "logistic":
         values = result.params.to_numpy()
         rows = _public(spec, tuple(name for name in spec.design.needs if name != spec.design.response))
         return _Opened(
@@ -164,7 +164,7 @@ def _opened_hazard(spec: HazardSpec, result: Result, cause: object) -> _Opened:
     )
 
 
-def _public(spec: HazardSpec | Regression, covariates: tuple[str, ...]) -> DesignRows:
+def _public(spec: HazardSpec | RegressionSpec, covariates: tuple[str, ...]) -> DesignRows:
     """Return the public rows that are complete in the covariates, clipped to the bounds as private ones are."""
     table = spec.study.public
     needs = (*covariates, *(() if spec.offset is None else (spec.offset,)))

@@ -7,12 +7,12 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import baseline as features
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
+from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
-from hdpstats.models.model_spec import checked_study
-from hdpstats.models.regression_spec import checked_row_norm, declared_column
+from hdpstats.models.model_spec import checked_row_norm, checked_study, declared_column
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
@@ -122,7 +122,7 @@ class DiscreteHazard(Model):
         self._spec = HazardSpec(
             study=data,
             design=design,
-            link=choice(link, name="link", options=("logit", "cloglog", "probit")),
+            link=choice(link, name="link", options=tuple(LINKS)),
             grid=grid,
             features=A,
             feature_names=names,

@@ -1,4 +1,4 @@
-"""A hazard model at the front desk: intervals, baseline and caps from public facts, the query asked."""
+"""A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit asks."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,15 +7,16 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.geometry import from_box, from_public
-from hdpstats.formulas.survival import SurvivalDesign
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.hazard_request import HazardAsk, HazardChoice, choose_flat, choose_from_public
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side
 from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells
@@ -29,12 +30,10 @@ from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.spells import spells_of
 from hdpstats.sites import Study
 
-EXPONENTIALS = {"logit": "odds ratio", "cloglog": "hazard ratio", "probit": "exponential"}
-
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HazardSpec(ModelSpec):
+class HazardSpec(LossSpec):
     """A discrete-time hazard model on a study: everything here is public.
 
     Attributes
@@ -90,20 +89,9 @@ class HazardSpec(ModelSpec):
         return self.largest_weight * (1.0 + cap)
 
     @property
-    def largest_weight(self) -> float:
-        """The declared bound on a case weight; 1 without weights."""
-        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
-
-    @property
-    def largest_offset(self) -> float:
-        """The declared bound on the size of an offset; 0 without one."""
-        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
-
-    @property
     def needs(self) -> tuple[str, ...]:
         """The columns that are read."""
-        extra = [name for name in (self.weights, self.offset) if name is not None]
-        return (*self.design.needs, *extra)
+        return (*self.design.needs, *self.extra)
 
     @cached_property
     def public(self) -> HazardSide | None:
@@ -120,14 +108,14 @@ class HazardSpec(ModelSpec):
         """Return the query of one fit by objective perturbation."""
         table = self.study.public
         choice = self.choose(epsilon=epsilon * (1 - share), records=records)
-        used = table is not None and (self.public is not None or self._whitened is not None)
+        used = self.public is not None or self._whitened is not None
         return ObjectiveQuery(
             model=choice.model,
             centre=choice.centre,
             ridge=choice.ridge,
             epsilon=epsilon,
             schema_sha256=self.study.schema.sha256,
-            public_sha256=table.sha256 if used and table is not None else None,
+            public_sha256=table.sha256 if table is not None and used else None,
             hessian_share=share,
             replicate=replicate,
         )
@@ -167,28 +155,28 @@ class HazardSpec(ModelSpec):
     @cached_property
     def _whitened(self) -> Geometry | None:
         """The geometry of public covariates where the outcome is not public."""
+        rows = None if self.public is not None else self._public_covariates
+        if rows is None or len(rows) < FEWEST_ROWS:
+            return None
+        covariates = self.design.covariates
+        whitened = partial(
+            from_public, rows, lower=covariates.lower[1:].tolist(), upper=covariates.upper[1:].tolist(), intercept=True
+        )
+        return whitened(radius=max(1.0, float(np.sqrt(len(whitened(radius=1.0).location)))))
+
+    @cached_property
+    def _public_covariates(self) -> FloatArray | None:
+        """The rows of the design matrix of public people, whose outcome need not be public."""
         table, covariates = self.study.public, self.design.covariates
         names = tuple(name for name in covariates.needs if name != self.design.event)
-        if table is None or self.public is not None or any(name not in table.names for name in names):
+        if table is None or any(name not in table.names for name in names):
             return None
-        rows = covariates.matrix(table.admitted(names))
-        if len(rows) < FEWEST_ROWS:
-            return None
-        first = from_public(
-            rows, lower=covariates.lower[1:].tolist(), upper=covariates.upper[1:].tolist(), intercept=True, radius=1.0
-        )
-        return from_public(
-            rows,
-            lower=covariates.lower[1:].tolist(),
-            upper=covariates.upper[1:].tolist(),
-            intercept=True,
-            radius=max(1.0, float(np.sqrt(len(first.location)))),
-        )
+        return covariates.matrix(table.admitted(names))
 
     def person_loss(self, model: Model) -> PersonLoss:
         """Return one person's capped loss."""
         return HazardPersonLoss(
-            model=_mine(model),
+            model=of_model(model, HazardModel),
             design=self.design,
             largest_weight=self.largest_weight,
             largest_offset=self.largest_offset,
@@ -198,12 +186,12 @@ class HazardSpec(ModelSpec):
 
     def side(self, model: Model) -> HazardSide | None:
         """Return the public people at the query's radius and cap."""
-        return None if self.public is None else self.public.at(model.geometry, _mine(model).cap)
+        return None if self.public is None else self.public.at(model.geometry, of_model(model, HazardModel).cap)
 
     def reference(self, model: Model) -> HazardSide:  # noqa: ARG002
         """Refuse: without public follow-up nothing predicts who will be at risk when."""
         raise ArgumentError(
-            "plan needs public people with the outcome for a hazard model: they tell who is at risk when; give the "
+            "plan needs public people with the outcome for a hazard model: they show who is at risk when; give the "
             "study public=",
             argument="public",
         )
@@ -213,7 +201,9 @@ class HazardSpec(ModelSpec):
         baseline = self._flat_baseline if self.public is None else self.public.baseline
         return baseline.to_terms(model.geometry, len(self.causes))
 
-    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+    def facts(
+        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+    ) -> ModelFacts:
         """Return the public facts of a fit."""
         return ModelFacts(
             model="DiscreteHazard",
@@ -225,8 +215,8 @@ class HazardSpec(ModelSpec):
             weights=self.weights,
             offset=self.offset,
             loss=None,
-            exponentiated=EXPONENTIALS[self.link],
-            hazard=self.hazard_facts(None if model is None else _mine(model)),
+            exponentiated=LINKS[self.link].exponentiated,
+            hazard=self.hazard_facts(None if model is None else of_model(model, HazardModel)),
         )
 
     def hazard_facts(self, model: HazardModel | None) -> HazardFacts:
@@ -248,20 +238,12 @@ class HazardSpec(ModelSpec):
 
     @cached_property
     def _typical(self) -> tuple[float, ...] | None:
-        table, covariates = self.study.public, self.design.covariates
-        names = tuple(name for name in covariates.needs if name != self.design.event)
-        if table is None or any(name not in table.names for name in names):
-            return None
-        rows = covariates.matrix(table.admitted(names))
-        return tuple(rows[:, 1:].mean(axis=0).tolist()) if len(rows) else None
+        rows = self._public_covariates
+        return None if rows is None or not len(rows) else tuple(rows[:, 1:].mean(axis=0).tolist())
 
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the maximum-likelihood fit to the public people as they are."""
-        table = self.study.public
-        if table is None or any(name not in table.names for name in self.needs):
-            message = "fit_public needs public rows with times and events; give the study public="
-            raise ArgumentError(message, argument="public")
-        rows = table.raw(self.needs)
+        rows = self.public_rows(self.needs, outcome=self.needs, words="times and events")
         found = spells_of(
             rows,
             start=self.design.start,
@@ -274,8 +256,8 @@ class HazardSpec(ModelSpec):
             self.features,
             self.design.covariates.evaluate_unclipped(rows)[found.row, 1:],
             found,
-            weights=(rows.numeric[self.weights] if self.weights else np.ones(rows.rows))[found.row],
-            offset=(rows.numeric[self.offset] if self.offset else np.zeros(rows.rows))[found.row],
+            weights=case_weights(rows, self.weights)[found.row],
+            offset=offsets(rows, self.offset)[found.row],
             link=self.link,
             causes=len(self.causes),
             terms=self.terms,
@@ -300,9 +282,3 @@ def cap_sentence(model: HazardModel) -> str:
         f"an interval's loss saturates at {factor:.2g} times the public fit's hazard; follow-up ends before a person's "
         f"caps add up to more than {total}"
     )
-
-
-def _mine(model: Model) -> HazardModel:
-    if not isinstance(model, HazardModel):
-        raise MechanismError("the query is about a model of another kind")
-    return model

@@ -36,7 +36,7 @@ from hdpstats.mechanisms.options import PerturbedHistogram
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.regression_spec import Regression
+from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.noise.geometric import TwoSidedGeometric
@@ -61,9 +61,9 @@ CENTRES = "Rows are centres of cells: within a cell nothing is known, and interv
 
 def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
     """Buy a histogram of a model's columns and fit the model to the weighted centres of cells."""
-    if not isinstance(spec, Regression | HazardSpec):
+    if not isinstance(spec, RegressionSpec | HazardSpec):
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
-    needs = (*spec.design.needs, *(name for name in (spec.weights, spec.offset) if name is not None))
+    needs = (*spec.design.needs, *spec.extra)
     sample = perturbed_histogram(
         spec.study, tuple(dict.fromkeys(needs)), epsilon=request.epsilon, bins=options.bins, replicate=request.replicate
     )

@@ -27,8 +27,8 @@ from hdpstats.mechanisms.curve.query import CurveRelease
 from hdpstats.mechanisms.distance.query import UNITS, DistanceQuery
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
-from hdpstats.models.both_sides import both_sides
 from hdpstats.models.hybrid_steps import Bought, Desk, Prices, buy
+from hdpstats.models.weighted import both_sides
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.records.sites import charged_events

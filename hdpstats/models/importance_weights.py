@@ -16,7 +16,7 @@ from hdpstats.mechanisms.importance_weights.query import Box
 from hdpstats.mechanisms.importance_weights.request import RIDGES, Asked, Choice, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
-from hdpstats.models.both_sides import both_sides
+from hdpstats.models.weighted import both_sides
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_delta, release_epsilon

@@ -1,17 +1,15 @@
 """Linear regression on private and public records."""
 
-from typing import Self, final
+from typing import Self, Unpack, final
 
 import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats.ledger import Ledger
 from hdpstats.losses import options
-from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
+from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays, outcome_of
 from hdpstats.models.model import Model
 from hdpstats.models.regression_spec import open_regression
-from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
 
 
@@ -65,25 +63,11 @@ class Linear(Model):
         *,
         endog_bounds: tuple[float, float],
         exog_bounds: Bounds,
-        public_endog: npt.ArrayLike | None = None,
-        public_exog: Covariates | None = None,
         loss: options.Squares | options.Huber | None = None,
-        intercept: bool = True,
-        ledger: Ledger | None = None,
-        budget: Budget | None = None,
         row_norm: float | None = None,
+        **arrays: Unpack[ArrayOptions],
     ) -> None:
-        formula, study = opened(
-            endog,
-            exog,
-            exog_bounds=exog_bounds,
-            outcome=outcome_of(endog_bounds),
-            public_endog=public_endog,
-            public_exog=public_exog,
-            intercept=intercept,
-            ledger=ledger,
-            budget=budget,
-        )
+        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
         self._spec = open_regression(formula, study, _checked(loss), name="Linear", row_norm=row_norm)
 
     @classmethod

@@ -1,17 +1,15 @@
 """Logistic regression on private and public records."""
 
-from typing import Self, final
+from typing import Self, Unpack, final
 
 import numpy.typing as npt
 
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats.ledger import Ledger
 from hdpstats.losses import options
-from hdpstats.models.arrays import Bounds, Covariates, opened
+from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays
 from hdpstats.models.evaluation import evaluate, evaluation_request
 from hdpstats.models.model import Model
 from hdpstats.models.regression_spec import open_regression
-from hdpstats.privacy.budget import Budget
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.schema.columns import Binary
@@ -66,24 +64,10 @@ class Logit(Model):
         exog: Covariates,
         *,
         exog_bounds: Bounds,
-        public_endog: npt.ArrayLike | None = None,
-        public_exog: Covariates | None = None,
-        intercept: bool = True,
-        ledger: Ledger | None = None,
-        budget: Budget | None = None,
         row_norm: float | None = None,
+        **arrays: Unpack[ArrayOptions],
     ) -> None:
-        formula, study = opened(
-            endog,
-            exog,
-            exog_bounds=exog_bounds,
-            outcome=Binary(),
-            public_endog=public_endog,
-            public_exog=public_exog,
-            intercept=intercept,
-            ledger=ledger,
-            budget=budget,
-        )
+        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=Binary(), **arrays)
         self._spec = open_regression(formula, study, options.Logistic(), name="Logit", row_norm=row_norm)
 
     @classmethod

@@ -1,18 +1,16 @@
 """M-estimation on private and public records."""
 
-from typing import Self, final
+from typing import Self, Unpack, final
 
 import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats.ledger import Ledger
 from hdpstats.losses import options
-from hdpstats.models.arrays import Bounds, Covariates, opened, outcome_of
+from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays, outcome_of
 from hdpstats.models.model import Model
 from hdpstats.models.multinomial_spec import open_multinomial
 from hdpstats.models.regression_spec import open_regression
-from hdpstats.privacy.budget import Budget
 from hdpstats.sites import Study
 
 
@@ -56,29 +54,15 @@ class MEstimator(Model):
         loss: options.LossOption,
         exog_bounds: Bounds,
         endog_bounds: tuple[float, float] | None = None,
-        public_endog: npt.ArrayLike | None = None,
-        public_exog: Covariates | None = None,
-        intercept: bool = True,
-        ledger: Ledger | None = None,
-        budget: Budget | None = None,
         row_norm: float | None = None,
+        **arrays: Unpack[ArrayOptions],
     ) -> None:
         if isinstance(loss, options.Exponential | options.Multinomial):
             raise ArgumentError(
                 "times with events and levels are given by a formula: hdpf.mestimate(formula, study, loss=...)",
                 argument="loss",
             )
-        formula, study = opened(
-            endog,
-            exog,
-            exog_bounds=exog_bounds,
-            outcome=outcome_of(endog_bounds),
-            public_endog=public_endog,
-            public_exog=public_exog,
-            intercept=intercept,
-            ledger=ledger,
-            budget=budget,
-        )
+        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
         self._open(formula, study, loss, row_norm=row_norm)
 
     @classmethod
@@ -97,25 +81,12 @@ class MEstimator(Model):
         model._open(formula, data, loss, weights=weights, offset=offset, row_norm=row_norm)
         return model
 
-    def _open(
-        self,
-        formula: str,
-        data: object,
-        loss: options.LossOption,
-        *,
-        row_norm: object,
-        weights: object = None,
-        offset: object = None,
-    ) -> None:
+    def _open(self, formula: str, data: object, loss: options.LossOption, **columns: object) -> None:
         self._loss = type(loss).__name__
         if isinstance(loss, options.Multinomial):
-            self._spec = open_multinomial(
-                formula, data, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
-            )
+            self._spec = open_multinomial(formula, data, name="MEstimator", **columns)
         else:
-            self._spec = open_regression(
-                formula, data, loss, name="MEstimator", weights=weights, offset=offset, row_norm=row_norm
-            )
+            self._spec = open_regression(formula, data, loss, name="MEstimator", **columns)
 
     def __repr__(self) -> str:
         return f"<MEstimator: {self._spec.formula}, {self._loss}>"

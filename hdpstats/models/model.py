@@ -1,4 +1,4 @@
-"""What every model does at the front desk: plan, fit, and fit public rows alone."""
+"""What every model does: plan, fit, and fit public rows alone."""
 
 from abc import ABC
 from collections.abc import Iterable, Mapping

@@ -1,20 +1,33 @@
 """What a model must say about itself so that fitting, planning and reading are the same for all of them."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.person_loss.regression import declared_bound
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model
-from hdpstats.results import DeferredCheck, ModelFacts
+from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
+
+M = TypeVar("M", bound=Model)
+
+FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
+FROM_SCHEMA = (
+    "Without public rows the prediction assumes covariates spread evenly over the schema's bounds and no effects."
+)
 
 
 class ModelSpec(ABC):
@@ -40,13 +53,68 @@ class ModelSpec(ABC):
 
     @property
     @abstractmethod
+    def assumption(self) -> str:
+        """What predicted errors rest on, in words."""
+
+    @property
+    def classical(self) -> str:
+        """How public rows alone are fitted, in words."""
+        return "maximum likelihood on public rows"
+
+    @abstractmethod
+    def facts(
+        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+    ) -> ModelFacts:
+        """Return the public facts of a fit; ``model`` is that of its query, None for a fit to public rows alone."""
+
+    @abstractmethod
+    def likelihood(self) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to the public rows as they are, and their number."""
+
+    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:  # noqa: ARG002
+        """Return how coefficients (p,) discriminate and calibrate on the public rows; survival models only."""
+        return NOT_CHECKED
+
+    def site_facts(self, records: int) -> SiteFacts:
+        """Return the public facts about a site's records, as far as the study states them."""
+        study = self.study
+        return SiteFacts(
+            schema=study.schema,
+            relation=study.relation,
+            records=records,
+            unit=study.unit,
+            most_rows=study.most_rows,
+        )
+
+    def public_rows(self, needs: Sequence[str], *, outcome: Sequence[str], words: str = "the outcome") -> AdmittedTable:
+        """Return public rows that are complete in some columns, as they are; refuse a table without the outcome."""
+        table = self.study.public
+        if table is None or any(name not in table.names for name in outcome):
+            message = f"fit_public needs public rows with {words}; give the study public="
+            raise ArgumentError(message, argument="public")
+        return table.raw(needs)
+
+
+class LossSpec(ModelSpec):
+    """A model whose coefficients minimise the sum of people's losses."""
+
+    weights: str | None
+    offset: str | None
+
+    @property
+    def assumption(self) -> str:
+        """What predicted errors rest on, in words."""
+        return FROM_SCHEMA if self.public is None else FROM_PUBLIC
+
+    @property
+    @abstractmethod
     def public(self) -> PublicSide | None:
         """The public side; None where public rows are absent or too few for a geometry."""
 
     @property
     @abstractmethod
     def meat(self) -> float | None:
-        """A bound on the score's covariance over the Hessian, for a Hessian that was bought; None without one."""
+        """A bound on the score's covariance over the Hessian, for a released Hessian; None without one."""
 
     @property
     def origin(self) -> FloatArray:
@@ -54,9 +122,25 @@ class ModelSpec(ABC):
         return np.zeros(len(self.terms))
 
     @property
-    def classical(self) -> str:
-        """How public rows alone are fitted, in words."""
-        return "maximum likelihood on public rows"
+    def largest_weight(self) -> float:
+        """The declared bound on a case weight; 1 without weights."""
+        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
+
+    @property
+    def largest_offset(self) -> float:
+        """The declared bound on the size of an offset; 0 without one."""
+        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The columns of weights and offset, where there are any."""
+        return tuple(name for name in (self.weights, self.offset) if name is not None)
+
+    @property
+    def public_sha256(self) -> str | None:
+        """The hash of the public rows that a query rests on; None without them."""
+        table = self.study.public
+        return None if table is None or self.public is None else table.sha256
 
     @abstractmethod
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
@@ -72,33 +156,28 @@ class ModelSpec(ABC):
 
     @abstractmethod
     def reference(self, model: Model) -> PublicSide:
-        """Return what stands in for public rows in a plan."""
+        """Return evenly spread rows in place of public ones, for a plan."""
 
     @abstractmethod
     def to_terms(self, model: Model) -> FloatArray:
         """Return the matrix (p, D) from whitened coefficients to those that `terms` name."""
 
-    @abstractmethod
-    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
-        """Return the public facts of a fit."""
 
-    @abstractmethod
-    def likelihood(self) -> tuple[Estimate, int]:
-        """Return the maximum-likelihood fit to the public rows as they are, and their number."""
+def of_model(model: Model, kind: type[M]) -> M:
+    """Return the model of a query, or refuse one of another type."""
+    if not isinstance(model, kind):
+        raise MechanismError("the query is about a model of another kind")
+    return model
 
-    @abstractmethod
-    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:
-        """Return how coefficients (p,) discriminate and calibrate on the public rows, where that is defined."""
 
-    def site_facts(self, records: int) -> SiteFacts:
-        """Return the public facts about the site's records, as far as the study tells them."""
-        return SiteFacts(
-            schema=self.study.schema,
-            relation=self.study.relation,
-            records=records,
-            unit=self.study.unit,
-            most_rows=self.study.most_rows,
-        )
+def case_weights(rows: AdmittedTable, column: str | None) -> FloatArray:
+    """Return the weights (n,) of rows; 1 without a column."""
+    return np.ones(rows.rows) if column is None else rows.numeric[column]
+
+
+def offsets(rows: AdmittedTable, column: str | None) -> FloatArray:
+    """Return the offsets (n,) of rows; 0 without a column."""
+    return np.zeros(rows.rows) if column is None else rows.numeric[column]
 
 
 def checked_study(study: object, *, argument: str = "data") -> Study:
@@ -106,3 +185,24 @@ def checked_study(study: object, *, argument: str = "data") -> Study:
     if not isinstance(study, Study):
         raise ArgumentError(f"{argument} must be an hdp.Study, not {type(study).__name__}", argument=argument)
     return study
+
+
+def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
+    """Return a declared bound on the scaled row norm, for the geometry of the schema's box."""
+    if row_norm is None:
+        return None
+    if has_public:
+        raise ArgumentError("row_norm must be left out with public rows: they give the geometry", argument="row_norm")
+    return real(row_norm, name="row_norm", lower=1e-3, upper=1e3)
+
+
+def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
+    """Return the name of a column that is declared as a kind, or None where none is given."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in schema or schema[name].kind != kind:
+        raise SchemaError(
+            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {name!r}",
+            argument=argument,
+        )
+    return name

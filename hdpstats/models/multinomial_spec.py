@@ -1,17 +1,17 @@
-"""A multinomial logistic regression at the front desk."""
+"""A multinomial logistic regression on a study."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
+from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
-from hdpstats.formulas.reference import reference_matrix
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective.multinomial_request import (
@@ -22,14 +22,20 @@ from hdpstats.mechanisms.objective.multinomial_request import (
     side_at,
 )
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
-from hdpstats.models.model_spec import ModelSpec, checked_study
-from hdpstats.models.regression_spec import checked_row_norm, declared_column
+from hdpstats.models.model_spec import (
+    LossSpec,
+    case_weights,
+    checked_row_norm,
+    checked_study,
+    declared_column,
+    of_model,
+)
 from hdpstats.public.likelihood import identified
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model, MultinomialModel
-from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
+from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
 from hdpstats.solvers import minimise
@@ -38,7 +44,7 @@ from hdpstats.solvers.multinomial import MultinomialObjective
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Multinomial(ModelSpec):
+class MultinomialSpec(LossSpec):
     """A multinomial model on a study: everything here is public.
 
     Attributes
@@ -58,6 +64,7 @@ class Multinomial(ModelSpec):
     design: Design
     weights: str | None
     row_norm: float | None
+    offset: str | None = None
 
     @property
     def formula(self) -> str:
@@ -81,30 +88,18 @@ class Multinomial(ModelSpec):
         return tuple(f"{level}:{name}" for level in self.levels[1:] for name in self.design.names)
 
     @property
-    def largest_weight(self) -> float:
-        """The declared bound on a case weight; 1 without weights."""
-        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
-
-    @property
     def meat(self) -> float:
         """The declared bound on a case weight: the loss is a likelihood's."""
         return self.largest_weight
 
     @cached_property
-    def _side(self) -> MultinomialSide | None:
-        table = self.study.public
-        if table is None:
-            return None
-        return multinomial_side(table, self.design, others=self.others, weights=self.weights)
-
-    @property
     def public(self) -> MultinomialSide | None:
-        """The public side."""
-        return self._side
+        """The public side; None where public rows are absent or too few for a geometry."""
+        table = self.study.public
+        return None if table is None else multinomial_side(table, self.design, others=self.others, weights=self.weights)
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
-        table = self.study.public
         asked = Asked(
             design=self.design,
             others=self.others,
@@ -113,7 +108,7 @@ class Multinomial(ModelSpec):
             row_norm=self.row_norm,
             relation=self.study.relation,
             schema_sha256=self.study.schema.sha256,
-            public_sha256=table.sha256 if table is not None and self.public is not None else None,
+            public_sha256=self.public_sha256,
         )
         return choose_multinomial(
             asked, self.public, records=records, epsilon=epsilon, hessian_share=share, replicate=replicate
@@ -121,7 +116,9 @@ class Multinomial(ModelSpec):
 
     def person_loss(self, model: Model) -> PersonLoss:
         """Return the loss of one row."""
-        return MultinomialPersonLoss(model=_mine(model), design=self.design, largest_weight=self.largest_weight)
+        return MultinomialPersonLoss(
+            model=of_model(model, MultinomialModel), design=self.design, largest_weight=self.largest_weight
+        )
 
     def side(self, model: Model) -> MultinomialSide | None:
         """Return the public rows at the query's radius."""
@@ -143,7 +140,9 @@ class Multinomial(ModelSpec):
         """Return the matrix from whitened coefficients to the design's, a block per level."""
         return np.asarray(np.kron(np.eye(self.others), model.geometry.to_raw()), dtype=np.float64)
 
-    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+    def facts(
+        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+    ) -> ModelFacts:
         """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
         words = "" if model is None else f"; multinomial logistic loss, reference level {self.levels[0]!r}"
         return ModelFacts(
@@ -161,14 +160,8 @@ class Multinomial(ModelSpec):
 
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the maximum-likelihood fit to the public rows as they are."""
-        table = self.study.public
-        if table is None or self.design.response not in table.names:
-            raise ArgumentError(
-                "fit_public needs public rows with the outcome; give the study public=", argument="public"
-            )
-        rows = table.raw([*self.design.needs, *([] if self.weights is None else [self.weights])])
-        X, case = self.design.evaluate_unclipped(rows), np.ones(rows.rows)
-        case = rows.numeric[self.weights] if self.weights else case
+        rows = self.public_rows([*self.design.needs, *self.extra], outcome=[self.design.response])
+        X, case = self.design.evaluate_unclipped(rows), case_weights(rows, self.weights)
         kept = identified(X[case > 0])
         columns = X[:, kept]
         scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny))
@@ -200,14 +193,10 @@ class Multinomial(ModelSpec):
         )
         return estimate, rows.rows
 
-    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:  # noqa: ARG002
-        """Return nothing: checks on public rows are made for survival models."""
-        return NOT_CHECKED
-
 
 def open_multinomial(
-    formula: str, data: object, *, name: str, weights: object, offset: object, row_norm: object
-) -> Multinomial:
+    formula: str, data: object, *, name: str, weights: object = None, offset: object = None, row_norm: object = None
+) -> MultinomialSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = categorical_design(formula, study.schema)
@@ -215,7 +204,7 @@ def open_multinomial(
         raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")
     if offset is not None:
         raise ArgumentError("offset must be left out: a multinomial model has a predictor per level", argument="offset")
-    spec = Multinomial(
+    spec = MultinomialSpec(
         name=name,
         study=study,
         design=design,
@@ -223,14 +212,4 @@ def open_multinomial(
         row_norm=None,
     )
     norm = checked_row_norm(row_norm, has_public=spec.public is not None)
-    return (
-        spec
-        if norm is None
-        else Multinomial(name=name, study=study, design=design, weights=spec.weights, row_norm=norm)
-    )
-
-
-def _mine(model: Model) -> MultinomialModel:
-    if not isinstance(model, MultinomialModel):
-        raise MechanismError("the query is about a model of another kind")
-    return model
+    return spec if norm is None else replace(spec, row_norm=norm)

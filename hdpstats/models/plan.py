@@ -1,5 +1,6 @@
-"""A plan: what standard errors each epsilon would buy, before anything is spent."""
+"""A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -8,22 +9,23 @@ import numpy as np
 import pandas as pd
 
 from hdpstats.display import element, grid, notes, number, page
-from hdpstats.models.forecast import forecast
+from hdpstats.display.plots import COLOURS, pyplot
+from hdpstats.mechanisms.options import BY_NAME
+from hdpstats.models.fit import predict
 from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.plotting import plot_plan
-from hdpstats.models.request import FitRequest, people_of
+from hdpstats.models.request import ONLY, FitRequest, people_of
 from hdpstats.privacy.relation import Relation
-from hdpstats.sites.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
-FROM_SCHEMA = (
-    "Without public rows the prediction assumes covariates spread evenly over the schema's bounds and no effects."
-)
-ANY = "any"
-"""What the site of a plan without private records is called."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+NAMES = {kind: name for name, kind in BY_NAME.items()}
+"""The names of mechanisms, as `fit` takes them."""
 
 LITTLE = 0.1
 """Gains in standard error below this share are called next to nothing."""
@@ -122,29 +124,24 @@ def plan(spec: ModelSpec, *, requests: Sequence[FitRequest], n: object) -> Plan:
     people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
     for request in requests:
         request.check(people)
-    frames = [_rows(spec, request, people or {ANY: records}) for request in requests]
+    frames = [_rows(spec, request, people or {ONLY: records}) for request in requests]
     return Plan(
         frame=pd.concat(frames, ignore_index=True),
         records=records,
         declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
-        assumption=FROM_SCHEMA if spec.public is None else FROM_PUBLIC,
-        floor=floor_of(spec.study),
+        assumption=spec.assumption,
+        floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
     )
-
-
-def floor_of(study: Study) -> float:
-    """Return the largest floor of the accounts at hand; 0 where there is none."""
-    return max((float(ledger.floor.epsilon) for ledger in study.ledgers.values()), default=0.0)
 
 
 def _rows(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> pd.DataFrame:
     """Return the rows of a plan for one fit."""
-    found = forecast(spec, request, people)
+    found = predict(spec, request, people)
     errors = found.errors
     return pd.DataFrame(
         {
             "epsilon": float(request.epsilon),
-            "mechanism": found.name,
+            "mechanism": NAMES[type(found.mechanism)],
             "term": spec.terms,
             "std_error": errors.reported,
             "sampling": errors.sampling,
@@ -160,10 +157,49 @@ def _verdict(part: pd.DataFrame) -> str:
     noise = float(np.median(part["privacy"] ** 2 / part["private_only"] ** 2))
     words = f"privacy noise is {noise:.0%} of the private estimate's variance (mechanism {part['mechanism'].iloc[0]})"
     if not part["reported"].all():
-        return f"{words}; a fit would report no standard errors: their price, a noisy Hessian, is not paid or drowns"
+        return f"{words}; a fit would report no standard errors: the noisy Hessian they need is not paid for or drowns"
     if part["public_only"].isna().all():
         return words
     gain = 1.0 - float(np.median(part["std_error"] / part["public_only"]))
     if gain < LITTLE:
         return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
+
+
+ACROSS = 3
+"""Panels in a row."""
+
+
+def plot_plan(frame: pd.DataFrame) -> "Figure":
+    """Draw one panel per coefficient: what a fit would report, the private rows alone, the public rows alone.
+
+    The intercept is left out where there are other coefficients.
+    """
+    terms = [term for term in frame["term"].unique() if term != "Intercept"] or ["Intercept"]
+    across, down = min(ACROSS, len(terms)), math.ceil(len(terms) / ACROSS)
+    figure, panels = pyplot().subplots(
+        down, across, figsize=(3.0 * across, 0.6 + 2.3 * down), sharex=True, squeeze=False, layout="constrained"
+    )
+    for panel, term in zip(panels.flat, terms, strict=False):
+        _draw(panel, frame[frame["term"] == term].sort_values("epsilon"))
+        panel.set(title=term, xscale="log")
+        panel.xaxis.set_major_formatter("{x:g}")
+    for panel in panels.flat[len(terms) :]:
+        panel.set_axis_off()
+    figure.supxlabel("epsilon (log scale)")
+    figure.supylabel("predicted standard error")
+    figure.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    made: Figure = figure
+    return made
+
+
+def _draw(panel: "Axes", part: pd.DataFrame) -> None:
+    """Draw the curves of one coefficient; the vertical axis ends where the private rows alone stop mattering."""
+    black, blue, vermilion = COLOURS[:3]
+    public = float(part["public_only"].iloc[0])
+    known = not math.isnan(public)
+    if known:
+        panel.axhline(public, color=black, linestyle=":", label="public only")
+    panel.plot(part["epsilon"], part["private_only"], color=blue, linestyle="--", label="private only")
+    panel.plot(part["epsilon"], part["std_error"], color=vermilion, linewidth=2, label="reported")
+    panel.set_ylim(0.0, 1.7 * public if known else 1.1 * float(part["private_only"].max()))

@@ -1,25 +1,36 @@
-"""Fits that buy coefficients with one query: what is asked, what the noise is worth, what the method is called."""
+"""Fits whose coefficients are released by one query: what is asked, the noise, predicted errors, the result."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final, final
 
 import numpy as np
 
+from hdpstats.inference.combination import ReleasedPoint
+from hdpstats.inference.information import is_clear
 from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
+from hdpstats.inference.objective import estimates
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.objective.site import widest_smoothing
-from hdpstats.mechanisms.options import ExponentialMechanism, ObjectivePerturbation, OutputPerturbation
+from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.options import ExponentialMechanism, Mechanism, ObjectivePerturbation, OutputPerturbation
 from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.request import FitRequest
+from hdpstats.mechanisms.planning import PredictedErrors, averaged, of_point, predicted_errors
+from hdpstats.models.contributions import Contribution, Contributions, private_result
+from hdpstats.models.model_spec import LossSpec
+from hdpstats.models.request import FitRequest, SiteRecords, planned_records, record_counts
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.records.point import PointQuery, PointRelease
+from hdpstats.records.query import of_kind
+from hdpstats.results import Result
+from hdpstats.sites.asking import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 
@@ -30,21 +41,35 @@ NAMES: dict[type[PointQuery], str] = {
 }
 
 
-def ask_point(spec: ModelSpec, mechanism: PointMechanism, request: FitRequest, *, records: int) -> PointQuery:
-    """Return the query of a fit, with normal noise where the request's delta makes that the smaller one."""
-    if isinstance(mechanism, ObjectivePerturbation):
-        return ask_objective(spec, mechanism, request, records=records)
-    share = Fraction(0) if isinstance(mechanism, ExponentialMechanism) else mechanism.share
-    query = spec.ask(epsilon=request.epsilon, records=records, share=share, replicate=request.replicate)
-    person_loss, relation = spec.person_loss(query.model), spec.study.relation
-    if isinstance(mechanism, ExponentialMechanism):
-        return choose_exponential(query, person_loss, spec.side(query.model), records=records, delta=request.delta)
-    side = spec.side(query.model)
-    return choose_output(query, person_loss, side, records=records, delta=request.delta, relation=relation)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Prediction:
+    """What a fit by a mechanism would report, and whether it would report standard errors at all."""
+
+    mechanism: Mechanism
+    errors: PredictedErrors
+    reported: bool
+
+
+def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -> Result:
+    """Ask every site for coefficients by one query, made for its own number of people and its own epsilon."""
+
+    def query_of(site: SiteRecords) -> PointQuery:
+        return ASK[type(mechanism)](spec, mechanism, site.request, records=site.records)
+
+    counts = record_counts(spec, request, query_of)
+    queries = {name: query_of(each) for name, each in counts.sites.items()}
+    answered = ask(spec.study, queries)
+    points = {
+        name: Contribution(query=queries[name], release=of_kind(release, PointRelease), count=counts.sites[name].count)
+        for name, release in answered.releases.items()
+    }
+    missing = (*counts.missing, *answered.missing)
+    return read_points(spec, request, Contributions(given=points, missing=missing, alone=counts.alone(points)))
 
 
 def ask_objective(
-    spec: ModelSpec, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int
+    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int
 ) -> ObjectiveQuery:
     """Return the query of a fit by objective perturbation, with normal noise where delta makes that the smaller one."""
     query = spec.ask(epsilon=request.epsilon, records=records, share=mechanism.share, replicate=request.replicate)
@@ -56,29 +81,121 @@ def ask_objective(
     return with_normal_noise(query, person_loss, variance=float(np.mean(pure)), delta=request.delta, relation=relation)
 
 
-def noise_of(query: PointQuery, release: PointRelease, person_loss: PersonLoss) -> ScoreNoise:
-    """Return what the noise of a release is worth in the score, the smoothing of a computed minimiser included."""
-    if isinstance(release, ExponentialRelease):
-        return Tempered(temperature=release.temperature, ridge=float(query.ridge))
-    output = isinstance(query, OutputQuery)
-    distribution: NoiseDistribution | NormalDistribution
-    if release.noise_sd > 0.0:
-        distribution = NormalDistribution(dimension=person_loss.dimension, sd=release.noise_sd)
-    else:
-        norm = BallNorm() if output else person_loss.norm
-        distribution = NoiseDistribution(norm=norm, dimension=person_loss.dimension, rate=release.noise_rate)
-    if output:
-        return OnMinimiser(distribution=distribution, ridge=float(query.ridge))
-    after = widest_smoothing(release) if isinstance(release, ObjectiveRelease) else None
-    inside = InObjective(distribution=distribution)
-    return (
-        inside
-        if after is None
-        else Smoothed(inside=inside, after=OnMinimiser(distribution=after, ridge=float(query.ridge)))
+def _ask_output(spec: LossSpec, mechanism: OutputPerturbation, request: FitRequest, *, records: int) -> OutputQuery:
+    query = spec.ask(epsilon=request.epsilon, records=records, share=mechanism.share, replicate=request.replicate)
+    return choose_output(
+        query,
+        spec.person_loss(query.model),
+        spec.side(query.model),
+        records=records,
+        delta=request.delta,
+        relation=spec.study.relation,
     )
 
 
-def method_of(query: PointQuery, *, whitened: bool, few: bool, sites: int) -> str:
+def _ask_exponential(
+    spec: LossSpec,
+    _: ExponentialMechanism,
+    request: FitRequest,
+    *,
+    records: int,
+) -> ExponentialQuery:
+    query = spec.ask(epsilon=request.epsilon, records=records, share=Fraction(0), replicate=request.replicate)
+    side = spec.side(query.model)
+    return choose_exponential(query, spec.person_loss(query.model), side, records=records, delta=request.delta)
+
+
+ASK: Final[Mapping[type[PointMechanism], Callable[..., PointQuery]]] = {
+    ObjectivePerturbation: ask_objective,
+    OutputPerturbation: _ask_output,
+    ExponentialMechanism: _ask_exponential,
+}
+"""From a model, a mechanism, a request and a number of people to the query of a site."""
+
+
+def predict_objective(
+    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, people: Mapping[str, int]
+) -> Prediction:
+    """Return what objective perturbation would report, from the very queries and constants of a fit."""
+    relation, points, clear = spec.study.relation, [], True
+    for site in planned_records(spec, request, people).values():
+        query = ask_objective(spec, mechanism, site.request, records=site.records)
+        person_loss = spec.person_loss(query.model)
+        constants = objective.calibrate(query, person_loss, records=site.records, relation=relation)
+        side = spec.side(query.model) or spec.reference(query.model)
+        noise = _objective_noise(
+            query,
+            person_loss,
+            rate=float(constants.perturbation.rate),
+            sd=float(constants.perturbation.sd),
+            after=smoothing_distribution(constants.smoothing, constants.grid),
+        )
+        points.append(of_point(side, noise=noise, records=site.records))
+        if constants.hessian is not None:
+            H = side.moments(side.centre, records=site.records).H
+            clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)
+    errors = predicted_errors(averaged(points), side.fit, T=spec.to_terms(query.model))
+    with_hessian = mechanism.share > 0 and clear
+    return Prediction(mechanism=mechanism, errors=errors, reported=spec.public is not None or with_hessian)
+
+
+def read_points(spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
+    """Return the result of the sites' releases: post-processing of released and public numbers."""
+    parts = [_part(spec, point) for point in points.given.values()]
+    first = parts[0].query
+    found = estimates(parts, T=spec.to_terms(first.model), terms=spec.terms, meat=spec.meat).moved(spec.origin)
+    public = parts[0].public
+    facts = spec.facts(
+        _method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
+        records=sum(part.records for part in parts),
+        public=None if public is None else public.people,
+        model=first.model,
+    )
+    return private_result(spec, request, points, facts=facts, found=found)
+
+
+def _part(spec: LossSpec, point: Contribution[PointQuery, PointRelease]) -> ReleasedPoint:
+    person_loss = spec.person_loss(point.query.model)
+    return ReleasedPoint(
+        query=point.query,
+        release=point.release,
+        noise=noise_of(point.query, point.release, person_loss),
+        public=spec.side(point.query.model),
+        records=point.release.records if point.count is None else point.count.count,
+        curvature=float(person_loss.trace) / (2.0 * person_loss.dimension),
+    )
+
+
+def noise_of(query: PointQuery, release: PointRelease, person_loss: PersonLoss) -> ScoreNoise:
+    """Return the noise of a release in the score, the smoothing of a computed minimiser included."""
+    if isinstance(release, ExponentialRelease):
+        return Tempered(temperature=release.temperature, ridge=float(query.ridge))
+    if isinstance(query, OutputQuery):
+        distribution = _distribution(BallNorm(), person_loss, rate=release.noise_rate, sd=release.noise_sd)
+        return OnMinimiser(distribution=distribution, ridge=float(query.ridge))
+    after = widest_smoothing(release) if isinstance(release, ObjectiveRelease) else None
+    return _objective_noise(query, person_loss, rate=release.noise_rate, sd=release.noise_sd, after=after)
+
+
+def _objective_noise(
+    query: PointQuery, person_loss: PersonLoss, *, rate: float, sd: float, after: NoiseDistribution | None
+) -> InObjective | Smoothed:
+    inside = InObjective(distribution=_distribution(person_loss.norm, person_loss, rate=rate, sd=sd))
+    if after is None:
+        return inside
+    return Smoothed(inside=inside, after=OnMinimiser(distribution=after, ridge=float(query.ridge)))
+
+
+def _distribution(
+    norm: Norm, person_loss: PersonLoss, *, rate: float, sd: float
+) -> NoiseDistribution | NormalDistribution:
+    """Return normal noise where its standard deviation is not 0, else pure noise of a rate."""
+    if sd > 0.0:
+        return NormalDistribution(dimension=person_loss.dimension, sd=sd)
+    return NoiseDistribution(norm=norm, dimension=person_loss.dimension, rate=rate)
+
+
+def _method(query: PointQuery, *, whitened: bool, few: bool, sites: int) -> str:
     """Return the method in words; ``few`` says that there are public rows, though too few where not ``whitened``."""
     normal = query.delta > 0 and not isinstance(query, ExponentialQuery)
     name = NAMES[type(query)] + (" with normal noise" if normal else "")

@@ -1,13 +1,12 @@
 """Fits by Newton steps with a public Hessian (Ji et al. 2014, corrected): what may be asked, the rounds, the result."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.sandwich import public_only
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.losses.logistic import LogisticLoss
+from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.options import PublicHessian
 from hdpstats.mechanisms.public_hessian.estimate import Path, estimates
 from hdpstats.mechanisms.public_hessian.query import (
@@ -16,7 +15,7 @@ from hdpstats.mechanisms.public_hessian.query import (
     PublicHessianRounds,
     PublicHessianRoundsRelease,
 )
-from hdpstats.mechanisms.public_hessian.request import (
+from hdpstats.mechanisms.public_hessian.rounds import (
     LEAST_RIDGE,
     Newton,
     advance,
@@ -27,21 +26,17 @@ from hdpstats.mechanisms.public_hessian.request import (
     queries_at,
     standardised,
 )
-from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.contributions import Contribution, purchase
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.record_counts import ONLY, Reckoning, reckon
-from hdpstats.models.regression_spec import Regression
-from hdpstats.models.request import FitRequest
-from hdpstats.models.rounds import converse
+from hdpstats.models.contributions import ask_rounds, private_result
+from hdpstats.models.model_spec import LossSpec
+from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.models.request import ONLY, FitRequest, SiteRecords, record_counts
 from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import RegressionModel
 from hdpstats.results import Result
-from hdpstats.sites.asking import Missing
 
 
-def fit_public_hessian(spec: ModelSpec, options: PublicHessian, request: FitRequest) -> Result:
+def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitRequest) -> Result:
     """Ask the sites round by round and read their answers.
 
     Raises
@@ -51,57 +46,30 @@ def fit_public_hessian(spec: ModelSpec, options: PublicHessian, request: FitRequ
     """
     state = open_public_hessian(spec, options, replicate=request.replicate)
 
-    def first(left: FitRequest, records: int) -> PublicHessianQuery:
-        known = replace(state, sites={ONLY: _site(options, Reckoning(records=records, count=None, request=left))})
+    def first(site: SiteRecords) -> PublicHessianQuery:
+        known = replace(state, sites={ONLY: _site(options, site)})
         return queries_at(known, known.start, (ONLY,), round=0)[ONLY]
 
-    reckoned = reckon(spec, request, ask=first)
-    state = replace(state, sites={name: _site(options, each) for name, each in reckoned.sites.items()})
+    counts = record_counts(spec, request, first)
+    state = replace(state, sites={name: _site(options, each) for name, each in counts.sites.items()})
     if options.ridge is None:
         state = replace(state, ridge=balanced_ridge(state, relation=spec.study.relation))
-    end, rounds = converse(spec.study, partial(advance, state), PublicHessianRelease)
-    parts = {
-        name: Contribution(
-            query=PublicHessianRounds(rounds=queries),
-            release=PublicHessianRoundsRelease(rounds=releases, entry=releases[-1].entry),
-            count=reckoned.sites[name].count,
-        )
-        for name, (queries, releases) in rounds.by_site(tuple(state.sites)).items()
-    }
+    end, rounds = ask_rounds(spec.study, partial(advance, state), PublicHessianRelease)
+    parts = rounds.contributions(counts, query=PublicHessianRounds, release=PublicHessianRoundsRelease)
     path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
-    missing, alone = (*reckoned.missing, *rounds.missing), reckoned.alone(parts)
-    return _read(spec, request, state, path, parts, missing, alone)
-
-
-def _read(
-    spec: ModelSpec,
-    request: FitRequest,
-    state: Newton,
-    path: Path,
-    parts: Mapping[str, Contribution[PublicHessianRounds, PublicHessianRoundsRelease]],
-    missing: Sequence[Missing],
-    alone: Mapping[str, CountRelease],
-) -> Result:
-    """Return the result of the rounds: post-processing of released and public numbers."""
     found = estimates(state, path, public_only=_public_only(spec), T=state.model.geometry.to_raw(), terms=spec.terms)
     steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
-    where = "" if len(spec.study.sites) == 1 else f" at {len(parts)} sites"
+    where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
     facts = spec.facts(
         f"Newton's method in {steps}{where} with a public Hessian (Ji et al. 2014, corrected)",
-        records=sum(state.sites[name].records for name in parts),
+        records=sum(state.sites[name].records for name in parts.given),
         public=state.public.number,
         model=state.model,
     )
-    return Result.of(
-        facts=facts,
-        schema=spec.study.schema,
-        estimates=found,
-        released=purchase(spec.study, request, parts, missing, found=found, alone=alone),
-        checked=spec.check(facts, found.chosen.values),
-    )
+    return private_result(spec, request, parts, facts=facts, found=found)
 
 
-def _public_only(spec: ModelSpec) -> Estimate | None:
+def _public_only(spec: LossSpec) -> Estimate | None:
     """Return the public fit as every other mechanism has it: in its own whitening, nothing cut."""
     public = spec.public
     if not isinstance(public, WhitenedPublic) or public.fit is None:
@@ -109,9 +77,9 @@ def _public_only(spec: ModelSpec) -> Estimate | None:
     return public_only(public.fit, public.geometry.to_raw(), terms=spec.terms)
 
 
-def open_public_hessian(spec: ModelSpec, options: PublicHessian, *, replicate: int) -> Newton:
+def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> Newton:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
-    if not isinstance(spec, Regression) or not isinstance(spec.loss, Logistic):
+    if not isinstance(spec, RegressionSpec) or not isinstance(spec.loss, LogisticLoss):
         raise _refusal("Newton steps with a public Hessian are for logistic regressions")
     if spec.weights is not None or spec.offset is not None:
         raise _refusal("Newton steps with a public Hessian are proved without weights and offset")
@@ -139,11 +107,11 @@ def open_public_hessian(spec: ModelSpec, options: PublicHessian, *, replicate: i
     )
 
 
-def _site(options: PublicHessian, given: Reckoning) -> SiteRounds:
-    epsilon, delta = given.request.epsilon, given.request.delta
+def _site(options: PublicHessian, site: SiteRecords) -> SiteRounds:
+    epsilon, delta = site.request.epsilon, site.request.delta
     return SiteRounds(
-        records=given.records,
-        records_sd=0.0 if given.count is None else given.count.noise_sd,
+        records=site.records,
+        records_sd=site.records_sd,
         epsilon=epsilon,
         delta=delta,
         costs=costs_of(epsilon, delta, rounds=options.rounds),

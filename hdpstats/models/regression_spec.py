@@ -1,4 +1,4 @@
-"""A regression at the front desk: arguments checked against the schema, the public side prepared, the query asked."""
+"""A regression on a study: arguments checked against the schema, the public side, the query that a fit asks."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -6,27 +6,33 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
+from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import real
 from hdpstats.formulas import Design
+from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
-from hdpstats.formulas.reference import reference_matrix
 from hdpstats.formulas.response import Response, design_of
-from hdpstats.losses import Loss
+from hdpstats.losses import PredictorLoss
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import choose_query
-from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.models.chosen import ChosenLoss, chosen_loss, loss_name
-from hdpstats.models.model_spec import ModelSpec, checked_study
+from hdpstats.models.model_spec import (
+    LossSpec,
+    case_weights,
+    checked_row_norm,
+    checked_study,
+    declared_column,
+    of_model,
+    offsets,
+)
 from hdpstats.public.classical import classical_fit
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic, public_rows, whitened_public, with_radius
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model, RegressionModel
-from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
-from hdpstats.schema.schema import Schema
+from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
 
 CLASSICAL = {
@@ -40,7 +46,7 @@ CLASSICAL = {
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Regression(ModelSpec):
+class RegressionSpec(LossSpec):
     """A model of one linear predictor on a study: everything here is public.
 
     Attributes
@@ -79,7 +85,7 @@ class Regression(ModelSpec):
         return self.design.names
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> PredictorLoss:
         """The loss."""
         return self.chosen.loss
 
@@ -105,25 +111,14 @@ class Regression(ModelSpec):
         """How public rows alone are fitted, in words."""
         return f"{CLASSICAL.get(self.loss.name, 'maximum likelihood')} on public rows"
 
-    @property
-    def largest_weight(self) -> float:
-        """The declared bound on a case weight; 1 without weights."""
-        return declared_bound(self.study.schema, self.weights, kind="weight", default=1.0)
-
-    @property
-    def largest_offset(self) -> float:
-        """The declared bound on the size of an offset; 0 without one."""
-        return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
-
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
         if share and self.meat is None:
             raise MechanismError(
-                f"se_share buys a Hessian, which does not give the standard errors of the {self.loss.name} loss; leave "
-                "it out: they come from public rows with the outcome",
+                f"se_share pays for a Hessian, which does not give the standard errors of the {self.loss.name} loss; "
+                "leave it out: they come from public rows with the outcome",
                 available=("objective", "output", "exponential"),
             )
-        table = self.study.public
         return choose_query(
             self.design,
             self.loss,
@@ -131,7 +126,7 @@ class Regression(ModelSpec):
             records=records,
             epsilon=epsilon,
             schema_sha256=self.study.schema.sha256,
-            public_sha256=table.sha256 if table is not None and self.public is not None else None,
+            public_sha256=self.public_sha256,
             largest_weight=self.largest_weight,
             weights=self.weights,
             offset=self.offset,
@@ -146,7 +141,7 @@ class Regression(ModelSpec):
     def person_loss(self, model: Model) -> PersonLoss:
         """Return the loss of one row."""
         return RegressionPersonLoss(
-            model=_mine(model),
+            model=of_model(model, RegressionModel),
             design=self.design,
             response=self.response,
             largest_weight=self.largest_weight,
@@ -175,7 +170,9 @@ class Regression(ModelSpec):
         """Return the matrix from whitened coefficients to the design's, in the outcome's unit."""
         return self.response.stretch * model.geometry.to_raw()
 
-    def facts(self, method: str, *, records: int | None, public: int | None, model: Model | None) -> ModelFacts:
+    def facts(
+        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+    ) -> ModelFacts:
         """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
         stop = self.response.stop
         return ModelFacts(
@@ -193,19 +190,14 @@ class Regression(ModelSpec):
 
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the ordinary fit to the public rows as they are."""
-        table, response = self.study.public, self.response
-        read = [name for name in (response.stop, response.column) if name is not None]
-        if table is None or not all(name in table.names for name in read):
-            message = "fit_public needs public rows with the outcome; give the study public="
-            raise ArgumentError(message, argument="public")
-        extra = [name for name in (self.weights, self.offset) if name is not None]
-        rows = table.raw([*self.design.needs, *extra])
-        shift = rows.numeric[self.offset] if self.offset else np.zeros(rows.rows)
+        response = self.response
+        outcome = [name for name in (response.stop, response.column) if name is not None]
+        rows = self.public_rows([*self.design.needs, *self.extra], outcome=outcome)
         estimate = classical_fit(
             self.design.evaluate_unclipped(rows),
             response.unclipped(rows),
-            weights=rows.numeric[self.weights] if self.weights else np.ones(rows.rows),
-            offset=shift / response.stretch,
+            weights=case_weights(rows, self.weights),
+            offset=offsets(rows, self.offset) / response.stretch,
             loss=self.loss,
             terms=self.design.names,
         )
@@ -215,10 +207,6 @@ class Regression(ModelSpec):
             sampling=response.stretch**2 * estimate.sampling,
         )
         return scaled, rows.rows
-
-    def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:  # noqa: ARG002
-        """Return nothing: checks on public rows are made for survival models."""
-        return NOT_CHECKED
 
 
 def open_regression(
@@ -230,7 +218,7 @@ def open_regression(
     weights: object = None,
     offset: object = None,
     row_norm: object = None,
-) -> Regression:
+) -> RegressionSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = design_of(formula, loss_name(option), study.schema)
@@ -244,7 +232,7 @@ def open_regression(
     offset_column = declared_column(study.schema, offset, kind="offset", argument="offset")
     chosen = chosen_loss(option, design, study, weights=weight_column, offset=offset_column)
     public = _public(study, design, chosen, weights=weight_column, offset=offset_column)
-    return Regression(
+    return RegressionSpec(
         name=name,
         study=study,
         design=design,
@@ -256,12 +244,6 @@ def open_regression(
     )
 
 
-def _mine(model: Model) -> RegressionModel:
-    if not isinstance(model, RegressionModel):
-        raise MechanismError("the query is about a model of another kind")
-    return model
-
-
 def _public(
     study: Study, design: Design, chosen: ChosenLoss, *, weights: str | None, offset: str | None
 ) -> WhitenedPublic | None:
@@ -271,24 +253,3 @@ def _public(
     if len(rows.X) < FEWEST_ROWS:
         return None
     return whitened_public(rows, design, chosen.loss, bread=chosen.bread)
-
-
-def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
-    """Return a declared bound on the scaled row norm, for the geometry of the schema's box."""
-    if row_norm is None:
-        return None
-    if has_public:
-        raise ArgumentError("row_norm must be left out with public rows: they give the geometry", argument="row_norm")
-    return real(row_norm, name="row_norm", lower=1e-3, upper=1e3)
-
-
-def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
-    """Return the name of a column that is declared as a kind, or None where none is given."""
-    if name is None:
-        return None
-    if not isinstance(name, str) or name not in schema or schema[name].kind != kind:
-        raise SchemaError(
-            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {name!r}",
-            argument=argument,
-        )
-    return name

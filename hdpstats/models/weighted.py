@@ -1,7 +1,7 @@
 r"""Models fitted to a weighted public sample: post-processing, with errors that count sampling and privacy noise.
 
 The estimate solves :math:`\sum_i w_i s_i(\theta) = 0` with the scores :math:`s_i` of the public rows; its covariance is
-the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the distribution of the weights knows
+the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the distribution of the weights gives
 (`hdpstats.inference.weighted_moments`).
 """
 
@@ -15,14 +15,17 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.regression_spec import Regression
+from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
+from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.privacy.relation import Relation
 from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
 from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
+from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
+from hdpstats.sites import Site
 
 MOST_STEPS = 50
 
@@ -54,17 +57,16 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
     table, weights = spec.study.public, sample.distribution.weights
     if table is None or table.rows != len(weights):
         raise ArgumentError("the model must be opened on the sample's rows; use sample.fit(...)", argument="sample")
-    stretch = 1.0
     if isinstance(spec, HazardSpec):
-        estimate, found = _hazard(spec, weights)
-    elif isinstance(spec, Regression):
+        (estimate, found), stretch = _hazard(spec, weights), 1.0
+    elif isinstance(spec, RegressionSpec):
         (estimate, found), stretch = _regression(spec, weights), spec.response.stretch
     else:
         raise ArgumentError("this model cannot be fitted to weighted rows", argument="model")
     rows = sample.facts.public_rows or None
     method = f"fit to weighted {'public rows' if rows else 'centres of cells'}; {sample.facts.method}"
     return Result(
-        facts=spec.facts(method, records=sample.facts.records, public=rows, model=None),
+        facts=spec.facts(method, records=sample.facts.records, public=rows),
         schema=spec.study.schema,
         estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
         released=Released(query=sample.queries[-1], release=sample.releases[-1], guarantee=sample.guarantee),
@@ -93,12 +95,11 @@ def _with_errors(
     )
 
 
-def _regression(spec: Regression, weights: FloatArray) -> tuple[Estimate, _Scores]:
-    extra = [name for name in (spec.weights, spec.offset) if name is not None]
-    rows, complete = _rows(spec, (*spec.design.needs, *extra))
+def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
+    rows, complete = _rows(spec, (*spec.design.needs, *spec.extra))
     X, y, loss = spec.design.evaluate_unclipped(rows), spec.response.unclipped(rows), spec.loss.plain
-    own = rows.numeric[spec.weights] if spec.weights else np.ones(rows.rows)
-    offset = (rows.numeric[spec.offset] if spec.offset else np.zeros(rows.rows)) / spec.response.stretch
+    own = case_weights(rows, spec.weights)
+    offset = offsets(rows, spec.offset) / spec.response.stretch
     case = weights[complete] * own
     estimate = maximum_likelihood(X, y, weights=np.maximum(case, 0.0), offset=offset, loss=loss, terms=spec.terms)
     kept = np.isfinite(estimate.values)
@@ -120,8 +121,8 @@ def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
     design = spec.design
     found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=spec.grid, most_rows=None)
     X = design.covariates.evaluate_unclipped(rows)[:, 1:]
-    own = rows.numeric[spec.weights] if spec.weights else np.ones(rows.rows)
-    offset = rows.numeric[spec.offset] if spec.offset else np.zeros(rows.rows)
+    own = case_weights(rows, spec.weights)
+    offset = offsets(rows, spec.offset)
     case = weights[complete] * own
     causes, e = len(spec.causes), spec.features.shape[1]
     estimate = hazard_likelihood(
@@ -155,7 +156,7 @@ def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
     return estimate, _root(at, estimate.values[kept], weights)
 
 
-def _rows(spec: ModelSpec, needs: tuple[str, ...]) -> tuple[AdmittedTable, BoolArray]:
+def _rows(spec: LossSpec, needs: tuple[str, ...]) -> tuple[AdmittedTable, BoolArray]:
     table = spec.study.public
     if table is None:
         raise ArgumentError("fit needs the sample's rows", argument="sample")
@@ -185,6 +186,19 @@ def _root(at: Callable[[FloatArray], _Scores], theta: FloatArray, weights: Float
             there = at(here.values - length * step)
         here = there
     raise HdpError(
-        "with negative weights the weighted score equations have no solution near that of the positive ones; buy "
-        "nothing new: the same call of hybrid_weights with projection='simplex' reads the same release"
+        "with negative weights the weighted score equations have no solution near that of the positive ones; ask "
+        "for nothing new: the same call of hybrid_weights with projection='simplex' reads the same release"
     )
+
+
+def both_sides(study: object) -> tuple[Site, PublicTable]:
+    """Return the site and the public rows of a study, or say what it lacks."""
+    study = checked_study(study, argument="study")
+    if study.site is None or study.public is None:
+        message = "study must have private records and public ones: hdp.Study(private=..., public=...)"
+        raise ArgumentError(message, argument="study")
+    if study.unit is not None:
+        raise ArgumentError("study must have one row per person; this one has unit=", argument="study")
+    if study.relation is Relation.REPLACE_ONE and not study.site.records:
+        raise ArgumentError("study must have private records to stand for; it has none", argument="study")
+    return study.site, study.public

@@ -1,8 +1,8 @@
-"""The only room that draws randomness for a release.
+"""The only package that draws randomness for a release.
 
 Noise is an integer vector with an exact distribution, drawn with bits of the operating system and added to a query
-that was rounded onto a public grid; or exact Laplace and Gaussian noise from OpenDP. Nothing here takes a
-seed, and nothing here sees a record: the distributions depend on declared numbers only.
+that was rounded onto a public grid. Nothing here takes a seed, and nothing here sees a record: the distributions depend
+on declared numbers only.
 """
 
 from hdpstats.noise.ball import BallNoise

@@ -3,7 +3,7 @@
 The score of one row (1, x) of a regression is c (1, x): with |c| <= 1 and ||x||_2 <= R its first coordinate t
 and the others v are bounded separately, |t| <= 1 and ||v||_2 <= R. The K-norm mechanism (Hardt & Talwar 2010)
 for that cylinder has a smaller total variance than the one for the ball around it, in any dimension D >= 2
-and for any R (compare `hdpstats.noise.moments`).
+and for any R (compare `hdpstats.noise.distributions`).
 
 On the lattice, t in Z stands for t grid_axis and v in Z^(D-1) for v grid_ball, and
 

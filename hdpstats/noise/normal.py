@@ -32,9 +32,8 @@ from typing import final
 
 from hdpstats._base.validation import integer
 from hdpstats.noise.ball import LARGEST_DIMENSION
-from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_real, decide_exactly
+from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_real, decide_exactly, exp_bounds
 from hdpstats.noise.entropy import bits
-from hdpstats.noise.intervals import exp_bounds
 from hdpstats.noise.lattice import positive_rational
 from hdpstats.noise.length import spare
 

@@ -11,15 +11,15 @@ from scipy.special import logit
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.validation import choice, integer, real
+from hdpstats._base.validation import choice, integer
 from hdpstats.formulas.baseline import spline
-from hdpstats.inference.draws import Generator, generator
+from hdpstats.inference.draws import Generator
+from hdpstats.losses import LINKS
+from hdpstats.papers.shared import positive, seeded
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Binary, Continuous, Duration
 from hdpstats.schema.schema import Schema
-from hdpstats.solvers.hazard.links import LINKS
 
-LARGEST_SEED: Final = 2**64 - 1
 LARGEST_TRIAL: Final = 10_000_000
 BLOCK: Final = 4_000_000
 """Person-intervals whose hazards are held at a time."""
@@ -137,9 +137,9 @@ def discrete_trial(
     (4, 'Surv(time, event) ~ x1')
     """
     n = integer(n, name="n", lower=1, upper=LARGEST_TRIAL)
-    rng = generator(f"{integer(seed, name='seed', lower=0, upper=LARGEST_SEED):x}")
+    rng = seeded(seed)
     link = choice(link, name="link", options=LINKS)
-    bound = real(bound, name="bound", lower=0.0, open_lower=True)
+    bound = positive(bound, "bound")
     A, a, b = (np.asarray(values, dtype=np.float64) for values in (baseline, alpha, beta))
     if A.ndim != 2 or a.shape != A.shape[1:] or b.ndim != 1:
         raise ArgumentError("baseline must be a (q, e) array, alpha an (e,) and beta a (p,) array", argument="baseline")

@@ -1,7 +1,7 @@
 r"""Ordinary fits to public rows by any loss: what R's ``lm``, ``glm``, ``survreg``, ``rq`` and ``rlm`` compute.
 
-No noise, no penalty, no cost, and no bounds: `Loss.plain` is the loss without its caps. Covariances are those that the
-software of the field prints by default:
+No noise, no penalty, no cost, and no bounds: `PredictorLoss.plain` is the loss without its caps. Covariances are those
+that the software of the field prints by default:
 
 * likelihoods: the inverse observed information;
 * least squares: the same times the residual variance with ``n - p`` degrees of freedom;
@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.losses import BoundedSquares, ExponentialTimes, Loss, PoissonLoss, SmoothedQuantile
+from hdpstats.losses import BoundedSquares, ExponentialTimes, PoissonLoss, PredictorLoss, SmoothedQuantile
 from hdpstats.losses.located import scale_of, window
 from hdpstats.public.likelihood import identified, maximum_likelihood
 from hdpstats.records.estimate import Estimate
@@ -25,7 +25,13 @@ SHORTEST = 1e-12
 
 
 def classical_fit(
-    X: FloatArray, y: FloatArray, *, weights: FloatArray, offset: FloatArray, loss: Loss, terms: tuple[str, ...]
+    X: FloatArray,
+    y: FloatArray,
+    *,
+    weights: FloatArray,
+    offset: FloatArray,
+    loss: PredictorLoss,
+    terms: tuple[str, ...],
 ) -> Estimate:
     """Return the fit with its covariance; ``weights`` are prior weights, aliased columns have NaN coefficients."""
     if isinstance(loss, BoundedSquares):

@@ -19,7 +19,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.geometry import at_radius, from_public, mallows_weights, whiten
 from hdpstats.formulas.response import Response
-from hdpstats.losses import Loss
+from hdpstats.losses import PredictorLoss
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
 from hdpstats.records.geometry import Geometry
 from hdpstats.schema.public import PublicTable
@@ -60,12 +60,12 @@ class WhitenedPublic(PublicSide):
     r"""Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit.
 
     With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
-    ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `Loss.typical` otherwise, and for a loss
-    that is not `Loss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss`` itself would rest on
-    too few rows.
+    ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `PredictorLoss.typical` otherwise, and for
+    a loss that is not `PredictorLoss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss``
+    itself would rest on too few rows.
     """
 
-    loss: Loss
+    loss: PredictorLoss
     geometry: Geometry
     X: FloatArray
     mallows: FloatArray
@@ -73,7 +73,7 @@ class WhitenedPublic(PublicSide):
     offset: FloatArray
     fit: PublicFit | None
     y: FloatArray | None = None
-    bread: Loss | None = None
+    bread: PredictorLoss | None = None
 
     @property
     def known(self) -> bool:
@@ -135,7 +135,9 @@ def public_rows(
     )
 
 
-def whitened_public(rows: PublicRows, design: Design, loss: Loss, *, bread: Loss | None = None) -> WhitenedPublic:
+def whitened_public(
+    rows: PublicRows, design: Design, loss: PredictorLoss, *, bread: PredictorLoss | None = None
+) -> WhitenedPublic:
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
     first = int(design.intercept)
     geometry = from_public(
@@ -180,7 +182,9 @@ class _Mode:
     evidence: float
 
 
-def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: FloatArray, phi: float = 1.0) -> _Mode:
+def _mode(
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, *, ridge: FloatArray, phi: float = 1.0
+) -> _Mode:
     """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
     zero = np.zeros_like(ridge)
     objective = LinearObjective(
@@ -192,7 +196,9 @@ def _mode(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, *, ridge: 
     return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
 
 
-def _fit(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, intercept: bool) -> PublicFit:
+def _fit(
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, bread: PredictorLoss, *, intercept: bool
+) -> PublicFit:
     """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
     best = _best(X, y, rows, loss, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, intercept=intercept)
     curvature = bread.curvature(best.objective.predictor(best.theta), y)
@@ -203,7 +209,7 @@ def _fit(X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss
 
 
 def _robust_fit(
-    X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, intercept: bool
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, bread: PredictorLoss, *, intercept: bool
 ) -> PublicFit:
     """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
     n, D = X.shape
@@ -223,7 +229,7 @@ def _best(
     X: FloatArray,
     y: FloatArray,
     rows: PublicRows,
-    loss: Loss,
+    loss: PredictorLoss,
     *,
     unit: float,
     wide: float,
@@ -239,7 +245,7 @@ def _best(
 
 
 def _sandwich(
-    X: FloatArray, y: FloatArray, rows: PublicRows, loss: Loss, bread: Loss, *, theta: FloatArray
+    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, bread: PredictorLoss, *, theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
     eta = X @ theta + rows.offset

@@ -15,9 +15,9 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.geometry import from_public, mallows_weights, whiten
-from hdpstats.formulas.survival import SurvivalDesign
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
 from hdpstats.records.geometry import Geometry
@@ -188,7 +188,7 @@ def hazard_side(
     Z = whiten(geometry, rows.X).X[:, 1:]
     fit = fit_public(rows, baseline, Z, link=link, causes=causes)
     whole = CappedSpells(
-        loss=HAZARDS[link],
+        loss=LINKS[link],
         A=baseline.mixed,
         Z=Z,
         entry=rows.entry,

@@ -13,8 +13,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.survival import SurvivalDesign
-from hdpstats.losses import HAZARDS
+from hdpstats.formulas.compiler import SurvivalDesign
+from hdpstats.losses import LINKS
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
@@ -22,7 +22,6 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import spells_of
 from hdpstats.solvers.hazard import HazardData, fit_hazard
 from hdpstats.solvers.hazard.likelihood import Likelihood
-from hdpstats.solvers.hazard.links import LINKS
 
 EVENNESS = 0.01
 """Eigenvalues of the baseline's second moments are kept above this share of the largest."""
@@ -172,7 +171,7 @@ def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, c
     )
     exposure = float(np.sum(rows.weights * (rows.exit - rows.entry)))
     events = float(np.sum(rows.weights * (rows.cause == cause)))
-    level = float(HAZARDS[link].predictor(np.array((events + 0.5) / (exposure + 1.0))))
+    level = float(LINKS[link].predictor(np.array((events + 0.5) / (exposure + 1.0))))
     constant = np.linalg.solve(baseline.mixing, baseline.constant)
     centre = np.concatenate([level * constant, np.zeros(p)])
     ridge = np.concatenate([np.full(e, BASELINE_SPREAD**-2.0), np.full(p, SLOPE_SPREAD**-2.0)])

@@ -7,11 +7,11 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.losses import LINKS
 from hdpstats.public.likelihood import identified
 from hdpstats.records.estimate import Estimate
 from hdpstats.schema.spells import Spells
 from hdpstats.solvers.hazard import HazardData, fit_hazard
-from hdpstats.solvers.hazard.links import LINKS
 
 NUMBERS = 2**20
 """Numbers of terms that are held at a time, however many spells there are."""

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.losses import Loss
+from hdpstats.losses import PredictorLoss
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import LinearObjective, minimise
 
@@ -14,7 +14,13 @@ ALIASED = 1e-7
 
 
 def maximum_likelihood(
-    X: FloatArray, y: FloatArray, *, weights: FloatArray, offset: FloatArray, loss: Loss, terms: tuple[str, ...]
+    X: FloatArray,
+    y: FloatArray,
+    *,
+    weights: FloatArray,
+    offset: FloatArray,
+    loss: PredictorLoss,
+    terms: tuple[str, ...],
 ) -> Estimate:
     """Return the maximum-likelihood fit with its model-based covariance (the inverse of the observed information).
 

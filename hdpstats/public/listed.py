@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import gammainc, gammaln
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import MEANS, BoundedSquares, Loss, PoissonLoss
+from hdpstats.losses import MEANS, BoundedSquares, PoissonLoss, PredictorLoss
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
 
@@ -59,7 +59,7 @@ class RowOutcomes(Outcomes, ABC):
 class PredictorOutcomes(RowOutcomes, ABC):
     """Rows with one linear predictor, to which ``offset`` (n,) is added."""
 
-    loss: Loss
+    loss: PredictorLoss
     offset: FloatArray
 
     @property

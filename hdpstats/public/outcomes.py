@@ -26,8 +26,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses import LINKS
 from hdpstats.solvers import CappedSpells
-from hdpstats.solvers.hazard.links import LINKS
 
 NUMBERS = 2_000_000
 """Numbers that an array over people, outcomes and coefficients may hold at a time."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.public.check import PublicCheck, check
 from hdpstats.public.follow_up import FollowUp
 from hdpstats.records.timegrid import TimeGrid

@@ -13,6 +13,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, summary, table
+from hdpstats.losses import LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots
 from hdpstats.results.facts import HazardFacts, ModelFacts
@@ -38,13 +39,6 @@ _SHOWN: Final = {
 }
 _NEEDS: Final = ("term", "estimate", "std_error")
 _KINDS: Final = {"cox": "Cox model", "hazard": "discrete hazard by glm", "glm": "glm"}
-_COX: Final = {
-    "cloglog": "its coefficients are log hazard ratios of continuous time, as those of the cloglog link are (Prentice "
-    "and Gloeckler 1978)",
-    "logit": "its coefficients are log hazard ratios; those of the logit link are log odds ratios, nearly the same "
-    "where the hazards of intervals are small",
-    "probit": "its coefficients are log hazard ratios, and those of the probit link are on another scale",
-}
 
 
 @final
@@ -276,7 +270,10 @@ def _comparable(fit: Fitted, other: _Reference, paired: Mapping[int, int]) -> tu
 def _other_axis(hazard: HazardFacts, other: _Reference, has_baseline: bool) -> str | None:
     """Return why the two baselines do not mean the same, or None."""
     if other.model == "cox":
-        return f"the partial likelihood of a Cox model leaves the baseline hazard out; {_COX[hazard.link]}"
+        return (
+            "the partial likelihood of a Cox model leaves the baseline hazard out; its coefficients are log hazard "
+            f"ratios of continuous time; {LINKS[hazard.link].hazard_ratios}"
+        )
     if other.link is not None and other.link != hazard.link:
         return f"the links are {hazard.link} here and {other.link} there, and the scales of coefficients differ"
     if other.cuts is not None and other.cuts != hazard.grid.cuts:

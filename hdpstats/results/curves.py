@@ -22,7 +22,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.solvers.hazard.links import LINKS
+from hdpstats.losses import LINKS
 
 
 @final
@@ -56,17 +56,10 @@ class CurveWithLimits(NamedTuple):
     high: FloatArray
 
 
-def inverse_link(link: str, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return hazards ``p``, ``1 - p`` without cancellation and the slope ``dp/deta``, elementwise."""
-    survived = LINKS[link].survive(eta)
-    rest = np.exp(-survived.value)
-    return -np.expm1(-survived.value), rest, survived.score * rest
-
-
 def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float | None) -> CurveWithLimits:
     """Return hazards (n, q, K); limits are those of the linear predictor through the link."""
     eta = _predictor(model, X, offset)
-    value = inverse_link(model.link, eta)[0]
+    value = LINKS[model.link].inverse(eta)[0]
     if z is None:
         return _without_limits(value)
     (q, e), (n, p), K = model.features.shape, X.shape, len(model.theta)
@@ -79,7 +72,7 @@ def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float |
         both = X @ V[e:, :e] @ model.features.T
         half[:, :, k] = z * np.sqrt(np.maximum(baseline + covariates[:, None] + 2.0 * both, 0.0))
     return CurveWithLimits(
-        value=value, low=inverse_link(model.link, eta - half)[0], high=inverse_link(model.link, eta + half)[0]
+        value=value, low=LINKS[model.link].inverse(eta - half)[0], high=LINKS[model.link].inverse(eta + half)[0]
     )
 
 
@@ -151,7 +144,7 @@ class _Parts:
     @classmethod
     def of(cls, model: Coefficients, X: FloatArray, offset: FloatArray) -> "_Parts":
         """Evaluate a model; separately fitted hazards that add up to 1 or more leave no one, and are without limits."""
-        p, rest, slope = inverse_link(model.link, _predictor(model, X, offset))
+        p, rest, slope = LINKS[model.link].inverse(_predictor(model, X, offset))
         survive = np.maximum(rest[:, :, 0] - p[:, :, 1:].sum(axis=2), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             weights = np.where(survive[:, :, None] > 0.0, slope / survive[:, :, None], np.nan)

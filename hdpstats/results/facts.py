@@ -8,10 +8,9 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
-from hdpstats.losses import MEANS
+from hdpstats.losses import LINKS, MEANS
 from hdpstats.records.codec import Record
 from hdpstats.records.timegrid import TimeGrid
-from hdpstats.solvers.hazard.links import LINKS
 
 
 @final

@@ -9,8 +9,8 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.formulas import compile_design
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.response import categorical_design
-from hdpstats.formulas.survival import compile_survival
 from hdpstats.losses import MEANS, ExponentialTimes, multinomial
 from hdpstats.results import plots, survival
 from hdpstats.results.fitted import Fitted, check_identified, read_rows

@@ -23,6 +23,7 @@ from hdpstats.display import (
     summary,
     table,
 )
+from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.budget import decimal
 from hdpstats.privacy.guarantee import Guarantee
@@ -213,9 +214,8 @@ def _time_axis(facts: ModelFacts) -> list[tuple[str, str]]:
     if hazard is None:
         return []
     unit = f" {hazard.unit_of_time}" if hazard.unit_of_time else ""
-    scale = {"logit": "log odds ratios", "cloglog": "log hazard ratios", "probit": "shifts on the normal scale"}
     rows = [
-        ("Link:", f"{hazard.link}: coefficients of covariates are {scale[hazard.link]}"),
+        ("Link:", f"{hazard.link}: coefficients of covariates are {LINKS[hazard.link].scale}"),
         ("Intervals:", f"{hazard.grid.intervals}, up to {hazard.grid.horizon:.6g}{unit}"),
         ("Baseline:", f"{len(hazard.baseline_names)} coefficients: {_first_and_last(hazard.baseline_names)}"),
     ]

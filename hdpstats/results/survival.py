@@ -11,7 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import real
-from hdpstats.formulas.survival import compile_survival
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.results import curves
 from hdpstats.results.curves import Coefficients, CurveWithLimits
 from hdpstats.results.facts import HazardFacts, ModelFacts

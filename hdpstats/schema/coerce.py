@@ -8,6 +8,11 @@ column ``[1.5, 2.0, "x"]`` give the same numbers for their first two cells.
 Only cells whose type is exactly a builtin, numpy, ``decimal`` or ``fractions`` type are read; any other
 object is missing, and none of its methods is called (types are recognised by identity, which no class can
 override).
+
+Arrow, which holds columns of tables from Parquet, does not check that text is valid UTF-8 when it reads a file, and
+raises when such a cell becomes a Python string; it also raises for dates that Python cannot hold. Either would disclose
+a single cell. So text is read as bytes and decoded here, and types that hold neither numbers nor text are not read at
+all.
 """
 
 import math
@@ -19,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionArray
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.schema import arrow
 
 _TRUTH = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
 _SIGNED = (np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong)
@@ -142,7 +147,7 @@ def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
         distinct, positions = _distinct(pd.Series(categories, dtype=categories.dtype))
         return distinct, np.append(positions, -1)[values.codes]
     if _is_arrow(cells):
-        return arrow.distinct(values)
+        return _arrow_distinct(values)
     if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
         levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
         return levels.tolist(), inverse.astype(np.int64)
@@ -157,7 +162,7 @@ def _typed_numbers(cells: "pd.Series[Any]") -> FloatArray | None:
         return np.array(cells.to_numpy(), dtype=np.float64)
     if isinstance(cells.array, _MASKED):
         return np.array(cells.to_numpy(dtype=np.float64, na_value=np.nan))
-    return arrow.numbers(cells.array) if _is_arrow(cells) else None
+    return _arrow_numbers(cells.array) if _is_arrow(cells) else None
 
 
 def numbers(cells: "pd.Series[Any]") -> FloatArray:
@@ -246,3 +251,56 @@ def marks(cells: "pd.Series[Any]", key: bytes) -> IntArray:
 def _mark(name: str, key: bytes) -> int:
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
     return int.from_bytes(digest, "big") >> 2
+
+
+def _arrow_column(values: ExtensionArray) -> Any:
+    import pyarrow as pa
+
+    column = pa.array(values)
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _decode(cell: bytes) -> str | None:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _arrow_numbers(values: ExtensionArray) -> FloatArray | None:
+    """Return the numbers of a column of integers, floats or truth values (NaN: null), else None."""
+    import pyarrow as pa
+
+    column = _arrow_column(values)
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return None
+    floats = column.cast(pa.float64(), safe=False)
+    return np.array(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _arrow_distinct(values: ExtensionArray) -> tuple[list[object], IntArray]:
+    """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
+
+    Text that is no valid UTF-8 becomes None, and every cell of a type that is neither text nor number is
+    missing.
+    """
+    import pyarrow as pa
+
+    column = _arrow_column(values)
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        encoded = column.cast(pa.large_binary())
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        encoded = encoded.dictionary_encode()
+        cells: list[object] = [_decode(cell) for cell in encoded.dictionary.to_pylist()]
+        return cells, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    readable = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+    if not readable:
+        return [], np.full(len(values), -1, dtype=np.int64)
+    return column.to_pylist(), np.arange(len(values), dtype=np.int64)

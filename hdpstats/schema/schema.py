@@ -11,7 +11,7 @@ from hdpstats._base.canonical import Json
 from hdpstats._base.errors import HdpError, SchemaError
 from hdpstats._base.validation import text
 from hdpstats.display import grid, page
-from hdpstats.schema import derive, dictionary
+from hdpstats.schema import dictionary
 from hdpstats.schema.columns import Categorical, Column, Duration, NumericColumn
 
 LONGEST_NAME = 100
@@ -171,7 +171,7 @@ class Schema(Mapping[str, Column]):
         >>> schema["age"].lower, schema["grade"].levels
         (23.0, ('2', '3'))
         """
-        return cls(derive.columns(public_frame, declared))
+        return cls(dictionary.derived_columns(public_frame, declared))
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         return [(name, column.kind, _range(column), _missing(column)) for name, column in self._columns.items()]

@@ -1,4 +1,4 @@
-"""The wall: private rows live inside a `Site`, and `Site.answer` is its only door."""
+"""Sites: private rows are held inside a `Site`, and only `Site.answer` reads them."""
 
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.remote import RemoteSite, connect

@@ -75,7 +75,8 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
 def _check_apart(releases: Mapping[str, Release]) -> None:
     """Refuse two sites that charge one account: the same people would count twice, as if there were others.
 
-    Accounts are told apart by their identities, whatever sites and data sets are called and whatever was asked of them.
+    Accounts are distinguished by their identities, whatever sites and data sets are called and whatever was asked of
+    them.
     """
     given: dict[str, str] = {}
     for name, release in releases.items():

@@ -14,7 +14,7 @@ rows, nor for a draw *given that* it did not fail. So, from "is it stored?" to "
 *Proof.* Let a request have been charged ``J`` times when its release is recorded. What is handed out is
 :math:`M(D, \omega_J)`, the :math:`\omega_j` being independent, each of them used for this request of this account only.
 What else depends on them and on ``D`` is how long computations took, and whether they ended. The claim rests on the
-assumption that this tells no more than the values do: that :math:`(M(D, \omega_j), \text{ended in time})` is as private
+assumption that this shows no more than the values do: that :math:`(M(D, \omega_j), \text{ended in time})` is as private
 as :math:`M(D, \omega_j)` (`hdpstats.custodian` bounds time by public facts; a computation that one record makes fail
 is a defect of its mechanism). Then the release is chosen from :math:`(M(D, \omega_1), \dots, M(D, \omega_J))`, which is
 :math:`J \epsilon`-DP by composition (Dwork et al. 2006), and all ``J`` charges were paid for before the rows were read,
@@ -22,7 +22,7 @@ by the account and by every analyst who receives the release out of his cap. A r
 ``J = 1``.
 
 Were each of ``k`` identical requests at once computed, and the first to finish handed out, the release would be
-:math:`M(D, \omega_K)` with ``K`` the fastest draw, at the price of one.
+:math:`M(D, \omega_K)` with ``K`` the fastest draw, at the cost of one.
 """
 
 import os

@@ -41,7 +41,9 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "certificate; ask the custodian for a new one",
         ),
         "unknown-analyst": Refusal(
-            403, SiteError, "the site knows no analyst of the token's name; ask the custodian to be entered"
+            403,
+            SiteError,
+            "the site's settings list no analyst of the token's name; ask the custodian to be entered",
         ),
         "forbidden": Refusal(
             403,
@@ -49,7 +51,7 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "the custodian does not permit this query to you, and nothing was charged; site.permissions says which "
             "mechanisms, models and columns you may ask for",
         ),
-        "not-found": Refusal(404, SiteError, "the site has no such door; is the URL that of a site of hdpstats?"),
+        "not-found": Refusal(404, SiteError, "the site has no such address; is the URL that of a site of hdpstats?"),
         "malformed": Refusal(
             400, SiteError, "the site cannot read the request, and nothing was charged; do versions of hdpstats differ?"
         ),
@@ -93,7 +95,7 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             "charged; use a release that was paid for, or ask the custodian for more",
         ),
         "budget": Refusal(
-            409, BudgetError, "the query costs more privacy than the site sells at once, and nothing was charged"
+            409, BudgetError, "the query costs more privacy than the site allows at once, and nothing was charged"
         ),
         "mechanism": Refusal(
             422, MechanismError, "no proof covers this query at this site, and nothing was charged; ask another one"
@@ -140,3 +142,11 @@ def code_of(error: HdpError) -> str:
         LedgerError: "ledger",
     }
     return next((own[kind] for kind in type(error).__mro__ if kind in own), "failed")
+
+
+class RequestRefused(Exception):  # noqa: N818  (a code, not an error)
+    """A request is refused with a code, and public numbers that go with it."""
+
+    def __init__(self, code: str, **numbers: float) -> None:
+        super().__init__(code)
+        self.code, self.numbers = code, numbers

@@ -12,7 +12,7 @@ from hdpstats._base.errors import SiteError
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.terms import Terms
+from hdpstats.sites.site import SiteTerms
 
 FORMAT = 3
 """The number of this format; a site and an asker with different ones do not talk."""
@@ -27,7 +27,7 @@ class Facts:
     ----------
     schema : Schema
         What the custodian declares about the columns.
-    terms : Terms
+    terms : SiteTerms
         Who is protected.
     records : int
         The public number of people, else the declared one.
@@ -36,24 +36,17 @@ class Facts:
     """
 
     schema: Schema
-    terms: Terms
+    terms: SiteTerms
     records: int
     dataset: str
     version: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as JSON values."""
-        terms = self.terms
         return {
             "format": FORMAT,
             "schema": self.schema.to_dict(),
-            "terms": {
-                "relation": terms.relation.value,
-                "unit": terms.unit,
-                "max_rows_per_unit": None if terms.unit is None else terms.most_rows,
-                "n_max": terms.n_max,
-                "row_order": terms.row_order,
-            },
+            "terms": {"relation": self.terms.relation.value, **self.terms.arguments()},
             "records": self.records,
             "dataset": self.dataset,
             "version": self.version,
@@ -66,7 +59,7 @@ class Facts:
             raise SiteError("the site speaks another version of hdpstats' format; both sides need the same one")
         return cls(
             schema=Schema.from_dict(fields["schema"]),
-            terms=Terms.declared(**fields["terms"]),
+            terms=SiteTerms.declared(**fields["terms"]),
             records=int(fields["records"]),
             dataset=str(fields["dataset"]),
             version=int(fields["version"]),

@@ -1,6 +1,7 @@
 """A site in this process: for a custodian's own analyses, for teaching, and behind every remote site."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import final
@@ -19,12 +20,39 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
+from hdpstats.sites.account import Quote
 from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
-from hdpstats.sites.quote import Quote
-from hdpstats.sites.rehearsal import rehearse
-from hdpstats.sites.site import Site
-from hdpstats.sites.tables import PublicTables
-from hdpstats.sites.terms import Terms
+from hdpstats.sites.error_scrubbing import rehearse
+from hdpstats.sites.site import Site, SiteTerms
+
+MOST_PUBLIC = 8
+"""Public tables that a site keeps of one owner: the latest ones."""
+
+
+@final
+class PublicTables:
+    """Public tables by owner: an analyst, or None for who holds the rows.
+
+    What one analyst hands over never makes a table of another one go.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str | None, dict[str, PublicTable]] = {}
+        self._lock = threading.Lock()
+
+    def put(self, table: PublicTable, owner: str | None, most_bytes: int | None = None) -> None:
+        """Keep a table; of the same owner only the latest ones stay, together of at most so many bytes or alone."""
+        with self._lock:
+            kept = dict(self._kept.get(owner, {}))
+            kept.pop(table.sha256, None)
+            latest = [*kept.items(), (table.sha256, table)][-MOST_PUBLIC:]
+            while most_bytes is not None and len(latest) > 1 and sum(each.nbytes for _, each in latest) > most_bytes:
+                latest.pop(0)
+            self._kept[owner] = dict(latest)
+
+    def of(self, owner: str | None) -> Mapping[str, PublicTable]:
+        """Return the tables that queries of an owner may name, by SHA-256: his own, and those of who holds the rows."""
+        return {**self._kept.get(None, {}), **self._kept.get(owner, {})}
 
 
 @final
@@ -44,7 +72,8 @@ class LocalSite(Site):
     max_rows_per_unit
         With ``unit``: the most rows of one person that a model uses.
     n_max
-        With ``unit`` or under ``add_or_remove_one``: the declared number of people; see `hdpstats.sites.terms.Terms`.
+        With ``unit`` or under ``add_or_remove_one``: the declared number of people; see
+        `hdpstats.sites.site.SiteTerms`.
     row_order
         ``"arbitrary"`` declares that the order of the rows was not made from their values (they are sorted by none):
         subsample and aggregate of people without a unit needs it. `PrivateTable` keeps the order of ``frame``.
@@ -71,7 +100,7 @@ class LocalSite(Site):
             raise ArgumentError("schema must be an hdp.Schema", argument="schema")
         if not isinstance(ledger, Ledger):
             raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
-        self._terms = Terms.declared(
+        self._terms = SiteTerms.declared(
             relation=ledger.relation,
             unit=unit,
             max_rows_per_unit=max_rows_per_unit,
@@ -99,7 +128,7 @@ class LocalSite(Site):
         return self._table.rows if self._terms.n_max is None else self._terms.n_max
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> SiteTerms:
         """Who is protected, under the ledger's relation."""
         return self._terms
 
@@ -132,7 +161,7 @@ class LocalSite(Site):
         With an analyst, the release is charged to his cap too (`hdpstats.ledger.Ledger.grant`): once, and also where it
         was computed for somebody else before.
 
-        What was answered before is read from the ledger, where it stands under the whole text of the query, the data
+        What was answered before is read from the ledger, where it is found by the whole text of the query, the data
         set and the terms: it needs no public rows again. A query that is not answered yet is computed once, whoever
         asks at the same time (`hdpstats.sites.attempts`).
 

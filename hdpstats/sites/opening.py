@@ -17,8 +17,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.remote import RemoteSite
-from hdpstats.sites.site import Site
-from hdpstats.sites.terms import Terms
+from hdpstats.sites.site import Site, SiteTerms
 
 Source = pd.DataFrame | str | PathLike[str] | Site
 """The private records of one site."""
@@ -44,9 +43,9 @@ class Declared:
     n_max: int | Mapping[str, int] | None
     row_order: str | Mapping[str, str]
 
-    def terms(self, site: str = "") -> Terms:
+    def terms(self, site: str = "") -> SiteTerms:
         """Return the checked terms of a site."""
-        return Terms.declared(
+        return SiteTerms.declared(
             relation=self.relation,
             unit=self.unit,
             max_rows_per_unit=self.max_rows_per_unit,
@@ -121,16 +120,7 @@ def open_sites(
             continue
         terms = declared.terms(name)
         account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=name)
-        most_rows = None if terms.unit is None else terms.most_rows
-        sites[name] = LocalSite(
-            _frame(source),
-            schema=schema,
-            ledger=account,
-            unit=terms.unit,
-            max_rows_per_unit=most_rows,
-            n_max=terms.n_max,
-            row_order=terms.row_order,
-        )
+        sites[name] = LocalSite(_frame(source), schema=schema, ledger=account, **terms.arguments())
     _check_alike(sites, declared.relation)
     for (one, first), (other, second) in combinations(sites.items(), 2):
         if _same(first, second) or _same_rows(sources[one], sources[other]):
@@ -159,7 +149,7 @@ def _own(value: Any, name: str) -> Any:
     return value[name] if isinstance(value, Mapping) else value
 
 
-def _account(ledger: object, budget: object, *, terms: Terms, dataset: str) -> Ledger:
+def _account(ledger: object, budget: object, *, terms: SiteTerms, dataset: str) -> Ledger:
     if ledger is not None and budget is not None:
         raise ArgumentError("ledger and budget were both given; keep one of them", argument="ledger")
     if ledger is None and budget is None:

@@ -1,27 +1,174 @@
-"""A site in another process or on another machine, behind HTTPS."""
+"""A site in another process or on another machine: HTTPS, certificates, a proxy, and one request with its answer."""
 
-from collections.abc import Iterator, Mapping
+import re
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import pandas as pd
 
 from hdpstats._base import canonical
-from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.validation import integer
+from hdpstats._base.errors import ArgumentError, HdpError, SiteError
+from hdpstats._base.validation import integer, real, text
 from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.sites.account import AnalystAccount, Quote
 from hdpstats.sites.attempts import warn_if_charged_again
+from hdpstats.sites.codes import CODES, NUMBERS
 from hdpstats.sites.forms import Facts, public_to_dict
-from hdpstats.sites.http_client import Certificate, HttpClient, Token, open_client
-from hdpstats.sites.quote import Quote
-from hdpstats.sites.share import Share
-from hdpstats.sites.site import Site
-from hdpstats.sites.tables import MOST_PUBLIC
-from hdpstats.sites.terms import Terms
+from hdpstats.sites.local import MOST_PUBLIC
+from hdpstats.sites.site import Site, SiteTerms
+
+if TYPE_CHECKING:
+    import httpx
+
+Token = str | Callable[[], str]
+Certificate = tuple[str | PathLike[str], str | PathLike[str]]
+LONGEST_CONNECT = 10.0
+"""The longest time in seconds to wait for a connection."""
+
+
+def open_client(
+    url: str, *, token: Token, ca: str | PathLike[str] | None, cert: Certificate | None, timeout: float
+) -> "HttpClient":
+    """Check the arguments of `hdpstats.sites.connect` and return what talks to the site; nothing is sent yet."""
+    address = text(url, name="url", longest=2000).rstrip("/")
+    if not address.startswith("https://"):
+        raise ArgumentError("url must begin with 'https://': tokens and releases are sent encrypted only")
+    if not (isinstance(token, str) or callable(token)):
+        raise ArgumentError("token must be a text, or a function that returns one", argument="token")
+    try:
+        import httpx
+    except ImportError:
+        message = "remote sites need httpx: pip install 'hdpstats[sites]'"
+        raise ArgumentError(message, argument="url") from None
+    longest = real(timeout, name="timeout", lower=0.0, open_lower=True)
+    limits = httpx.Limits(max_connections=16, keepalive_expiry=20.0)
+    transport = httpx.HTTPTransport(verify=_context(ca, cert), limits=limits, proxy=_proxy(address))
+    return HttpClient(transport, address=address, token=token, timeout=longest)
+
+
+def _proxy(address: str) -> str | None:
+    """Return the proxy that the environment names for an address: ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``."""
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise ArgumentError("url must name a host: https://host:port", argument="url")
+    proxy = None if proxy_bypass(host) else getproxies().get("https") or getproxies().get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
+
+
+def _context(ca: str | PathLike[str] | None, cert: Certificate | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError):
+        raise ArgumentError(f"ca must be a file of certificates (PEM), not {str(ca)!r}", argument="ca") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if cert is not None:
+        try:
+            context.load_cert_chain(*cert)
+        except (OSError, ssl.SSLError, TypeError):
+            message = "cert must name two files (PEM): your certificate and its key"
+            raise ArgumentError(message, argument="cert") from None
+    return context
+
+
+@final
+class HttpClient:
+    """Connections to one site, which are kept for later requests.
+
+    A transport alone, without a client's cookies, redirects and merged headers.
+    """
+
+    def __init__(self, transport: "httpx.HTTPTransport", *, address: str, token: Token, timeout: float) -> None:
+        self.address = address
+        self._transport = transport
+        self._token = token
+        self._timeouts = {"connect": min(timeout, LONGEST_CONNECT), "read": timeout, "write": timeout, "pool": timeout}
+
+    def ask(self, method: str, path: str, body: str | None = None) -> dict[str, Any]:
+        """Send a request and return the JSON object of the response, or raise the error that its code stands for."""
+        import httpx
+
+        headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": "application/json"}
+        content = None if body is None else body.encode()
+        try:
+            request = httpx.Request(
+                method,
+                f"{self.address}{path}",
+                headers=headers,
+                content=content,
+                extensions={"timeout": self._timeouts},
+            )
+            response = self._transport.handle_request(request)
+            try:
+                response.read()
+            finally:
+                response.close()
+        except httpx.TimeoutException:
+            raise SiteError(f"the site {self.address} did not answer in time; {_AGAIN}") from None
+        except httpx.InvalidURL as error:
+            raise ArgumentError(f"url must be https://host:port ({error})", argument="url") from None
+        except httpx.RemoteProtocolError:  # its text quotes what was sent
+            raise SiteError(
+                f"the site {self.address} cannot be reached (it broke off, or sent what is no answer); {_AGAIN}"
+            ) from None
+        except httpx.HTTPError as error:
+            raise SiteError(f"the site {self.address} cannot be reached ({_reason(error)}); {_AGAIN}") from None
+        fields = _object(response.text)
+        if response.status_code == httpx.codes.OK and fields is not None:
+            return fields
+        raise _refusal(response.status_code, fields)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+
+_WORD = re.compile("[!-~]{1,16000}")
+_AGAIN = "the same query may be sent again, and is not charged twice"
+
+
+def _word(token: Token) -> str:
+    word = token if isinstance(token, str) else token()
+    if not (isinstance(word, str) and _WORD.fullmatch(word)):
+        raise ArgumentError(
+            "token must be one word of printable ASCII characters, as it was handed out", argument="token"
+        )
+    return word
+
+
+def _object(content: str) -> dict[str, Any] | None:
+    try:
+        fields = canonical.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what the transport says: about certificates, names and connections."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
+    found = fields or {}
+    code = str(found.get("error"))
+    known = CODES.get(code)
+    if known is None:
+        return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
+    numbers = {name: found[name] for name in NUMBERS if isinstance(found.get(name), int | float)}
+    added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
+    return known.error(known.message + added, code=code, **numbers)
 
 
 def connect(
@@ -53,13 +200,13 @@ def connect(
     ArgumentError
         The URL is not https, a file cannot be read, or the extra ``sites`` is not installed.
     SiteError
-        The site cannot be reached, or refuses; where it is not the site that ``ca`` vouches for, nothing was sent.
+        The site cannot be reached, or refuses; where its certificate is not signed by ``ca``, nothing was sent.
     """
-    wire = open_client(url, token=token, ca=ca, cert=cert, timeout=timeout)
+    client = open_client(url, token=token, ca=ca, cert=cert, timeout=timeout)
     try:
-        return RemoteSite(wire)
+        return RemoteSite(client)
     except BaseException:
-        wire.close()
+        client.close()
         raise
 
 
@@ -67,14 +214,14 @@ def connect(
 class RemoteSite(Site):
     """Private rows that another process holds. Made by `connect`.
 
-    What crosses are queries, releases, public rows and public facts. The same query again costs nothing, so a call
+    Only queries, releases, public rows and public facts are sent. The same query again costs nothing, so a call
     that was cut off may be repeated.
     """
 
-    def __init__(self, wire: HttpClient) -> None:
-        self._wire = wire
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
         self._public: dict[str, PublicTable] = {}
-        answer = self._wire.ask("GET", "/v1/facts")
+        answer = self._client.ask("GET", "/v1/facts")
         with _reading():
             self._facts = Facts.from_dict(answer["facts"])
             self._analyst = str(answer["analyst"])
@@ -83,7 +230,7 @@ class RemoteSite(Site):
     @property
     def address(self) -> str:
         """The URL of the custodian's service."""
-        return self._wire.address
+        return self._client.address
 
     @property
     def schema(self) -> Schema:
@@ -96,7 +243,7 @@ class RemoteSite(Site):
         return self._facts.records
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> SiteTerms:
         """Who is protected; see `Site.terms`."""
         return self._facts.terms
 
@@ -107,7 +254,7 @@ class RemoteSite(Site):
 
     @property
     def analyst(self) -> str:
-        """Who the site takes you for."""
+        """Your name, as the site read it from your token."""
         return self._analyst
 
     @property
@@ -117,24 +264,24 @@ class RemoteSite(Site):
 
     def quote(self, query: Query) -> Quote:
         """Return what a query would read and cost; nothing is charged."""
-        fields = self._wire.ask("POST", "/v1/cost", _canonical(query))
+        fields = self._client.ask("POST", "/v1/cost", _canonical(query))
         with _reading():
             return Quote.from_dict(fields)
 
-    def account(self) -> Share:
+    def account(self) -> AnalystAccount:
         """Return your own part of the site's ledger."""
-        fields = self._wire.ask("GET", "/v1/ledger")
+        fields = self._client.ask("GET", "/v1/ledger")
         with _reading():
-            return Share.from_dict(fields)
+            return AnalystAccount.from_dict(fields)
 
     def dummy(self, rows: int = 100, *, seed: int = 0) -> pd.DataFrame:
-        """Return invented rows that the site draws from its schema alone, to try code with before money is spent.
+        """Return invented rows that the site draws from its schema alone, to try code with before anything is charged.
 
         They have the declared columns (and that of the unit), every value equally likely: nothing about the people.
         """
         count = integer(rows, name="rows", lower=1, upper=10_000)
         number = integer(seed, name="seed", lower=0, upper=10**9)
-        fields = self._wire.ask("GET", f"/v1/dummy?rows={count}&seed={number}")
+        fields = self._client.ask("GET", f"/v1/dummy?rows={count}&seed={number}")
         with _reading():
             return pd.DataFrame({str(name): listed for name, listed in fields["columns"].items()})
 
@@ -146,7 +293,7 @@ class RemoteSite(Site):
             raise SiteError("the public rows were checked against another schema than this site's")
         if table.sha256 in self._public:
             return
-        self._wire.ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))
+        self._client.ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))
         self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
     def answer(self, query: Query) -> Release:
@@ -157,13 +304,13 @@ class RemoteSite(Site):
         """
         asked = _canonical(query)
         try:
-            fields = self._wire.ask("POST", "/v1/answer", asked)
+            fields = self._client.ask("POST", "/v1/answer", asked)
         except SiteError as error:
             table = self._public.pop(query.public_sha256 or "", None)
             if table is None or error.facts.get("code") != "site":
                 raise
             self.put_public(table)
-            fields = self._wire.ask("POST", "/v1/answer", asked)
+            fields = self._client.ask("POST", "/v1/answer", asked)
         with _reading():
             entry = LedgerEntry.from_dict(fields["entry"])
             release = release_from_json(fields["release"]).at(entry)
@@ -172,7 +319,7 @@ class RemoteSite(Site):
 
     def close(self) -> None:
         """Close the connections."""
-        self._wire.close()
+        self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +330,7 @@ class RemoteSite(Site):
     def __repr__(self) -> str:
         facts = self._facts
         return (
-            f"<remote site: {self._wire.address}, data set {facts.dataset!r}, {len(facts.schema)} declared columns; "
+            f"<remote site: {self._client.address}, data set {facts.dataset!r}, {len(facts.schema)} declared columns; "
             f"{facts.terms}>"
         )
 

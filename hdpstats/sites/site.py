@@ -1,17 +1,123 @@
-"""What every site is, wherever it stands: in this process, in another, across the Internet."""
+"""What every site is, and who is protected by its releases; in this process, in another, or on another machine."""
 
 from abc import ABC, abstractmethod
-from typing import final
+from dataclasses import dataclass
+from typing import Any, final
 
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import choice, integer, text
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.terms import Terms
+
+MOST_ROWS_OF_A_PERSON = 10**6
+MOST_PEOPLE = 2**31
+ROW_ORDERS = ("undeclared", "arbitrary")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteTerms:
+    """The public terms that private rows are held under.
+
+    Attributes
+    ----------
+    relation : Relation
+        Which tables are neighbours.
+    unit : str or None
+        The column that names the person; None where every row is a person.
+    most_rows : int
+        The most rows of one person that a model uses; 1 without a unit.
+    n_max : int or None
+        The declared number of people, where it does not follow from the number of rows. With a unit under
+        ``replace_one`` it stands for the number of people everywhere, also in standard errors: declare what is publicly
+        known. Where the number itself is protected it is a maximum: every noisy count is cut there.
+    row_order : {"undeclared", "arbitrary"}
+        ``"arbitrary"`` where whoever holds the rows declares that their order was not made from values: no column of
+        the rows, and nothing that follows from one, decided the place of a row. It says nothing about who is
+        protected; only `hdpstats.mechanisms.subsample.site` depends on it.
+
+    Notes
+    -----
+    With a unit, a person's record is all rows with the person's name, and nobody else has that name. Neighbours differ
+    in the rows of one person: exchanged for any rows with any one name that nobody else has, or with none
+    (``replace_one``), or there and not there (``add_or_remove_one``). The other rows keep their order among themselves.
+
+    No guarantee rests on ``n_max``: mechanisms derive from it the scale of the accuracy that their solvers must reach,
+    and runs that would miss it go on in higher precision; grids of integer sums follow the actual number of private
+    rows, where every sum is certified to that accuracy. Rows beyond the declared number are used like the others.
+    """
+
+    relation: Relation
+    unit: str | None
+    most_rows: int
+    n_max: int | None
+    row_order: str = "undeclared"
+
+    def __str__(self) -> str:
+        """Say who is protected. Requests in ledgers carry this text, in which the order of rows has no part."""
+        rows = "one row per person" if self.unit is None else f"at most {self.most_rows} rows per {self.unit!r}"
+        most = "" if self.n_max is None else f", n_max {self.n_max}"
+        return f"{self.relation.value}, {rows}{most}"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what `declared` takes besides the relation, as `hdpstats.sites.LocalSite` does."""
+        return {
+            "unit": self.unit,
+            "max_rows_per_unit": None if self.unit is None else self.most_rows,
+            "n_max": self.n_max,
+            "row_order": self.row_order,
+        }
+
+    @classmethod
+    def declared(
+        cls,
+        *,
+        relation: object,
+        unit: object,
+        max_rows_per_unit: object,
+        n_max: object,
+        row_order: object = "undeclared",
+    ) -> "SiteTerms":
+        """Return checked terms, or raise an `ArgumentError` that names the argument.
+
+        With ``unit`` both numbers are needed; without it ``n_max`` belongs to ``add_or_remove_one``, which needs it.
+        """
+        named = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
+        hidden = named is Relation.ADD_OR_REMOVE_ONE
+        if unit is None and max_rows_per_unit is not None:
+            message = "max_rows_per_unit belongs to unit=, the column that names the person; give both or neither"
+            raise ArgumentError(message, argument="max_rows_per_unit")
+        if unit is not None and max_rows_per_unit is None:
+            message = "max_rows_per_unit must be given with unit: the most rows of one person that a model may use"
+            raise ArgumentError(message, argument="max_rows_per_unit")
+        if n_max is None and (hidden or unit is not None):
+            message = (
+                "n_max must be given with relation='add_or_remove_one', which protects the number of people: declare a "
+                "maximum above the number that is expected"
+                if hidden
+                else "n_max must be given with unit: declare the number of people, which does not follow from the rows"
+            )
+            raise ArgumentError(message, argument="n_max")
+        if n_max is not None and not hidden and unit is None:
+            message = "n_max must be None: under replace_one with one row per person the number of rows is public"
+            raise ArgumentError(message, argument="n_max")
+        return cls(
+            relation=named,
+            unit=None if unit is None else text(unit, name="unit", longest=100),
+            most_rows=1 if unit is None else _whole("max_rows_per_unit", max_rows_per_unit, MOST_ROWS_OF_A_PERSON),
+            n_max=None if n_max is None else _whole("n_max", n_max, MOST_PEOPLE),
+            row_order=choice(row_order, name="row_order", options=ROW_ORDERS),
+        )
+
+
+def _whole(name: str, value: object, most: int) -> int:
+    return integer(value, name=name, lower=1, upper=most)
 
 
 class Site(ABC):
-    """Private records behind a wall with one door.
+    """Private records that only `answer` reads.
 
     Nothing that depends on a record leaves a site but a `Release`: no count, no warning, no text of an exception.
     """
@@ -28,7 +134,7 @@ class Site(ABC):
 
     @property
     @abstractmethod
-    def terms(self) -> Terms:
+    def terms(self) -> SiteTerms:
         """Who is protected, and what is declared about the number of people and of their rows: public."""
 
     @final

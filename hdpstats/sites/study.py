@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import final
+from typing import Final, final
 
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.forgetting import forgets_rows
 from hdpstats._base.validation import integer, real
-from hdpstats.display import details, key_values, page, section
+from hdpstats.display import details, grid, key_values, notes, page, section
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
@@ -18,7 +18,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Declared, Private, named, open_sites, schema_of
-from hdpstats.sites.page import accounts_html, sites_html
+from hdpstats.sites.remote import RemoteSite
 from hdpstats.sites.site import Site
 
 
@@ -53,9 +53,9 @@ class Study:
     max_rows_per_unit
         With ``unit``: the most rows of one person that a model uses, the earliest ones. A public choice.
     n_max
-        Under ``add_or_remove_one`` the declared maximum of people, with room: noisy counts are cut there. With ``unit``
-        under ``replace_one`` the declared number of people, which standard errors rest on, as rows do not tell it. No
-        guarantee depends on it. A dictionary where sites differ.
+        Under ``add_or_remove_one`` the declared maximum of people, above what is expected: noisy counts are cut there.
+        With ``unit`` under ``replace_one`` the declared number of people, which standard errors rest on, as it does not
+        follow from the rows. No guarantee depends on it. A dictionary where sites differ.
     row_order
         ``"arbitrary"`` declares that the order of the private rows was not made from their values (they are sorted by
         none): the mechanism ``"subsample"`` needs it where people are not named by ``unit``. Whoever holds the rows
@@ -230,3 +230,35 @@ class Study:
         columns = details(f"Schema, {len(self._schema)} declared columns", self._schema.as_html())
         records = key_values([("Private records", private), ("Public records", public)])
         return page("Study", records, *accounts, columns, badges=str(self._terms).split(", "))
+
+
+_OPEN: Final = 5
+"""Of how many accounts the bars are shown without a click."""
+
+
+def sites_html(sites: Mapping[str, Site]) -> str:
+    """Return a row per site: its name, its public number of people, and where its records are."""
+    rows = [[name, _people(site), _place(site)] for name, site in sites.items()]
+    return section("Sites", grid(["", "people", "records are"], rows, aligns="lrl"))
+
+
+def _people(site: Site) -> str:
+    protected = site.relation is Relation.ADD_OR_REMOVE_ONE
+    return f"protected, at most {site.records}" if protected else str(site.records)
+
+
+def _place(site: Site) -> str:
+    return f"at {site.address}" if isinstance(site, RemoteSite) else "in this process"
+
+
+def accounts_html(ledgers: Mapping[str, Ledger], *, elsewhere: int = 0) -> str:
+    """Return the bars of every account; ``elsewhere`` sites keep theirs themselves."""
+    accounts = "".join(section(f"Privacy spent at {name}", ledger.as_html()) for name, ledger in ledgers.items())
+    shown = accounts if len(ledgers) <= _OPEN else details(f"Privacy spent at {len(ledgers)} sites", accounts)
+    return shown + notes([elsewhere_words(elsewhere)] if elsewhere else [])
+
+
+def elsewhere_words(count: int) -> str:
+    """Say that so many sites keep their accounts themselves."""
+    keep = "site keeps its account itself" if count == 1 else "sites keep their accounts themselves"
+    return f"{count} {keep}: study.sites[name].account() asks for your part."

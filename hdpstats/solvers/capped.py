@@ -18,7 +18,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.losses import HazardLoss
+from hdpstats.losses import HazardLink
 from hdpstats.solvers.kernels import grid_sum, row_products
 from hdpstats.solvers.objective import UNIT, Objective, integer_bits
 
@@ -33,7 +33,7 @@ class CappedSpells:
 
     Attributes
     ----------
-    loss : HazardLoss
+    loss : HazardLink
         The link's capped losses.
     A : (q, e) float64
         Baseline features, rows of norm at most 1 up to rounding.
@@ -51,7 +51,7 @@ class CappedSpells:
         ``d`` and the bound ``H`` on a spell's sum of caps.
     """
 
-    loss: HazardLoss
+    loss: HazardLink
     A: FloatArray
     Z: FloatArray
     entry: IntArray

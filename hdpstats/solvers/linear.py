@@ -12,7 +12,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import Loss
+from hdpstats.losses import PredictorLoss
 from hdpstats.solvers.kernels import grid_sum, row_products
 from hdpstats.solvers.objective import UNIT, Objective, integer_bits
 
@@ -25,7 +25,7 @@ class LinearObjective(Objective):
     ``grid_bits`` is derived: summands are rounded to multiples of 2^-grid_bits, which 64-bit integers can add.
     """
 
-    loss: Loss
+    loss: PredictorLoss
     X: FloatArray
     y: FloatArray
     weights: FloatArray
@@ -74,7 +74,7 @@ class LinearObjective(Objective):
 
         Let u = 2^-53, g = 1.01 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor
         has error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
-        ``ulps`` u m (`Loss.score`), the two products 3 u m. So a row contributes at most
+        ``ulps`` u m (`PredictorLoss.score`), the two products 3 u m. So a row contributes at most
         ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)`` plus half a grid cell in each coordinate. Ridge,
         perturbation and the final sum of three numbers add 8 u times their sizes.
         """

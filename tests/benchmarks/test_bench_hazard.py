@@ -6,9 +6,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.spells import drawn
 from benchmarks.workers.hdpstats_hazard import prepare
+from hdpstats.losses import LINKS
 from hdpstats.solvers.hazard import fit_hazard
 from hdpstats.solvers.hazard.likelihood import Likelihood
-from hdpstats.solvers.hazard.links import LINKS
 
 
 @pytest.mark.parametrize("kernel", ["numpy", "direct", "tabulated"])

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, opendp_adapter
+from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, snap, sqrt_up
 
 GRID = Fraction(1, 2**20)
@@ -50,9 +50,3 @@ def test_laying_out_a_ball(benchmark: BenchmarkFixture) -> None:
 def test_snap_and_lift(benchmark: BenchmarkFixture) -> None:
     values = [0.1 * index for index in range(50)]
     assert benchmark(lambda: lift(snap(values, GRID), GRID)).shape == (50,)
-
-
-def test_opendp_laplace(benchmark: BenchmarkFixture) -> None:
-    one = Fraction(1)
-    released = benchmark(lambda: opendp_adapter.laplace([0.0] * 50, scale=one, sensitivity=one, epsilon=one))
-    assert released.shape == (50,)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective, kernels, minimise
 
 
@@ -14,7 +14,7 @@ def _objective(n: int, D: int) -> LinearObjective:
     zero = np.zeros(D)
     ones = np.ones(n)
     return LinearObjective(
-        loss=Logistic(), X=X, y=y, weights=ones, offset=0 * ones, ridge=np.full(D, 10.0), centre=zero, linear=zero
+        loss=LogisticLoss(), X=X, y=y, weights=ones, offset=0 * ones, ridge=np.full(D, 10.0), centre=zero, linear=zero
     )
 
 

@@ -6,9 +6,8 @@ import socket
 import ssl
 import threading
 
-from hdpstats.custodian.admission import Admission
 from hdpstats.custodian.certificates import Certificates
-from hdpstats.custodian.listening import Listener, sockets_at
+from hdpstats.custodian.listening import Admission, Listener, sockets_at
 from hdpstats.custodian.settings import Limits, Tls
 
 LONG = 60.0

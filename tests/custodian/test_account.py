@@ -11,9 +11,9 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import Settings, journal, note, open_site
-from hdpstats.custodian.account import account_for_serving, keep, keepers, open_account
-from hdpstats.custodian.heads import Head, KeptInDatabase, KeptInFile
+from hdpstats.custodian import SiteSettings, journal, note, open_site
+from hdpstats.custodian.account import account_for_serving, head_stores, keep_head, open_account
+from hdpstats.custodian.heads import Head, HeadInDatabase, HeadInFile
 from hdpstats.privacy.budget import Spend
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
@@ -36,7 +36,7 @@ def path(institution, tmp_path):
 def changed(path, **changes):
     fields = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump(fields | changes))
-    return Settings.from_yaml(path)
+    return SiteSettings.from_yaml(path)
 
 
 def copy(path):
@@ -55,7 +55,7 @@ def restore(path):
 
 def test_a_site_makes_no_account(path):
     path.with_name("ledger.db").unlink()
-    settings = Settings.from_yaml(path)
+    settings = SiteSettings.from_yaml(path)
     for opening in (open_site, note, open_account):
         with pytest.raises(hdp.LedgerError, match="hdpstats ledger open"):
             opening(settings)
@@ -90,7 +90,7 @@ def test_an_older_copy_of_a_ledger_is_not_served(path, place):
     open_site(settings)
     restore(path)
     for opening in (open_site, note):
-        with pytest.raises(hdp.LedgerError, match="sell again"):
+        with pytest.raises(hdp.LedgerError, match="grant again"):
             opening(settings)
     assert main(["site", "serve", str(path)]) == 1
 
@@ -102,7 +102,7 @@ def test_a_ledger_made_anew_is_not_served(path, place):
     open_site(settings).answer(histogram())
     path.with_name("ledger.db").unlink()
     hdp.Ledger(path.with_name("ledger.db"), dataset="trial", epsilon=1000, delta=1e-3)
-    with pytest.raises(hdp.LedgerError, match="sell again"):
+    with pytest.raises(hdp.LedgerError, match="grant again"):
         open_site(settings)
 
 
@@ -130,16 +130,16 @@ def test_a_head_of_the_settings_is_compared(path):
 def test_the_head_is_kept_before_rows_are_read_and_before_an_answer_leaves(path, monkeypatch):
     settings = changed(path, heads={"file": "elsewhere.head"})
     note(settings)
-    site, keeper, seen = open_site(settings), KeptInFile(path.with_name("elsewhere.head")), []
+    site, store, seen = open_site(settings), HeadInFile(path.with_name("elsewhere.head")), []
     compute = hdp.LocalSite._compute
 
     def watched(self, *arguments):
-        seen.append(keeper.read())
+        seen.append(store.read())
         return compute(self, *arguments)
 
     monkeypatch.setattr(hdp.LocalSite, "_compute", watched)
     release = site.answer(histogram())
-    at_release = keeper.read()
+    at_release = store.read()
     assert at_release == Head(seen[0].entries + 1, release.entry.head)
     assert at_release.head == site.ledger.head
     site.ledger.verify(seen[0].head)
@@ -156,7 +156,7 @@ def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr(KeptInFile, "write", full)
+    monkeypatch.setattr(HeadInFile, "write", full)
     monkeypatch.setattr(hdp.LocalSite, "_compute", never)
     with pytest.raises(hdp.LedgerError, match="full"):
         site.answer(histogram())
@@ -164,11 +164,11 @@ def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
 
 @pytest.mark.parametrize("place", ["file", "database"])
 def test_a_head_never_goes_back(tmp_path, place):
-    keeper = KeptInFile(tmp_path / "head") if place == "file" else KeptInDatabase(database(tmp_path), "trial")
-    assert keeper.read() is None
+    store = HeadInFile(tmp_path / "head") if place == "file" else HeadInDatabase(database(tmp_path), "trial")
+    assert store.read() is None
     newer, older = Head(7, "b" * 64), Head(6, "a" * 64)
-    assert [keeper.write(head) for head in (newer, older)] == [newer, newer]
-    assert keeper.read() == newer
+    assert [store.write(head) for head in (newer, older)] == [newer, newer]
+    assert store.read() == newer
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -186,21 +186,21 @@ def test_a_ledger_behind_its_kept_head_is_noticed_at_its_next_charge_too(path, p
 
     monkeypatch.setattr(hdp.LocalSite, "_compute", never)
     other = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=open_account(settings))
-    other.ledger.watch(partial(keep, other.ledger, keepers(settings)))
-    with pytest.raises(hdp.LedgerError, match="sell again"):
+    other.ledger.watch(partial(keep_head, other.ledger, head_stores(settings)))
+    with pytest.raises(hdp.LedgerError, match="grant again"):
         other.answer(histogram(replicate=9))
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_heads_that_are_kept_out_of_order_are_right(path, place):
     settings = changed(path, heads=PLACES[place](path.parent))
-    ledger, places = open_account(settings), keepers(settings)
+    ledger, places = open_account(settings), head_stores(settings)
     first = ledger.verify()
     ledger.grant("ann", epsilon=1)
     later = ledger.verify()
-    keep(ledger, places, later.entries, later.head)
-    keep(ledger, places, first.entries, first.head)
-    keep(ledger, places, later.entries, later.head)
+    keep_head(ledger, places, later.entries, later.head)
+    keep_head(ledger, places, first.entries, first.head)
+    keep_head(ledger, places, later.entries, later.head)
     assert [place.read() for place in places] == [Head(later.entries, later.head)]
 
 
@@ -214,7 +214,7 @@ def test_a_damaged_head_is_refused(path):
 def test_what_a_site_starts_from_is_logged(path, monkeypatch):
     lines = []
     monkeypatch.setattr(journal, "write", lambda **facts: lines.append(facts))
-    settings = Settings.from_yaml(path)
+    settings = SiteSettings.from_yaml(path)
     found = open_account(settings).head
     ledger = account_for_serving(settings)
     line = next(line for line in lines if "entries" in line)
@@ -243,17 +243,17 @@ def test_what_a_site_believes_must_not_be_written_by_others(institution, path, n
     trusted.chmod(0o666)
     try:
         with pytest.raises(hdp.ArgumentError, match="go-w"):
-            open_site(Settings.from_yaml(path))
+            open_site(SiteSettings.from_yaml(path))
     finally:
         trusted.chmod(0o644)
 
 
 def test_settings_that_others_may_write_are_refused(path):
     path.chmod(0o644)
-    Settings.from_yaml(path)
+    SiteSettings.from_yaml(path)
     path.chmod(0o666)
     with pytest.raises(hdp.ArgumentError, match="go-w"):
-        Settings.from_yaml(path)
+        SiteSettings.from_yaml(path)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_settings_with_a_password_must_be_their_owners_alone(path, entry):
     changed(path, **entry)
     path.chmod(0o640)
     with pytest.raises(hdp.ArgumentError, match="chmod 600") as caught:
-        Settings.from_yaml(path)
+        SiteSettings.from_yaml(path)
     assert "secret" not in str(caught.value)
 
 
@@ -283,7 +283,7 @@ def test_a_ledger_is_its_owners_alone(path):
     place = path.with_name("ledger.db")
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     place.chmod(0o666)
-    site = open_site(Settings.from_yaml(path))
+    site = open_site(SiteSettings.from_yaml(path))
     site.answer(histogram(epsilon=str(Fraction(1, 10))))
     for each in path.parent.glob("ledger.db*"):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600

@@ -5,8 +5,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.capacity import Bytes, Capacity
-from hdpstats.custodian.refusing import Unacceptable
 from hdpstats.custodian.settings import Limits
+from hdpstats.sites.codes import RequestRefused
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
 
@@ -49,10 +49,10 @@ def test_bytes_under_way_are_bounded_for_each_and_for_all():
     held = Bytes(Limits(query=100, public=100, bytes_each=100, bytes=150))
     with held.holding("ann") as ann, held.holding("bob") as bob:
         ann(100)
-        with pytest.raises(Unacceptable, match="busy"):
+        with pytest.raises(RequestRefused, match="busy"):
             ann(1)
         bob(50)
-        with pytest.raises(Unacceptable, match="busy"):
+        with pytest.raises(RequestRefused, match="busy"):
             bob(1)
         assert held.total == 150
     assert held.total == 0
@@ -66,7 +66,7 @@ def test_bytes_that_are_always_held_take_nothing_from_others():
         ann(20)
         ann(1000, always=True)
         assert held.total == 20
-        with pytest.raises(Unacceptable, match="busy"):
+        with pytest.raises(RequestRefused, match="busy"):
             ann(1)  # her own part is full
         bob(100)
         with held.holding("eve") as eve:
@@ -79,7 +79,7 @@ def test_bytes_that_are_always_held_take_nothing_from_others():
 def test_requests_under_way_are_bounded_for_each():
     capacity = Capacity(Limits(requests_each=2), ["ann", "bob"])
     with capacity.request("ann"), capacity.request("ann"):
-        with pytest.raises(Unacceptable, match="busy"), capacity.request("ann"):
+        with pytest.raises(RequestRefused, match="busy"), capacity.request("ann"):
             pass
         with capacity.request("bob"):
             pass

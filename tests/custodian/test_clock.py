@@ -10,17 +10,16 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, Settings, application, journal
+from hdpstats.custodian import Overruns, SiteSettings, application, journal
 from hdpstats.custodian.capacity import Bytes
-from hdpstats.custodian.clock import Clock
-from hdpstats.custodian.prediction import FIRST, MARGIN, MOST_SHAPES, PATIENCE, Predictions, predict, shape_of
-from hdpstats.custodian.refusing import Unacceptable
+from hdpstats.custodian.clock import Clock, Turns
+from hdpstats.custodian.prediction import FIRST, LONGEST_REHEARSAL, MARGIN, MOST_SHAPES, Predictions, predict, shape_of
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots
-from hdpstats.custodian.turns import Turns
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.mechanisms.json_codec import query_from_json
-from hdpstats.sites.http_client import _refusal
+from hdpstats.sites.codes import RequestRefused
+from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
@@ -58,7 +57,7 @@ def lines(monkeypatch):
 def settings(institution, tmp_path):
     tokens = {"audience": "trial", "key": str(institution.public_key), "bound": False}
     analysts = {"ann": EVERYTHING, "bob": EVERYTHING}
-    found = Settings.from_yaml(institution.write("clock", PRIVATE, SCHEMA, tokens=tokens, analysts=analysts))
+    found = SiteSettings.from_yaml(institution.write("clock", PRIVATE, SCHEMA, tokens=tokens, analysts=analysts))
     return dataclasses.replace(found, timing=Timing(), overruns=tmp_path / "overruns.db")
 
 
@@ -374,7 +373,7 @@ def test_what_a_rehearsal_refused_is_not_rehearsed_again(held, settings, time, w
     slots = Slots(held, limited, overruns=Overruns(settings.overruns), clock=time.clock)
     codes = []
     for number in range(4):
-        with pytest.raises(Unacceptable) as caught:
+        with pytest.raises(RequestRefused) as caught:
             slots.seconds(histogram(replicate=number + 1), analyst="ann")
         codes.append(caught.value.code)
     assert codes == ["site" if failing else "too-long"] * 4
@@ -419,7 +418,7 @@ def test_overruns_stop_an_analyst_until_the_custodian_acts(institution, ask, wor
 
 def test_the_custodian_resumes_from_the_command_line(institution, capsys):
     path = institution.write("clock", PRIVATE, SCHEMA)
-    overruns = Overruns(Settings.from_yaml(path).overruns)
+    overruns = Overruns(SiteSettings.from_yaml(path).overruns)
     overruns.add("ann")
     overruns.add("ann")
     assert main(["site", "resume", str(path), "--analyst", "ann"]) == 0
@@ -575,8 +574,8 @@ def test_no_rehearsal_of_more_rows_takes_longer_than_patience(time, power, per_f
         return lambda: time.pass_by(per_first * (number / FIRST) ** power)
 
     predict(rehearsal, 10**7, each=1, most=10**7, clock=time.clock, too_long=never)
-    assert per_first * (max(asked) / FIRST) ** power <= PATIENCE * (1 + 1e-9)
-    assert per_first * (max(asked) / FIRST) ** power >= PATIENCE / 4.0
+    assert per_first * (max(asked) / FIRST) ** power <= LONGEST_REHEARSAL * (1 + 1e-9)
+    assert per_first * (max(asked) / FIRST) ** power >= LONGEST_REHEARSAL / 4.0
 
 
 def test_no_more_rows_are_invented_once_the_answer_is_too_long(time):

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from hdpstats.custodian import Settings, open_site
-from hdpstats.custodian.opening import MORE_ROWS
+from hdpstats.custodian import SiteSettings, open_site
+from hdpstats.custodian.serving import MORE_ROWS
 from tests.custodian.people import RECORDS, SCHEMA, people
 
 MOST_ROWS = 3
@@ -18,7 +18,7 @@ def opened(institution, caplog, *, rows_of_one, name="declared"):
     frame = people(rows).assign(who=[f"p{max(0, i - rows_of_one + 1)}" for i in range(rows)])
     path = institution.write(f"{name}-{rows_of_one}", frame, SCHEMA, persons=UNDER)
     with caplog.at_level(logging.WARNING, logger="hdpstats.custodian"):
-        site = open_site(Settings.from_yaml(path))
+        site = open_site(SiteSettings.from_yaml(path))
     return site, [record.getMessage() for record in caplog.records]
 
 

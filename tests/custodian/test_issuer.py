@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 import hdpstats.api as hdp
 from hdpstats.custodian.settings import Identities
-from hdpstats.custodian.tokens import SOONEST, Door, Unauthenticated
+from hdpstats.custodian.tokens import SOONEST, TokenVerifier, Unauthenticated
 from tests.custodian.issuer import Issuer
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
@@ -98,11 +98,11 @@ def test_an_issuer_tells_where_its_keys_are_and_is_held_to_its_name(institution,
         "none": [],
     }.items():
         (issuer.folder / "discovery.json").write_text(json.dumps(document))
-        door = Door(
+        verifier = TokenVerifier(
             Identities(audience="trial", issuer=issuer.url, ca=institution.authority.path, claim="email", bound=False)
         )
         try:
-            found[case] = door.who(issuer.token("one", iss=issuer.url), None)
+            found[case] = verifier.verify(issuer.token("one", iss=issuer.url), None)
         except Unauthenticated as error:
             found[case] = str(error)
     unknown = "signed by an unknown key"

@@ -9,7 +9,7 @@ import ssl
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import Settings, application
+from hdpstats.custodian import SiteSettings, application
 from hdpstats.custodian.certificates import Certificates
 from hdpstats.custodian.settings import Tls
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -146,7 +146,7 @@ def site(institution, serve):
     analysts = {"ann": everything_there_is, "bob": everything_there_is}
     path = institution.write("listening", PRIVATE, SCHEMA, limits=limits, analysts=analysts, tokens=tokens)
     held = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=hdp.Ledger(None, dataset="trial", epsilon=3))
-    server = serve(application(held, Settings.from_yaml(path)))
+    server = serve(application(held, SiteSettings.from_yaml(path)))
 
     def head(analyst, length, path="/v1/public", method="PUT"):
         token = institution.token(analyst)

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
-from hdpstats.custodian import Settings, open_site
+from hdpstats.custodian import SiteSettings, open_site
 from tests.custodian.people import PRIVATE, SCHEMA
 
 
@@ -15,7 +15,7 @@ def path(institution):
 
 def opened(path, persons):
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"persons": persons}))
-    return open_site(Settings.from_yaml(path))
+    return open_site(SiteSettings.from_yaml(path))
 
 
 @pytest.mark.parametrize("persons", [{}, {"row_order": "arbitrary"}, {"row_order": "undeclared"}])

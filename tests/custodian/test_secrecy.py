@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import Settings, application, journal
+from hdpstats.custodian import SiteSettings, application, journal
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 
@@ -101,7 +101,7 @@ class Overheard(httpx.BaseTransport):
 def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, running):
     sent = []
     with institution.connect(running) as site:
-        site._wire._transport = Overheard(site._wire._transport, sent)
+        site._client._transport = Overheard(site._client._transport, sent)
         site.answer(histogram("secret", epsilon="1", replicate=40_000))
         site.dummy(100)
         site.account()
@@ -112,7 +112,7 @@ def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, ru
     log = running.log.read_bytes()
     assert not found_in(log, PLANTED)
     lines = [json.loads(line) for line in log.splitlines()]
-    answered = [line for line in lines if line.get("door") == "answer" and line["mechanism"] == "histogram/1"]
+    answered = [line for line in lines if line.get("endpoint") == "answer" and line["mechanism"] == "histogram/1"]
     refused = [line for line in lines if line.get("refused") == "insufficient-budget"]
     assert {line["analyst"] for line in answered + refused} <= {"ann", "bob"}
     assert "100000" in refused[-1]["why"]
@@ -129,7 +129,7 @@ class Broken(Exception):
 def served(institution, tmp_path, monkeypatch):
     """Ask an application in this process, whose site breaks with private words; return the response and the log."""
     tokens = {"audience": "trial", "key": str(institution.public_key), "bound": False}
-    settings = Settings.from_yaml(institution.write("broken", PRIVATE, SCHEMA, tokens=tokens))
+    settings = SiteSettings.from_yaml(institution.write("broken", PRIVATE, SCHEMA, tokens=tokens))
     ledger = hdp.Ledger(None, dataset="trial", epsilon=3)
     site = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=ledger)
     lines = []

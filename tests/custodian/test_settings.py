@@ -10,7 +10,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import Settings, open_site
+from hdpstats.custodian import SiteSettings, open_site
 from hdpstats.custodian.account import account_for_serving
 from tests.custodian.institution import open_account
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -69,14 +69,14 @@ def changed(path, changes):
 def opened(path, changes):
     """Write changed settings, and open the account that they name."""
     open_account(yaml.safe_load(path.read_text()) | changes, path.parent)
-    return Settings.from_yaml(changed(path, changes))
+    return SiteSettings.from_yaml(changed(path, changes))
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_settings_that_are_refused(path, change):
     changes, word = CHANGES[change]
     with pytest.raises(hdp.ArgumentError, match=word):
-        Settings.from_yaml(changed(path, changes))
+        SiteSettings.from_yaml(changed(path, changes))
 
 
 def test_settings_that_lack_something(path):
@@ -85,7 +85,7 @@ def test_settings_that_lack_something(path):
         other = path.with_name("other.yaml")
         other.write_text(yaml.safe_dump({key: value for key, value in fields.items() if key != name}))
         with pytest.raises(hdp.ArgumentError, match=name):
-            Settings.from_yaml(other)
+            SiteSettings.from_yaml(other)
 
 
 @pytest.mark.parametrize("text", ["[", "format: a\nformat: b\n", "- 1\n", ""])
@@ -93,7 +93,7 @@ def test_a_file_of_settings_that_cannot_be_read(tmp_path, text):
     path = tmp_path / "site.yaml"
     path.write_text(text)
     with pytest.raises(hdp.ArgumentError, match="settings"):
-        Settings.from_yaml(path)
+        SiteSettings.from_yaml(path)
 
 
 def test_amounts_are_exact_also_where_yaml_reads_a_text(path):
@@ -104,11 +104,11 @@ def test_amounts_are_exact_also_where_yaml_reads_a_text(path):
 def test_caps_are_granted_when_a_site_opens_and_an_account_may_exist_already(path):
     hdp.Ledger(path.with_name("own.db"), dataset="t", epsilon=2)
     changes = {"ledger": {"place": "own.db", "dataset": "t"}, "analysts": {"ann": {"models": "all", "epsilon": 1}}}
-    ledger = account_for_serving(Settings.from_yaml(changed(path, changes)))
+    ledger = account_for_serving(SiteSettings.from_yaml(changed(path, changes)))
     assert ledger.budget == hdp.Budget(epsilon=2)
     assert ledger.caps["ann"].total == hdp.Budget(epsilon=1)
     with pytest.raises(hdp.LedgerError):
-        account_for_serving(Settings.from_yaml(changed(path, {"ledger": {"place": "none.db", "dataset": "t"}})))
+        account_for_serving(SiteSettings.from_yaml(changed(path, {"ledger": {"place": "none.db", "dataset": "t"}})))
 
 
 def test_a_site_of_csv_rows_and_one_of_parquet_rows_are_the_same(path):
@@ -117,7 +117,7 @@ def test_a_site_of_csv_rows_and_one_of_parquet_rows_are_the_same(path):
     ledger = {"place": "csv.db", "dataset": "t", "epsilon": 10}
     site = open_site(opened(path, {"data": "rows.csv", "ledger": ledger}))
     columns = list(SCHEMA)
-    own = open_site(Settings.from_yaml(path))._table.admit(columns)
+    own = open_site(SiteSettings.from_yaml(path))._table.admit(columns)
     read = site._table.admit(columns)
     assert {name: values.tolist() for name, values in read.numeric.items()} == {
         name: values.tolist() for name, values in own.numeric.items()

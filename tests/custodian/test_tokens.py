@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from hdpstats.custodian import tokens
 from hdpstats.custodian.settings import Identities
-from hdpstats.custodian.tokens import Door, Unauthenticated
+from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from tests.waiting import until
 
 
@@ -85,14 +85,14 @@ def identities(issuer):
 
 
 def test_an_issuers_token_names_the_analyst_by_the_agreed_claim(issuer, identities):
-    door, before = Door(identities), issuer.read
-    assert door.who(issuer.token("one"), None) == "ann@uni"
-    assert door.who(issuer.token("one"), None) == "ann@uni"
+    verifier, before = TokenVerifier(identities), issuer.read
+    assert verifier.verify(issuer.token("one"), None) == "ann@uni"
+    assert verifier.verify(issuer.token("one"), None) == "ann@uni"
     assert issuer.read == before + 1
 
 
 def test_tokens_of_an_issuer_that_are_not_believed(issuer, identities):
-    door, other = Door(identities), ec.generate_private_key(ec.SECP256R1())
+    verifier, other = TokenVerifier(identities), ec.generate_private_key(ec.SECP256R1())
     past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     for token in (
         issuer.token("one", key=other),
@@ -105,101 +105,101 @@ def test_tokens_of_an_issuer_that_are_not_believed(issuer, identities):
         "a.b.c",
     ):
         with pytest.raises(Unauthenticated):
-            door.who(token, None)
+            verifier.verify(token, None)
 
 
 @pytest.mark.parametrize("verified", [None, False, "true", 1])
 def test_an_address_that_the_issuer_did_not_verify_names_nobody(issuer, identities, verified):
     """Where anybody may enter any address at an issuer, it would name whomever he likes."""
     with pytest.raises(Unauthenticated, match="verify"):
-        Door(identities).who(issuer.token("one", email_verified=verified), None)
+        TokenVerifier(identities).verify(issuer.token("one", email_verified=verified), None)
 
 
 def test_another_claim_needs_no_verified_address(issuer, identities):
     by_number = replace(identities, claim="sub")
-    assert Door(by_number).who(issuer.token("one", email_verified=False), None) == "0815"
+    assert TokenVerifier(by_number).verify(issuer.token("one", email_verified=False), None) == "0815"
 
 
 def test_a_new_key_is_read_but_not_at_every_unknown_name(issuer, identities, monkeypatch):
-    door = Door(identities)
-    assert door.who(issuer.token("one"), None) == "ann@uni"
+    verifier = TokenVerifier(identities)
+    assert verifier.verify(issuer.token("one"), None) == "ann@uni"
     issuer.add("two", rsa.generate_private_key(public_exponent=65537, key_size=2048))
     read = issuer.read
     for _ in range(5):
         with pytest.raises(Unauthenticated):
-            door.who(issuer.token("two", algorithm="RS256"), None)
+            verifier.verify(issuer.token("two", algorithm="RS256"), None)
     assert issuer.read == read
     monkeypatch.setattr(tokens, "SOONEST", 0.0)
-    assert door.who(issuer.token("two", algorithm="RS256"), None) == "ann@uni"
+    assert verifier.verify(issuer.token("two", algorithm="RS256"), None) == "ann@uni"
     assert issuer.read == read + 1
 
 
 def test_what_an_old_key_signed_is_verified_anew_once_keys_may_have_changed(issuer, identities, monkeypatch):
     """A key that the issuer took back must not be believed for as long as the tokens that it signed last."""
-    door, token = Door(identities), issuer.token("one")
-    assert door.who(token, None) == door.remembered(token, None) == "ann@uni"
+    verifier, token = TokenVerifier(identities), issuer.token("one")
+    assert verifier.verify(token, None) == verifier.remembered(token, None) == "ann@uni"
     monkeypatch.setattr(tokens, "FRESH", -1.0)
-    assert door.remembered(token, None) is None
+    assert verifier.remembered(token, None) is None
 
 
 def test_an_issuer_that_cannot_be_reached_lets_nobody_in(identities):
-    door = Door(Identities(audience="trial", issuer="https://id", jwks="https://127.0.0.1:1/keys"))
+    verifier = TokenVerifier(Identities(audience="trial", issuer="https://id", jwks="https://127.0.0.1:1/keys"))
     with pytest.raises(Unauthenticated):
-        door.who(jwt.encode({}, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"), None)
+        verifier.verify(jwt.encode({}, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"), None)
 
 
 def test_a_site_insists_on_bound_tokens_unless_told_otherwise(institution):
-    door = Door(Identities(audience="trial", key=institution.public_key))
+    verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key))
     with pytest.raises(Unauthenticated, match="certificate"):
-        door.who(institution.token(certificate=None), None)
+        verifier.verify(institution.token(certificate=None), None)
     with pytest.raises(Unauthenticated, match="certificate"):
-        door.who(institution.token(certificate=None), "print")
+        verifier.verify(institution.token(certificate=None), "print")
 
 
 def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own_certificate_only(institution):
-    door = Door(Identities(audience="trial", key=institution.public_key, bound=False))
+    verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False))
     now = datetime.datetime.now(datetime.UTC)
     shown = tokens.thumbprint(ssl.PEM_cert_to_DER_cert(institution.ann_files[0].read_text()))
     claims = {"sub": "ann", "aud": "trial", "iat": now - datetime.timedelta(minutes=1), "cnf": {"x5t#S256": shown}}
     claims["exp"] = now + datetime.timedelta(seconds=15 - tokens.LEEWAY)
     token = jwt.encode(claims, institution.secret.read_bytes(), algorithm="ES256")
-    assert door.remembered(token, shown) is None
-    assert door.who(token, shown) == door.remembered(token, shown) == "ann"
-    assert door.remembered(token[:-4] + "AAAA", shown) is None
+    assert verifier.remembered(token, shown) is None
+    assert verifier.verify(token, shown) == verifier.remembered(token, shown) == "ann"
+    assert verifier.remembered(token[:-4] + "AAAA", shown) is None
     for other in (None, shown[::-1]):
         with pytest.raises(Unauthenticated, match="certificate"):
-            door.remembered(token, other)
-    until(lambda: door.remembered(token, shown) is None, "the end of the token", pause=0.2)
+            verifier.remembered(token, other)
+    until(lambda: verifier.remembered(token, shown) is None, "the end of the token", pause=0.2)
     with pytest.raises(Unauthenticated, match="Expired"):
-        door.who(token, shown)
+        verifier.verify(token, shown)
 
 
 def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):
     """By the clock of that moment a token may not be valid yet: what was found later does not count then."""
-    door, token = (
-        Door(Identities(audience="trial", key=institution.public_key, bound=False)),
+    verifier, token = (
+        TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False)),
         institution.token(certificate=None),
     )
-    assert door.who(token, None) == door.remembered(token, None) == "ann"
+    assert verifier.verify(token, None) == verifier.remembered(token, None) == "ann"
     before = time.time() - 3600.0
     monkeypatch.setattr(tokens.time, "time", lambda: before)
-    assert door.remembered(token, None) is None
+    assert verifier.remembered(token, None) is None
 
 
 def test_a_token_bound_to_what_a_site_cannot_check_is_refused(institution):
-    door = Door(Identities(audience="trial", key=institution.public_key, bound=False))
+    verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False))
     now = datetime.datetime.now(datetime.UTC)
     claims = {"sub": "ann", "aud": "trial", "iat": now, "exp": now + datetime.timedelta(minutes=1)}
     for bound in ({"jkt": "0" * 43}, {}, "x5t", {"x5t#S256": None}):
         token = jwt.encode(claims | {"cnf": bound}, institution.secret.read_bytes(), algorithm="ES256")
         with pytest.raises(Unauthenticated, match="certificate"):
-            door.who(token, "print")
+            verifier.verify(token, "print")
 
 
-def test_a_door_remembers_so_many_tokens_and_no_more(institution, monkeypatch):
+def test_a_verifier_remembers_so_many_tokens_and_no_more(institution, monkeypatch):
     monkeypatch.setattr(tokens, "MOST_REMEMBERED", 3)
-    door = Door(Identities(audience="trial", key=institution.public_key, bound=False))
+    verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False))
     handed_out = [institution.token(hours=1 + number, certificate=None) for number in range(5)]
     for token in handed_out:
-        door.who(token, None)
-    assert [door.remembered(token, None) for token in handed_out] == [None, None, "ann", "ann", "ann"]
+        verifier.verify(token, None)
+    assert [verifier.remembered(token, None) for token in handed_out] == [None, None, "ann", "ann", "ann"]

@@ -13,10 +13,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.geometry import leverage_at
-from hdpstats.formulas.survival import compile_survival
-from hdpstats.losses import HazardLoss
-from hdpstats.mechanisms.minimiser import PointCalibration
+from hdpstats.losses import HazardLink
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
@@ -129,7 +128,7 @@ class Regime:
             public_sha256=None,
         )
 
-    def calibrate(self) -> PointCalibration:
+    def calibrate(self) -> objective.Calibration:
         """Return the constants that a site fixes."""
         return objective.calibrate(self.query, self.person_loss, records=5, relation=self.relation)
 
@@ -154,7 +153,7 @@ class Periods:
 class Density:
     """The log density of the perturbed minimiser up to a constant."""
 
-    loss: HazardLoss
+    loss: HazardLink
     ridge: float
     centre: np.ndarray
     rate: float

@@ -17,13 +17,13 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, perturbed_objective, worst_neighbours
-from hdpstats.mechanisms import minimiser
+from hdpstats.mechanisms import curvature
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import site as count
+from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss import base as person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.models import record_counts as counting
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
@@ -283,14 +283,14 @@ def test_constants_do_not_depend_on_the_table(kind):
 def test_everybody_counts_in_the_sum_also_beyond_the_declared_number(kind):
     """A cut to the first n_max would exchange a person for another where one is added."""
     counted = []
-    right = minimiser.solve
+    right = objective.solve
 
     def solve(query, calibration, made, **options):
         counted.append(made.count)
         return right(query, calibration, made, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minimiser, "solve", solve)
+        patch.setattr(objective, "solve", solve)
         for number in (40, 41):
             _, model = MODELS[kind](FRAMES[kind](number), n_max=30)
             model.fit(epsilon=1.0)
@@ -449,9 +449,7 @@ def test_the_noise_is_half_that_of_an_exchange(regime):
     assert 2 * half.sensitivity.value == whole.sensitivity.value
     assert half.sensitivity.relation is ADD
     assert float(half.noise_rate / whole.noise_rate) == pytest.approx(2.0, rel=1e-3)
-    hessians = [
-        minimiser.calibrate_hessian(loss, epsilon=Fraction(1), relation=relation) for relation in (ADD, REPLACE)
-    ]
+    hessians = [curvature.calibrate(loss, epsilon=Fraction(1), relation=relation) for relation in (ADD, REPLACE)]
     assert hessians[1].noise_sd / hessians[0].noise_sd == pytest.approx(math.sqrt(2.0), rel=1e-3)
 
 
@@ -474,7 +472,7 @@ def test_the_count_goes_by_people():
     site = long_form_of(trial(50, several=True))[0].site
     table = site._table.admit(())
     assert (table.rows, count.number_of_people(table)) == (100, 50)
-    query = counting.CountQuery(epsilon=Fraction(1), schema_sha256=TIMES.sha256)
+    query = CountQuery(epsilon=Fraction(1), schema_sha256=TIMES.sha256)
     assert count.prepare(query, site_facts).noise.rate == 1
 
 

@@ -15,13 +15,12 @@ import pytest
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.lower_bound import score_between
 from hdpstats.formulas.geometry import leverage_at
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
 from hdpstats.mechanisms.registry import person_loss_of
-from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
@@ -101,7 +100,7 @@ def lattice_sum(query: ClippedNewtonQuery, frame: pd.DataFrame) -> np.ndarray:
     table = PrivateTable.from_frame(frame, SCHEMA, unit=site_facts.unit).admit(person_loss.needs)
     grid = float(gradient.calibrate(query, relation=site_facts.relation).grid)
     scores = person_loss.people(table).scores(np.array(query.theta))
-    return grid_sum(gradient.clipped(scores, float(query.clip)), grid=grid) * grid
+    return gradient.grid_sum(gradient.clipped(scores, float(query.clip)), grid=grid) * grid
 
 
 def person(rng: np.random.Generator, name: int, *, far: float) -> pd.DataFrame:
@@ -250,8 +249,8 @@ def test_a_person_whose_score_is_no_number_leaves_the_sum_of_the_others() -> Non
     query = make_query(MODELS["logistic"])
     scores = np.random.default_rng(3).normal(size=(5, 3))
     broken = np.vstack([scores, [np.inf, 0.0, np.nan]])
-    whole = grid_sum(gradient.clipped(broken, 2.5), grid=2.0**-29)
-    assert np.array_equal(whole, grid_sum(gradient.clipped(scores, 2.5), grid=2.0**-29))
+    whole = gradient.grid_sum(gradient.clipped(broken, 2.5), grid=2.0**-29)
+    assert np.array_equal(whole, gradient.grid_sum(gradient.clipped(scores, 2.5), grid=2.0**-29))
     with np.errstate(invalid="ignore"):
         late = np.nan_to_num(broken.sum(axis=0))  # the control: mapped after summing
     assert not np.allclose(late, scores.sum(axis=0))
@@ -278,14 +277,14 @@ def test_nobody_s_vector_depends_on_who_else_is_there(name: str) -> None:
         assert np.array_equal(scores(frame[frame["id"].isin(kept)]), whole[list(kept)])
 
 
-@pytest.mark.parametrize("link", sorted(HAZARDS))
+@pytest.mark.parametrize("link", sorted(LINKS))
 def test_nobody_s_vector_depends_on_who_else_is_there_in_wide_tables(link: str) -> None:
     # Fails with matrix products (`CappedSpells.scores`) under OpenBLAS, which sum in an order that depends on the place
     # of a row and on the number of rows.
     rng, n, q, p = np.random.default_rng(5), 1501, 40, 12
     entry = rng.integers(0, 20, n)
     whole = CappedSpells(
-        loss=HAZARDS[link],
+        loss=LINKS[link],
         A=rng.normal(size=(q, 3)) / 3.0,
         Z=rng.normal(size=(n, p)),
         entry=entry,

@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import geometry as rows_of_geometry
 from hdpstats.formulas.baseline import dummies, spline
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.losses import hazard as losses
 from hdpstats.mechanisms.person_loss import hazard as mechanism
 from hdpstats.privacy.hazard import (
@@ -394,4 +394,4 @@ def test_no_person_exceeds_the_flat_determinant() -> None:
 
 
 def test_every_link_is_searched() -> None:
-    assert {str(regime.get("link", "logit")) for regime in REGIMES} == set(HAZARDS)
+    assert {str(regime.get("link", "logit")) for regime in REGIMES} == set(LINKS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats.formulas.geometry import from_box
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.privacy.hazard import flat_determinant
@@ -101,7 +101,7 @@ def test_without_offsets_a_flat_cap_has_a_smaller_determinant() -> None:
 def test_a_cap_that_is_raised_to_the_smallest_one_is_counted_as_raised() -> None:
     # The probit constants need caps of 1e-9 or more: a lower level is raised after the margin, not before.
     person_loss, ridge, seen = person_loss_of(link="probit", level=-30.0, margin=-20.0), 1e-12, []
-    flat = HAZARDS["probit"].smallest_cap * float(HAZARDS["probit"].survived_smoothness)
+    flat = LINKS["probit"].smallest_cap * float(LINKS["probit"].survived_smoothness)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "hdpstats.mechanisms.person_loss.hazard.flat_determinant", lambda A, **fields: seen.append(fields) or 1.0

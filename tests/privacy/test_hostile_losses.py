@@ -14,9 +14,9 @@ from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
     HuberLoss,
-    Logistic,
-    Loss,
+    LogisticLoss,
     PoissonLoss,
+    PredictorLoss,
     SmoothedQuantile,
     Tabulated,
 )
@@ -27,8 +27,8 @@ from hdpstats.solvers.refine import refine
 
 HALF = {"lower": -0.5, "upper": 0.5}
 STEEP = Tabulated.made((-1.0, 1e-3, 1.0), ((-1.0, -1.0, 1.0, 1.0), (-1.0, 0.5, 0.5, 1.0)), **HALF)
-LOSSES: dict[str, Loss] = {
-    "logistic": Logistic(),
+LOSSES: dict[str, PredictorLoss] = {
+    "logistic": LogisticLoss(),
     "squares": BoundedSquares(**HALF),
     "huber": HuberLoss(**HALF, c=1e-3),
     "wide huber": HuberLoss(**HALF, c=1e9),
@@ -42,10 +42,10 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def outcomes(loss: Loss, n: int, rng: np.random.Generator) -> FloatArray:
+def outcomes(loss: PredictorLoss, n: int, rng: np.random.Generator) -> FloatArray:
     if isinstance(loss, ExponentialTimes):
         return np.where(rng.random(n) < 0.5, -1.0, 1.0) * rng.choice([0.0, 0.3, 1.0], n)
-    if isinstance(loss, Logistic | PoissonLoss):
+    if isinstance(loss, LogisticLoss | PoissonLoss):
         return rng.integers(0, 2, n).astype(float)
     return rng.choice([-0.5, -0.1, 0.2, 0.5], n)
 
@@ -93,7 +93,7 @@ def test_no_persons_hessian_exceeds_its_bound_where_scores_are_large_and_nearly_
         found = 0.0
 
 
-def problem(loss: Loss, y: FloatArray, *, columns: int, ridge: float, seed: int) -> LinearObjective:
+def problem(loss: PredictorLoss, y: FloatArray, *, columns: int, ridge: float, seed: int) -> LinearObjective:
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.ones(len(y)), np.clip(rng.normal(size=(len(y), columns - 1)), -3, 3)])
     return LinearObjective(

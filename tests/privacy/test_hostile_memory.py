@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms.person_loss import base, hazard
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople
+from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.person_loss import hazard_people, regression
+from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from tests.unit.solvers.capped_problems import capped
 
@@ -50,7 +50,7 @@ def test_hessians_of_rows_are_not_held_together() -> None:
     n, D = 20_000, 60
     rng = np.random.default_rng(2)
     people = RegressionPeople(
-        loss=Logistic(), X=rng.standard_normal((n, D)), y=np.ones(n), weights=np.ones(n), offset=np.zeros(n)
+        loss=LogisticLoss(), X=rng.standard_normal((n, D)), y=np.ones(n), weights=np.ones(n), offset=np.zeros(n)
     )
     # 20,000 times 1830 doubles would be 290 megabytes.
     assert peak(lambda: people.stacked_hessian(np.full(D, 0.1), grid=2.0**-20)) < 60 * MEGABYTE
@@ -62,10 +62,10 @@ def test_pieces_of_any_size_give_the_same_integers(numbers: int, monkeypatch: py
     people = followed(50, p=4)
     rng = np.random.default_rng(3)
     rows = RegressionPeople(
-        loss=Logistic(), X=rng.standard_normal((70, 6)), y=np.ones(70), weights=np.ones(70), offset=np.zeros(70)
+        loss=LogisticLoss(), X=rng.standard_normal((70, 6)), y=np.ones(70), weights=np.ones(70), offset=np.zeros(70)
     )
     whole = people.stacked_hessian(theta, grid=grid), rows.stacked_hessian(theta, grid=grid)
-    monkeypatch.setattr(hazard, "NUMBERS", numbers)
-    monkeypatch.setattr(base, "NUMBERS", numbers)
+    monkeypatch.setattr(hazard_people, "NUMBERS", numbers)
+    monkeypatch.setattr(regression, "NUMBERS", numbers)
     assert np.array_equal(people.stacked_hessian(theta, grid=grid), whole[0])
     assert np.array_equal(rows.stacked_hessian(theta, grid=grid), whole[1])

@@ -17,10 +17,10 @@ from scipy.special import expit
 
 from hdpstats.audit.density import PerturbedObjective, k_norm
 from hdpstats.formulas.geometry import mallows_weights
-from hdpstats.losses.logistic import Logistic
+from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.importance_weights import site as importance
-from hdpstats.mechanisms.importance_weights.coding import extent
+from hdpstats.mechanisms.importance_weights.box import extent
 from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.objective import site as objective
@@ -91,7 +91,7 @@ def mechanism_of(query, person_loss, records=RECORDS):
     """What the density of the perturbed minimiser is made of."""
     constants = objective.calibrate(query, person_loss, records=records)
     mechanism = PerturbedObjective(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         ridge=np.full(query.dimension, float(query.ridge)),
         centre=np.zeros(query.dimension),
         rate=float(constants.perturbation.rate),

@@ -14,9 +14,7 @@ import pytest
 from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.formulas import geometry as rows_of_geometry
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms import minimiser
-from hdpstats.mechanisms.minimiser import PointCalibration
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import regression
@@ -66,17 +64,19 @@ def make_query(
     )
 
 
-def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> PointCalibration:
+def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> objective.Calibration:
     """Return the constants that a site fixes where case weights are declared to be at most ``weight``."""
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
     return objective.calibrate(query, person_loss, records=3)
 
 
-def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearObjective:
+def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> LinearObjective:
     """Return the problem that `solve` gives to the solver."""
     seen: list[LinearObjective] = []
     D = query.model.dimension
-    rows = RegressionPeople(loss=Logistic(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1))
+    rows = RegressionPeople(
+        loss=LogisticLoss(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1)
+    )
 
     def spy(problem: LinearObjective, *, start: np.ndarray, budget: Budget) -> object:
         seen.append(problem)
@@ -85,7 +85,7 @@ def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearOb
     minimise = accelerated.minimise
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerated, "minimise", spy)
-        minimiser.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
+        objective.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
     return seen[0]
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.losses.hazard import LogitHazard
+from hdpstats.losses.links import LogitLink
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.costly import costly_table
@@ -38,13 +38,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Count]:
     seen = Count()
     with monkeypatch.context() as patch:
         for name in ("cells", "scores", "caps"):
-            plain: Callable[..., object] = getattr(LogitHazard, name)
+            plain: Callable[..., object] = getattr(LogitLink, name)
 
-            def spy(own: LogitHazard, eta: np.ndarray, *rest: object, plain: Callable[..., object] = plain) -> object:
+            def spy(own: LogitLink, eta: np.ndarray, *rest: object, plain: Callable[..., object] = plain) -> object:
                 seen.cells += eta.size
                 return plain(own, eta, *rest)
 
-            patch.setattr(LogitHazard, name, spy)
+            patch.setattr(LogitLink, name, spy)
         yield seen
 
 

@@ -18,7 +18,7 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.models.points import noise_of
-from hdpstats.models.regression_spec import Regression, open_regression
+from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimate
@@ -79,7 +79,7 @@ def simulate(sites: Sites, *, repeats: int) -> pd.DataFrame:
         return pd.DataFrame(pool.map(one_data_set, [sites] * repeats, range(repeats), chunksize=2))
 
 
-def _spec(X: np.ndarray, y: np.ndarray) -> Regression:
+def _spec(X: np.ndarray, y: np.ndarray) -> RegressionSpec:
     schema = hdp.Schema({name: hdp.Continuous(-1, 1) for name in NAMES} | {"y": hdp.Binary()})
     study = hdp.Study(public=pd.DataFrame(X, columns=NAMES).assign(y=y), schema=schema)
     formula = "y ~ " + " + ".join(NAMES)
@@ -95,7 +95,7 @@ def _other_outcomes(X: np.ndarray, beta: np.ndarray, sites: Sites, rng: np.rando
 
 
 def _released(
-    spec: Regression, X: np.ndarray, y: np.ndarray, *, epsilon: float, rng: np.random.Generator
+    spec: RegressionSpec, X: np.ndarray, y: np.ndarray, *, epsilon: float, rng: np.random.Generator
 ) -> ReleasedPoint:
     """Return a site's part: its own query, the minimiser of the objective with noise of the calibrated distribution."""
     n = len(y)

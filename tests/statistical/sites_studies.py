@@ -12,7 +12,7 @@ from scipy.stats import ttest_rel
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.papers import ji2014 as paper
-from hdpstats.papers.wang.hospitals import Hospital, fit
+from hdpstats.papers.wang import Hospital, fit
 from tests.statistical.importance_studies import ADULT
 
 SITES = ("A", "B", "C")

@@ -50,7 +50,7 @@ PROMISED = {
             "certificate: SiteError: the site https://127.0.0.1",
             "analyst ann: epsilon = 1, delta = 0 of a cap of epsilon = 2",
             "7 entries verify",
-            '"analyst": "ann", "door": "answer"',
+            '"analyst": "ann", "endpoint": "answer"',
         ),
     ),
     "five-hospitals": (

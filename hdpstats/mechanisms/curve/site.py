@@ -37,7 +37,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design, compile_design
-from hdpstats.losses.logistic import Logistic
+from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
@@ -104,7 +104,7 @@ def _fit(X: FloatArray, y: FloatArray, work: Work) -> FloatArray:
     """Return a point (D,) that is surely within `SOLVED` of the ridge fit."""
     n, zero = len(y), np.zeros(X.shape[1])
     objective = LinearObjective(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         X=X,
         y=y,
         weights=np.ones(n),
@@ -127,7 +127,7 @@ def fit_work(query: CurveQuery, records: int) -> Work:
     R = float(query.radius * ROUNDING)
     curvature, excess = n * R * R / 4.0, 1.01 * n * math.log(2.0)
     size = farthest(ridge=ridge, excess=excess)
-    per_row = R * (0.25 * 1.01 * (D + 2) * UNIT * R * size + (Logistic().ulps + 11.0) * UNIT)
+    per_row = R * (0.25 * 1.01 * (D + 2) * UNIT * R * size + (LogisticLoss().ulps + 11.0) * UNIT)
     cells = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -integer_bits(n, R))
     error = 1.01 * (n * per_row + cells + 8.0 * UNIT * ridge * size)
     work = work_of(ridge=ridge, curvature=curvature, error=error, size=size, excess=excess, radius=float(SOLVED))

@@ -28,10 +28,11 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design, compile_design
-from hdpstats.formulas.survival import SurvivalDesign, compile_survival
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.person_loss.base import declared_bound, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.mechanisms.person_loss.regression import declared_bound
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical

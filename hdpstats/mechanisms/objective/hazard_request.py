@@ -21,7 +21,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import at_radius
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.request import PULL
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
@@ -91,7 +91,7 @@ class HazardAsk:
 
     def bounds(self, model: HazardModel) -> HazardBounds:
         """Return the constants of one person of weight 1."""
-        loss = HAZARDS[self.link]
+        loss = LINKS[self.link]
         return hazard_bounds(
             total=model.cap.total,
             radius=model.geometry.radius,
@@ -139,7 +139,7 @@ def choose_from_public(ask: HazardAsk, side: HazardSide, *, records: int, epsilo
 
 def choose_flat(ask: HazardAsk, baseline: Baseline, geometry: Geometry, *, epsilon: Fraction) -> HazardChoice:
     """Return model, centre and ridge where there is no public fit."""
-    q, p, loss = ask.grid.intervals, len(geometry.location), HAZARDS[ask.link]
+    q, p, loss = ask.grid.intervals, len(geometry.location), LINKS[ask.link]
     total = FLAT_TOTAL if ask.total is None else ask.total
     cap = HazardCap(
         total=total * (1.0 + 2.0**-40),
@@ -211,4 +211,4 @@ def _noise(ask: HazardAsk, bounds: HazardBounds, *, epsilon: Fraction, ridge: fl
 
 def _at_scale(link: str, scale: float) -> float:
     """Return the linear predictor at which the link's scale has a value."""
-    return float(HAZARDS[link].predictor(np.array(scale / (1.0 + scale)))) if link == "probit" else math.log(scale)
+    return float(LINKS[link].predictor(np.array(scale / (1.0 + scale)))) if link == "probit" else math.log(scale)

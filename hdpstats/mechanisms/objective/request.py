@@ -29,7 +29,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.geometry import from_box
-from hdpstats.losses import Loss, Table
+from hdpstats.losses import PredictorLoss, Table
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
@@ -58,7 +58,7 @@ MOST_PAID = 5.0
 
 def choose_query(
     design: Design,
-    loss: Loss,
+    loss: PredictorLoss,
     *,
     public: WhitenedPublic | None,
     records: int,
@@ -114,7 +114,7 @@ def choose_query(
 class _Price:
     """What epsilon buys, about: ``persons`` is by how many persons neighbours differ."""
 
-    loss: Loss
+    loss: PredictorLoss
     epsilon: float
     persons: int
     largest_weight: float

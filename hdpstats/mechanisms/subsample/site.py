@@ -24,7 +24,7 @@ where that one stood, or, for an order by chance, the orders of both sets can be
 and an average over pairs has the same guarantee. In a table sorted by a value it is false: one person moved from one
 end to the other shifts all rows between by one place, every block changes, and the sum moves by up to ``k`` times
 :math:`2^{20}`. No program can see from rows how they were ordered. So the *site* must declare it
-(`hdpstats.sites.terms.Terms.row_order`), as it declares bounds; a query cannot, and is refused without.
+(`hdpstats.sites.site.SiteTerms.row_order`), as it declares bounds; a query cannot, and is refused without.
 
 *By persons, where they are named* (a unit, one row each, the first). A person's block is a hash of the name, whatever
 the order of rows, so that a row moves the block of its own name and no other. But whoever replaces a person has another
@@ -67,7 +67,7 @@ from hdpstats.mechanisms.statistics.query import UNITS, in_units
 from hdpstats.mechanisms.statistics.site import family_at
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.box import BoxNoise
-from hdpstats.noise.moments import box_variance
+from hdpstats.noise.distributions import box_variance
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.schema.table import AdmittedTable, marks_key
 

@@ -12,15 +12,20 @@ Li C., Chen C., Carlson D., Carin L. (2016). Preconditioned stochastic gradient 
 networks. AAAI 30.
 """
 
-from hdpstats.papers.nguyen_hui.bounds import (
+from hdpstats.papers.nguyen_hui.perturbation import (
+    Counterexample,
+    Patients,
     determinant_bound,
     determinant_bound_tight,
+    fit,
     gradient_sensitivity,
+    objective_perturbation,
+    output_perturbation,
+    prepare,
+    relative_error,
     smallest_ridge,
+    theorem_4_4_counterexample,
 )
-from hdpstats.papers.nguyen_hui.counterexample import Counterexample, theorem_4_4_counterexample
-from hdpstats.papers.nguyen_hui.patients import Patients, fit, prepare, relative_error
-from hdpstats.papers.nguyen_hui.perturbation import objective_perturbation, output_perturbation
 from hdpstats.papers.nguyen_hui.sampling import psgld, target_covariance
 
 __all__ = [

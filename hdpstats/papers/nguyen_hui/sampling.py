@@ -16,9 +16,8 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
-from hdpstats.inference.draws import generator
-from hdpstats.papers.nguyen_hui.patients import Patients, fit
-from hdpstats.papers.trials import LARGEST_SEED
+from hdpstats.papers.nguyen_hui.perturbation import Patients, fit
+from hdpstats.papers.shared import positive, seeded
 
 MOMENTUM: Final = 0.99
 """The paper's ``mu``."""
@@ -99,8 +98,8 @@ def psgld(
     steps = integer(steps, name="steps", lower=1, upper=MOST_STEPS)
     keep = integer(keep, name="keep", lower=1, upper=steps)
     batch = integer(batch, name="batch", lower=1, upper=n)
-    rng = generator(f"{integer(seed, name='seed', lower=0, upper=LARGEST_SEED):x}")
-    factor = real(step_size, name="step_size", lower=0.0, open_lower=True)
+    rng = seeded(seed)
+    factor = positive(step_size, "step_size")
     sizes = factor * np.arange(1, steps + 1) ** -real(decay, name="decay", lower=0.0)
     drift = 0.5 if corrected else 1.0
     state = np.zeros(D) if start is None else np.array(start, dtype=np.float64)
@@ -125,7 +124,7 @@ def bound(people: int) -> float:
 
 def temperature(epsilon: float, people: int) -> float:
     """Return ``epsilon / 2v``, the factor of the log posterior."""
-    return real(epsilon, name="epsilon", lower=0.0, open_lower=True) / (2.0 * bound(people))
+    return positive(epsilon, "epsilon") / (2.0 * bound(people))
 
 
 def target_covariance(patients: Patients, *, epsilon: float) -> FloatArray:

@@ -68,7 +68,7 @@ class HazardModel(Model):
     Attributes
     ----------
     link : str
-        A name of `hdpstats.losses.HAZARDS`.
+        A name of `hdpstats.losses.LINKS`.
     grid : TimeGrid
         The intervals.
     baseline : tuple of tuple of float

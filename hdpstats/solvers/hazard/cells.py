@@ -6,8 +6,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.losses import HazardLink
 from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
-from hdpstats.solvers.hazard.links import Link
 
 CELLS = 1 << 17
 """Person-intervals that numpy handles at a time: keeps temporaries in cache and memory flat."""
@@ -17,7 +17,7 @@ CELLS = 1 << 17
 class CellKernel(Kernel):
     """Evaluates the link at every person-interval of a block, held as a sparse matrix of spells by intervals."""
 
-    def __init__(self, link: Link, A: FloatArray, a: FloatArray, survived: Survived) -> None:
+    def __init__(self, link: HazardLink, A: FloatArray, a: FloatArray, survived: Survived) -> None:
         self._link, self._A, self._a, self._survived = link, A, a, survived
         self._value = 0.0
         self._score, self._curvature = np.zeros(len(a)), np.zeros(len(a))

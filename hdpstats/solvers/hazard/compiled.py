@@ -12,9 +12,9 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses.hazard import LARGEST_EXPONENT
 from hdpstats.solvers import compiling
 from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
-from hdpstats.solvers.hazard.links import LARGEST_EXPONENT
 
 REORDER = {"reassoc", "contract", "nsz"}
 """What the compiler may do with sums; infinities and NaN keep their meaning."""

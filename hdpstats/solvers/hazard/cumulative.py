@@ -11,8 +11,8 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.losses.hazard import LARGEST_EXPONENT
 from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
-from hdpstats.solvers.hazard.links import LARGEST_EXPONENT
 
 NEVER: Final = -1e9
 """The baseline of an interval in which nobody is at risk: its hazard is 0 under every link."""

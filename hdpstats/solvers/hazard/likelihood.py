@@ -7,12 +7,12 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.losses import HazardLink
 from hdpstats.solvers.hazard.cells import CellKernel
 from hdpstats.solvers.hazard.compiled import CompiledLogit
 from hdpstats.solvers.hazard.cumulative import NEVER, CumulativeHazards
 from hdpstats.solvers.hazard.data import HazardData
 from hdpstats.solvers.hazard.kernel import Kernel, Survived
-from hdpstats.solvers.hazard.links import Link
 from hdpstats.solvers.hazard.tabulated import TabulatedKernel, table_size
 
 METHODS: Final = ("auto", "direct", "tabulated")
@@ -54,7 +54,7 @@ class Sums(NamedTuple):
 class Likelihood:
     """Evaluates at linear predictors: ``a`` (q,) of the intervals and ``eta`` (m,) of the spells, offsets included."""
 
-    def __init__(self, data: HazardData, link: Link, *, method: str, compiled: bool = False) -> None:
+    def __init__(self, data: HazardData, link: HazardLink, *, method: str, compiled: bool = False) -> None:
         if SORTED_FROM <= data.intervals <= data.spells and method != "direct" and link.name != "cloglog":
             data = data.by_exit()
         self.data, self.link, self._method = data, link, method

@@ -21,9 +21,9 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses import HazardLink
 from hdpstats.solvers.hazard.compiled import compiled
 from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
-from hdpstats.solvers.hazard.links import Link
 
 NODES: Final = 12
 """Chebyshev points of a cell."""
@@ -44,7 +44,7 @@ _TO_COEFFICIENTS: Final = _FACTORS[:, None] * np.cos(np.outer(np.arange(NODES), 
 class TabulatedKernel(Kernel):
     """Tables of score, curvature and curvature times features by last interval and cell; moments of the spells."""
 
-    def __init__(self, link: Link, A: FloatArray, a: FloatArray, survived: Survived) -> None:
+    def __init__(self, link: HazardLink, A: FloatArray, a: FloatArray, survived: Survived) -> None:
         q, cells = len(A), _cells(survived.eta)
         self._survived = survived
         self._lowest = float(np.min(survived.eta))

@@ -7,7 +7,7 @@ import pytest
 
 from hdpstats._base.errors import FormulaError, SchemaError
 from hdpstats.formulas import compile_design
-from hdpstats.formulas.intervals import Interval
+from hdpstats.formulas.operations import Interval
 from hdpstats.formulas.splines import Pieces, b_splines, image, natural_splines, values
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.schema import Schema

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hdpstats.formulas.geometry import from_public, whiten
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.public.fit import PublicFit, WhitenedPublic, with_radius
 
 BETA = np.array([-0.3, 0.8, -0.5])
@@ -14,13 +14,13 @@ def public_side(n=300, *, seed=0, shift=0.0):
     X = np.column_stack([np.ones(n), rng.standard_normal((n, 2)) + shift])
     geometry = from_public(X, lower=[-4.0, -4.0], upper=[4.0, 4.0], intercept=True, radius=1.5)
     rows = whiten(geometry, X)
-    p = Logistic().curvature(rows.X @ BETA, np.zeros(n))
+    p = LogisticLoss().curvature(rows.X @ BETA, np.zeros(n))
     information = rows.X.T @ (p[:, None] * rows.X)
     fit = PublicFit(theta=BETA + 0.1, covariance=np.linalg.inv(information), information=information)
     ones = np.ones(n)
     return with_radius(
         WhitenedPublic(
-            loss=Logistic(), geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit
+            loss=LogisticLoss(), geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit
         ),
         1.5,
     )

@@ -15,12 +15,12 @@ from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint, between_covariance, unshrink
 from hdpstats.inference.noise import InObjective
 from hdpstats.inference.objective import ALL_UNCLEAR, NOT_RELEASED, estimates
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.noise.moments import ball_variance, cylinder_variance
+from hdpstats.noise.distributions import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
@@ -172,7 +172,7 @@ def box_release(n, share_sd, *, seed=3):
     geometry = from_box([-2.0, -2.0], [2.0, 2.0], intercept=True)
     rng = np.random.default_rng(seed)
     rows = whiten(geometry, np.column_stack([np.ones(n), rng.uniform(-2.0, 2.0, (n, 2))]))
-    held = RegressionPeople(loss=Logistic(), X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
+    held = RegressionPeople(loss=LogisticLoss(), X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
     H = 2.0**-20 * held.stacked_hessian(BETA, grid=2.0**-20)
     query = query_of(geometry, ridge=20.0, share=Fraction(3, 20))
     return query, release_of(BETA, records=n, hessian=tuple(H.tolist()), sd=share_sd), unstack(H, 3)

@@ -7,7 +7,7 @@ import pytest
 from hdpstats._base.errors import BudgetError, InsufficientBudget, LedgerError, QuotaExceeded
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.sites.share import Share
+from hdpstats.sites.account import AnalystAccount
 
 HALF = Spend(Fraction(1, 2))
 
@@ -31,7 +31,7 @@ def asked(ledger, request, analyst, text):
 
 def seen(ledger, analyst, handed_out):
     """All that a site shows an analyst, dates and the identity of the account apart."""
-    share = Share.of(analyst, ledger)
+    share = AnalystAccount.of(analyst, ledger)
     history = share.history.drop(columns="at").to_json()
     return [(each.entry, each.attempt, each.release_json) for each in handed_out], str(share), history
 

@@ -14,9 +14,9 @@ from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
     HuberLoss,
-    Logistic,
-    Loss,
+    LogisticLoss,
     PoissonLoss,
+    PredictorLoss,
     SmoothedQuantile,
     Tabulated,
 )
@@ -34,8 +34,8 @@ def steps(rows: int = 5) -> Tabulated:
     return Tabulated.made((-2.0, 0.125, 0.0), table, lower=-0.5, upper=0.5)
 
 
-LOSSES: list[tuple[Loss, np.ndarray, np.ndarray]] = [
-    (Logistic(), np.linspace(-40.0, 40.0, 4001), np.array([0.0, 1.0])),
+LOSSES: list[tuple[PredictorLoss, np.ndarray, np.ndarray]] = [
+    (LogisticLoss(), np.linspace(-40.0, 40.0, 4001), np.array([0.0, 1.0])),
     (BoundedSquares(lower=-0.5, upper=0.5), np.linspace(-2.0, 2.0, 4001), RANGE),
     (BoundedSquares(lower=-0.25, upper=1.0), np.linspace(-2.0, 2.0, 4001), np.linspace(-0.25, 1.0, 41)),
     (HuberLoss(lower=-0.5, upper=0.5, c=0.07), np.linspace(-2.0, 2.0, 4001), RANGE),
@@ -53,14 +53,16 @@ everywhere = pytest.mark.parametrize(("loss", "eta", "y"), LOSSES, ids=IDS)
 
 
 @everywhere
-def test_the_steepest_score_is_the_constant(loss: Loss, eta: np.ndarray, y: np.ndarray) -> None:
+def test_the_steepest_score_is_the_constant(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
     steep = np.max(np.abs(loss.score(eta[:, None], y[None, :])))
     assert steep <= float(loss.lipschitz) * (1.0 + 4.0 * UNIT)
     assert steep >= 0.995 * float(loss.lipschitz)
 
 
 @everywhere
-def test_no_two_scores_of_a_record_change_faster_than_the_constant(loss: Loss, eta: np.ndarray, y: np.ndarray) -> None:
+def test_no_two_scores_of_a_record_change_faster_than_the_constant(
+    loss: PredictorLoss, eta: np.ndarray, y: np.ndarray
+) -> None:
     scores = loss.score(eta[:, None], y[None, :])
     rises = np.diff(scores, axis=0) / np.diff(eta)[:, None]
     rounding = 8.0 * loss.ulps * UNIT * float(loss.lipschitz) / float(np.min(np.diff(eta)))
@@ -70,7 +72,7 @@ def test_no_two_scores_of_a_record_change_faster_than_the_constant(loss: Loss, e
 
 
 @everywhere
-def test_no_curvature_exceeds_the_constant(loss: Loss, eta: np.ndarray, y: np.ndarray) -> None:
+def test_no_curvature_exceeds_the_constant(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
     bent = loss.curvature(eta[:, None], y[None, :])
     assert np.min(bent) >= 0.0
     assert np.max(bent) <= float(loss.smoothness) * (1.0 + 1e-12)
@@ -79,7 +81,9 @@ def test_no_curvature_exceeds_the_constant(loss: Loss, eta: np.ndarray, y: np.nd
 
 
 @everywhere
-def test_values_scores_and_curvatures_are_derivatives_of_each_other(loss: Loss, eta: np.ndarray, y: np.ndarray) -> None:
+def test_values_scores_and_curvatures_are_derivatives_of_each_other(
+    loss: PredictorLoss, eta: np.ndarray, y: np.ndarray
+) -> None:
     at, step = np.linspace(max(eta[0], -6.0), min(eta[-1], 3.0), 301)[:, None] + 1e-3 / 3.0, 1e-6
     slope = (loss.value(at + step, y) - loss.value(at - step, y)) / (2.0 * step)
     bend = (loss.score(at + step, y) - loss.score(at - step, y)) / (2.0 * step)
@@ -90,7 +94,7 @@ def test_values_scores_and_curvatures_are_derivatives_of_each_other(loss: Loss, 
 
 
 @everywhere
-def test_scores_err_by_no_more_than_is_said(loss: Loss, eta: np.ndarray, y: np.ndarray) -> None:
+def test_scores_err_by_no_more_than_is_said(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
     rng = np.random.default_rng(3)
     some = np.concatenate([rng.choice(eta, 60), rng.uniform(-1.0, 1.0, 60), [eta[0], eta[-1], 700.0, -700.0]])
     outcomes = rng.choice(y, len(some))
@@ -104,7 +108,7 @@ def test_scores_err_by_no_more_than_is_said(loss: Loss, eta: np.ndarray, y: np.n
 
 
 @everywhere
-def test_scores_of_rows_do_not_depend_on_other_rows(loss: Loss, eta: np.ndarray, y: np.ndarray) -> None:
+def test_scores_of_rows_do_not_depend_on_other_rows(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
     rng = np.random.default_rng(4)
     some, outcomes = rng.choice(eta, 257), rng.choice(y, 257)
     alone = np.array([float(loss.score(some[k : k + 1], outcomes[k : k + 1])[0]) for k in range(257)])

@@ -6,14 +6,30 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.losses.families import FAMILIES, Bernoulli, Exponential, Gamma, Normal, Poisson, corrected
+from hdpstats.losses.families import (
+    FAMILIES,
+    BernoulliDistribution,
+    ExponentialDistribution,
+    GammaDistribution,
+    NormalDistribution,
+    PoissonDistribution,
+    corrected,
+)
 
 CASES = {
-    "bernoulli": (Bernoulli(lower=0.0, upper=1.0), [0.3], lambda rng, size: (rng.random(size) < 0.3) * 1.0),
-    "poisson": (Poisson(lower=0.0, upper=60.0), [3.0], lambda rng, size: rng.poisson(3.0, size) * 1.0),
-    "exponential": (Exponential(lower=0.0, upper=60.0), [2.0], lambda rng, size: rng.exponential(0.5, size)),
-    "normal": (Normal(lower=50.0, upper=210.0), [130.0, 15.0], lambda rng, size: rng.normal(130.0, 15.0, size)),
-    "gamma": (Gamma(lower=1e-4, upper=90.0), [2.5, 0.7], lambda rng, size: rng.gamma(2.5, 1 / 0.7, size)),
+    "bernoulli": (BernoulliDistribution(lower=0.0, upper=1.0), [0.3], lambda rng, size: (rng.random(size) < 0.3) * 1.0),
+    "poisson": (PoissonDistribution(lower=0.0, upper=60.0), [3.0], lambda rng, size: rng.poisson(3.0, size) * 1.0),
+    "exponential": (
+        ExponentialDistribution(lower=0.0, upper=60.0),
+        [2.0],
+        lambda rng, size: rng.exponential(0.5, size),
+    ),
+    "normal": (
+        NormalDistribution(lower=50.0, upper=210.0),
+        [130.0, 15.0],
+        lambda rng, size: rng.normal(130.0, 15.0, size),
+    ),
+    "gamma": (GammaDistribution(lower=1e-4, upper=90.0), [2.5, 0.7], lambda rng, size: rng.gamma(2.5, 1 / 0.7, size)),
 }
 SIZE = 40
 

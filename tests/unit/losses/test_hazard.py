@@ -6,17 +6,18 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from hdpstats.losses import HAZARDS, HazardLoss
-from hdpstats.losses.hazard import STEEPEST, logit_losses
+from hdpstats.losses import LINKS, HazardLink
+from hdpstats.losses.hazard import STEEPEST
+from hdpstats.losses.links import logit_losses
 
-LOSSES = list(HAZARDS.values())
+LOSSES = list(LINKS.values())
 CAPS = np.log([1e-9, 1e-6, 1e-3, 0.02, 0.3, 1.0, 7.0, 1e3, 1e9])
 ETA = np.concatenate([np.linspace(-34.0, 34.0, 1361), np.linspace(-3.0, 3.0, 601)])
 
 
 @pytest.fixture(params=LOSSES, ids=lambda loss: loss.name)
-def loss(request: pytest.FixtureRequest) -> HazardLoss:
-    found: HazardLoss = request.param
+def loss(request: pytest.FixtureRequest) -> HazardLink:
+    found: HazardLink = request.param
     return found
 
 
@@ -28,12 +29,12 @@ def everywhere(caps: np.ndarray = CAPS) -> tuple[np.ndarray, np.ndarray]:
 
 def test_hazards_are_those_of_the_links() -> None:
     eta = np.linspace(-8.0, 3.0, 40)
-    assert HAZARDS["logit"].hazard(eta) == pytest.approx(expit(eta), rel=1e-13)
-    assert HAZARDS["cloglog"].hazard(eta) == pytest.approx(1.0 - np.exp(-np.exp(eta)), rel=1e-9)
-    assert HAZARDS["probit"].hazard(eta) == pytest.approx(norm.cdf(eta), rel=1e-12)
+    assert LINKS["logit"].hazard(eta) == pytest.approx(expit(eta), rel=1e-13)
+    assert LINKS["cloglog"].hazard(eta) == pytest.approx(1.0 - np.exp(-np.exp(eta)), rel=1e-9)
+    assert LINKS["probit"].hazard(eta) == pytest.approx(norm.cdf(eta), rel=1e-12)
 
 
-def test_scores_stay_within_the_cap_and_one(loss: HazardLoss) -> None:
+def test_scores_stay_within_the_cap_and_one(loss: HazardLink) -> None:
     eta, log_cap = everywhere()
     survived, event = loss.scores(eta, log_cap)
     assert np.all((survived >= 0.0) & (survived <= np.exp(log_cap)))
@@ -44,7 +45,7 @@ def test_scores_stay_within_the_cap_and_one(loss: HazardLoss) -> None:
 
 
 @pytest.mark.parametrize("eta", [-1e300, -1e6, -800.0, 800.0, 1e6, 1e300])
-def test_scores_saturate_where_exponentials_would_overflow(loss: HazardLoss, eta: float) -> None:
+def test_scores_saturate_where_exponentials_would_overflow(loss: HazardLink, eta: float) -> None:
     at, log_cap = np.array([eta]), np.array([-2.0])
     for cells in (loss.scores(at, log_cap), (loss.cells(at, log_cap).survived, loss.cells(at, log_cap).event)):
         expected = (0.0, 1.0) if eta < 0 else (np.exp(-2.0), 0.0)
@@ -53,7 +54,7 @@ def test_scores_saturate_where_exponentials_would_overflow(loss: HazardLoss, eta
     assert loss.cells(at, log_cap).event_curvature == pytest.approx(0.0, abs=1e-12)
 
 
-def test_losses_are_convex(loss: HazardLoss) -> None:
+def test_losses_are_convex(loss: HazardLink) -> None:
     eta = np.linspace(-30.0, 30.0, 3001)
     for log_cap in CAPS:
         survived, event = loss.scores(eta, np.full_like(eta, log_cap))
@@ -61,7 +62,7 @@ def test_losses_are_convex(loss: HazardLoss) -> None:
         assert np.all(np.diff(event) <= 1e-15)
 
 
-def test_curvatures_are_the_derivatives_of_scores(loss: HazardLoss) -> None:
+def test_curvatures_are_the_derivatives_of_scores(loss: HazardLink) -> None:
     eta, log_cap = everywhere(CAPS[1:-1])
     step = 1e-5
     above, below = loss.scores(eta + step, log_cap), loss.scores(eta - step, log_cap)
@@ -76,7 +77,7 @@ def test_curvatures_are_the_derivatives_of_scores(loss: HazardLoss) -> None:
 def test_the_logit_losses_are_inverse_hyperbolic_sines() -> None:
     eta, log_cap = everywhere(CAPS[2:7])
     eta, log_cap = eta[np.abs(eta) < 12], log_cap[np.abs(eta) < 12]
-    survived, event = HAZARDS["logit"].scores(eta, log_cap)
+    survived, event = LINKS["logit"].scores(eta, log_cap)
     step, h = 1e-5, np.exp(log_cap)
 
     above, below = logit_losses(eta + step, log_cap), logit_losses(eta - step, log_cap)
@@ -93,7 +94,7 @@ def test_logit_losses_are_finite_and_right_far_away(eta: float) -> None:
     assert event == pytest.approx(-2.0 - eta + np.log(2.0) if eta < 0 else 0.0, abs=1e-250)
 
 
-def test_smoothness_bounds_hold_and_are_not_idle(loss: HazardLoss) -> None:
+def test_smoothness_bounds_hold_and_are_not_idle(loss: HazardLink) -> None:
     eta, log_cap = everywhere()
     cells = loss.cells(eta, log_cap)
     survived, event = cells.survived_curvature / np.exp(log_cap), cells.event_curvature
@@ -111,7 +112,7 @@ def test_the_steepest_slope_is_just_above_its_formula() -> None:
     assert 2.0 / (3.0 * np.sqrt(3.0)) < float(STEEPEST) < 2.0 / (3.0 * np.sqrt(3.0)) + 2e-4
 
 
-def test_where_a_loss_says_it_is_coupled_curvature_is_a_function_of_the_score(loss: HazardLoss) -> None:
+def test_where_a_loss_says_it_is_coupled_curvature_is_a_function_of_the_score(loss: HazardLink) -> None:
     eta, log_cap = everywhere()
     cells, h = loss.cells(eta, log_cap), np.exp(log_cap)
     share = cells.survived / h
@@ -121,7 +122,7 @@ def test_where_a_loss_says_it_is_coupled_curvature_is_a_function_of_the_score(lo
     assert coupled == loss.coupled
 
 
-def test_the_score_has_mean_zero_at_every_true_hazard_whatever_the_cap(loss: HazardLoss) -> None:
+def test_the_score_has_mean_zero_at_every_true_hazard_whatever_the_cap(loss: HazardLink) -> None:
     eta = np.linspace(-12.0, 2.0, 400)
     p = loss.hazard(eta)
     for log_cap in CAPS:
@@ -133,7 +134,7 @@ def test_the_score_has_mean_zero_at_every_true_hazard_whatever_the_cap(loss: Haz
         assert not beyond.any() or np.all(((1.0 - p) * cut)[beyond] < 0.9 * p[beyond])
 
 
-def test_a_low_hazard_has_the_score_of_the_likelihood(loss: HazardLoss) -> None:
+def test_a_low_hazard_has_the_score_of_the_likelihood(loss: HazardLink) -> None:
     eta = np.linspace(-9.0, -6.0, 20)
     survived, event = loss.scores(eta, np.zeros_like(eta))
     step = 1e-6
@@ -149,7 +150,7 @@ def test_a_low_hazard_has_the_score_of_the_likelihood(loss: HazardLoss) -> None:
         assert survived == pytest.approx(slope, rel=5e-3)
 
 
-def test_computed_scores_are_within_their_ulps_of_exact_ones(loss: HazardLoss) -> None:
+def test_computed_scores_are_within_their_ulps_of_exact_ones(loss: HazardLink) -> None:
     rng = np.random.default_rng(1)
     eta = np.concatenate([rng.uniform(-40.0, 40.0, 150), rng.normal(size=150), [-700.0, -200.0, 50.0, 180.0, 700.0]])
     log_cap = np.concatenate([rng.uniform(-20.7, 20.7, len(eta) - 40), rng.normal(size=40)])
@@ -167,14 +168,14 @@ def test_computed_scores_are_within_their_ulps_of_exact_ones(loss: HazardLoss) -
 
 
 @pytest.mark.parametrize("eta", [-1e8, -1e3, 1e3, 1e8])
-def test_exact_scores_far_away_take_no_time(loss: HazardLoss, eta: float) -> None:
+def test_exact_scores_far_away_take_no_time(loss: HazardLink, eta: float) -> None:
     with mpmath.workprec(424):
         survived, event = loss.exact_scores(mpmath.mp, mpmath.mpf(eta), mpmath.mpf(-2))
     assert float(survived) == pytest.approx(0.0 if eta < 0 else np.exp(-2.0), abs=1e-200)
     assert float(event) == pytest.approx(1.0 if eta < 0 else 0.0, abs=1e-200)
 
 
-def test_scores_have_slopes_below_five_in_predictor_and_cap(loss: HazardLoss) -> None:
+def test_scores_have_slopes_below_five_in_predictor_and_cap(loss: HazardLink) -> None:
     # What the bound on the gradient's float error rests on.
     eta, log_cap = everywhere()
     step = 1e-4
@@ -185,7 +186,7 @@ def test_scores_have_slopes_below_five_in_predictor_and_cap(loss: HazardLoss) ->
         assert np.max(np.abs(above[1] - below[1])) / (2 * step) <= 5.0
 
 
-def test_caps_are_the_scale_of_a_hazard_and_stay_in_range(loss: HazardLoss) -> None:
+def test_caps_are_the_scale_of_a_hazard_and_stay_in_range(loss: HazardLink) -> None:
     eta = np.array([-3.0, -0.5, 1.0])
     p = loss.hazard(eta)
     scale = -np.log1p(-p) if loss.name == "cloglog" else p / (1.0 - p)

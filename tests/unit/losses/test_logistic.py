@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import BY_NAME, Logistic
+from hdpstats.losses import BY_NAME, LogisticLoss
 
-LOSS = Logistic()
+LOSS = LogisticLoss()
 UNIT = 2.0**-53
 
 

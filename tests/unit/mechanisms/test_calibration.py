@@ -9,7 +9,7 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box, whiten
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.options import ObjectivePerturbation, named
@@ -133,11 +133,11 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     # Half a lattice cell of b, through a problem whose curvature is at least the ridge.
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
     apart = (constants.solver_radius + cell) / constants.grid + Fraction(math.sqrt(D))
-    cost = 2 * constants.noise.rate * apart
+    cost = 2 * constants.smoothing.rate * apart
     promised = query.epsilon / 1000
     assert constants.events[1].epsilon == promised
     assert promised * (1 - SMALL) <= cost <= promised * (1 + Fraction(1, 2**45))
-    assert constants.noise.dimension == D
+    assert constants.smoothing.dimension == D
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -230,7 +230,7 @@ def test_variances_are_those_of_the_noise_distributions():
 
 
 def person(X, weights):
-    return RegressionPeople(loss=Logistic(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
+    return RegressionPeople(loss=LogisticLoss(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
 
 
 def test_curvature_of_neighbours_stays_within_root_two():

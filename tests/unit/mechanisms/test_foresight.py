@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms.clipped_newton.estimate import match
+from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.clipped_newton.estimate import Answer, SiteAnswers, match
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
-from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
+from hdpstats.mechanisms.clipped_newton.site import clipped
 from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
 
@@ -22,7 +22,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=Logistic(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def fit_at(theta, n=150):

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 from tests.unit.mechanisms.test_calibration import make_query
@@ -22,7 +22,7 @@ def regression_people(n=60, seed=0):
     weights = np.minimum(weights, geometry.leverage / np.sum(X**2, axis=1)) * rng.uniform(0.0, 3.0, n)
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=3.0, largest_offset=2.0)
     people = RegressionPeople(
-        loss=Logistic(), X=X, y=rng.integers(0, 2, n) + 0.0, weights=weights, offset=rng.uniform(-2.0, 2.0, n)
+        loss=LogisticLoss(), X=X, y=rng.integers(0, 2, n) + 0.0, weights=weights, offset=rng.uniform(-2.0, 2.0, n)
     )
     return person_loss, people
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms.clipped_newton.estimate import match
-from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
-from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
+from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.clipped_newton.estimate import Answer, SiteAnswers, match, root_of, site_weights
+from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, score_quantile
+from hdpstats.mechanisms.clipped_newton.site import clipped
 from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
 
@@ -20,7 +20,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=Logistic(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def flat_fit(theta=TRUTH + 0.7):

@@ -9,7 +9,7 @@ import pytest
 
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.response import Response
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.request import CHEAP, FREE, at_best_radius, choose_query, noise_distribution
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
@@ -23,7 +23,7 @@ from hdpstats.schema.schema import Schema
 
 SCHEMA = Schema(a=Continuous(-4, 4), b=Continuous(0, 10), y=Binary(), w=Weight(max=3), o=Offset(-1, 2))
 DESIGN = compile_design("y ~ a + b", SCHEMA)
-LOSS = Logistic()
+LOSS = LogisticLoss()
 
 
 def frame(n=400, seed=0):

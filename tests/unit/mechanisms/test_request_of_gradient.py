@@ -8,19 +8,19 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.estimate import Matched
 from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
-from hdpstats.mechanisms.clipped_newton.request import (
+from hdpstats.mechanisms.clipped_newton.rounds import (
     PROPORTIONS,
     Rounds,
+    SiteRounds,
     advance,
     check_enough,
     clip_at,
     costs_of,
 )
-from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.listed import BinaryOutcomes
@@ -36,7 +36,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=Logistic(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def test_the_quantile_of_scores_counts_outcomes_by_their_probability():

@@ -14,7 +14,7 @@ from hdpstats.mechanisms.hybrid_weights.steps import candidate_sizes, part_of, p
 from hdpstats.mechanisms.neighbours.query import NeighboursQuery
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.results.weighted_sample import WeightedSample
-from hdpstats.sites.tables import PublicTables
+from hdpstats.sites.local import PublicTables
 from tests import chance
 from tests.support import CORNERS
 

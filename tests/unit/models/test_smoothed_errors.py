@@ -9,11 +9,10 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
-from hdpstats.models.contributions import Contribution
-from hdpstats.models.fit import read
-from hdpstats.models.forecast import forecast
-from hdpstats.models.points import ask_objective, noise_of
+from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
+from hdpstats.models.contributions import Contribution, Contributions
+from hdpstats.models.fit import predict
+from hdpstats.models.points import ask_objective, noise_of, read_points
 from hdpstats.models.request import fit_request
 from hdpstats.noise.distributions import NoiseDistribution
 from tests.unit.models.test_points import SCHEMA, frame, hazard, logit, study
@@ -40,7 +39,8 @@ def fitted(model):
 
 def reread(spec, result, *, grid):
     point = Contribution(query=result.query, release=replace(result.release, grid=grid), count=None)
-    return read(spec, asked(), dict.fromkeys(spec.study.sites, point))
+    given = dict.fromkeys(spec.study.sites, point)
+    return read_points(spec, asked(), Contributions(given=given, missing=(), alone={}))
 
 
 @pytest.mark.parametrize("model", [logit, linear, hazard])
@@ -75,7 +75,7 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampl
     constants = objective.calibrate(query, person_loss, records=LARGE, relation=spec.study.relation)
     H = LARGE * 0.2 * np.eye(person_loss.dimension)  # curvature of the order that rows of unit variance have
     exact = OnMinimiser(
-        distribution=smoothing_distribution(constants.noise, constants.grid), ridge=float(query.ridge)
+        distribution=smoothing_distribution(constants.smoothing, constants.grid), ridge=float(query.ridge)
     ).covariance(H)
     length = 2.0 * float(constants.effort.radius) / float(constants.events[1].epsilon)
     assert np.all(np.diag(exact) > (person_loss.dimension + 1) * (length * 0.2 * LARGE) ** 2)
@@ -103,12 +103,12 @@ def test_plans_count_it_too():
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
     constants = objective.calibrate(query, spec.person_loss(query.model), records=LARGE, relation=spec.study.relation)
     T = spec.to_terms(query.model)
-    smoothing = T @ np.diag(smoothing_distribution(constants.noise, constants.grid).variance) @ T.T
-    foreseen = forecast(spec, asked(1.0), {"site": LARGE}).errors
+    smoothing = T @ np.diag(smoothing_distribution(constants.smoothing, constants.grid).variance) @ T.T
+    predicted = predict(spec, asked(1.0), {"site": LARGE}).errors
     inside = NoiseDistribution(
         norm=spec.person_loss(query.model).norm, dimension=query.dimension, rate=float(constants.noise_rate)
     ).variance
     side = spec.side(query.model)
     inverse = np.linalg.inv(side.moments(side.centre, records=LARGE).H)
     without = np.diag(T @ inverse @ np.diag(inside) @ inverse @ T.T)
-    assert np.all(foreseen.privacy**2 >= without + np.diag(smoothing))  # unshrunk, it is more than as it was added
+    assert np.all(predicted.privacy**2 >= without + np.diag(smoothing))  # unshrunk, it is more than as it was added

@@ -9,8 +9,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import BallNoise, ball
 from hdpstats.noise.ball import _halve, _Leaf, _Node
-from hdpstats.noise.bernoulli import bernoulli_exp_roots
-from hdpstats.noise.intervals import root_sum_bounds
+from hdpstats.noise.bernoulli import bernoulli_exp_roots, root_sum_bounds
 
 Terms = Sequence[tuple[Fraction, int]]
 

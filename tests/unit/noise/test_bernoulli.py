@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats.noise import bernoulli as coins
-from hdpstats.noise.intervals import root_sum_bounds
+from hdpstats.noise.bernoulli import root_sum_bounds
 from tests import chance
 
 TOSSES = 20_000

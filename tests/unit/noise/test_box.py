@@ -8,8 +8,8 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import BoxNoise
+from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.geometric import geometric
-from hdpstats.noise.moments import box_variance
 from tests import chance
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import CylinderNoise, TwoSidedGeometric, cylinder
-from hdpstats.noise.bernoulli import bernoulli_exp_roots
+from hdpstats.noise.bernoulli import bernoulli_exp_roots, root_sum_bounds
 from hdpstats.noise.cylinder import _propose
-from hdpstats.noise.intervals import root_sum_bounds
 
 DECLARED = {
     "dimension": 4,

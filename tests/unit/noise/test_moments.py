@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise.moments import ball_variance, box_variance, cylinder_variance
+from hdpstats.noise.distributions import ball_variance, box_variance, cylinder_variance
 
 
 def summed_variances(dimension: int, rate: float, radius: float | None) -> list[float]:

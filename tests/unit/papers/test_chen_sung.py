@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.losses.families import Normal
+from hdpstats.losses.families import NormalDistribution
 from hdpstats.papers import chen_sung as paper
 
 RATE = paper.exponential_times()
@@ -90,13 +90,13 @@ def test_many_repeats_at_once_are_the_algorithms_one_by_one(records):
 def test_repeats_do_not_depend_on_how_many_fit_into_memory(monkeypatch):
     terms = {"parties": 2, "records": 50, "epsilon": 1.0, "repeats": 7, "seed": 3}
     whole = paper.repeat_dssa(COIN, **terms)
-    monkeypatch.setattr("hdpstats.papers.chen_sung.algorithms.NUMBERS_AT_ONCE", 250)
+    monkeypatch.setattr("hdpstats.papers.chen_sung.NUMBERS_AT_ONCE", 250)
     assert (paper.repeat_dssa(COIN, **terms) == whole).all()
 
 
 def test_wrong_arguments_are_named():
     with pytest.raises(ArgumentError, match="one parameter"):
-        paper.Trial(family=Normal(lower=0.0, upper=1.0), truth=0.5, box=(0.0, 1.0), draw=COIN.draw)
+        paper.Trial(family=NormalDistribution(lower=0.0, upper=1.0), truth=0.5, box=(0.0, 1.0), draw=COIN.draw)
     with pytest.raises(ArgumentError, match="epsilon"):
         paper.csaa(COIN, np.zeros(10), 0.0, blocks=2, seed=1)
     with pytest.raises(ArgumentError, match="blocks"):

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from hdpstats._base.errors import ArgumentError
 from hdpstats.inference.draws import generator
 from hdpstats.papers import ji2014 as paper
-from hdpstats.papers.ji2014.newton import ball_noise, gradient, hessian
-from hdpstats.papers.wang.hospitals import Hospital
+from hdpstats.papers.ji2014 import ball_noise, gradient, hessian
+from hdpstats.papers.wang import Hospital
 
 FRAME = paper.breast_cancer()
 SPLIT = paper.random_split(FRAME, "event3", seed=1, public=0.2, sites=3)

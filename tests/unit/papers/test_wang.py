@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.papers import wang as paper
-from hdpstats.papers.wang.subsets import SHARES, distinct_points, rescaled
+from hdpstats.papers.wang import SHARES, distinct_points, rescaled
 
 PAIR = paper.simulated_hospitals(private=800, public=300, seed=3)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
-from hdpstats.schema.derive import round_outward
+from hdpstats.schema.dictionary import round_outward
 from hdpstats.schema.schema import Schema
 
 

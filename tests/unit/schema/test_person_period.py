@@ -6,7 +6,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.records.timegrid import TimeGrid
-from hdpstats.schema.person_period import person_period
+from hdpstats.schema.spells import person_period
 
 CUTS = [10.0, 20.0, 30.0]
 

@@ -10,10 +10,10 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.privacy.budget import Spend
 from hdpstats.schema.public import PublicTable
+from hdpstats.sites.account import Quote
 from hdpstats.sites.codes import CODES, code_of
 from hdpstats.sites.forms import Facts, public_from_dict, public_to_dict
-from hdpstats.sites.quote import Quote
-from hdpstats.sites.terms import Terms
+from hdpstats.sites.site import SiteTerms
 from tests.support import PUBLIC_ROWS, SCHEMA, people
 
 
@@ -77,13 +77,13 @@ def test_persons_that_are_none_are_refused():
     ],
 )
 def test_facts_cross(declared):
-    facts = Facts(schema=SCHEMA, terms=Terms.declared(**declared), records=5, dataset="trial", version=3)
+    facts = Facts(schema=SCHEMA, terms=SiteTerms.declared(**declared), records=5, dataset="trial", version=3)
     assert Facts.from_dict(across(facts.to_dict())) == facts
     assert list(Facts.from_dict(across(facts.to_dict())).schema) == list(SCHEMA)
 
 
 def test_facts_of_another_format_are_refused():
-    terms = Terms.declared(relation="replace_one", unit=None, max_rows_per_unit=None, n_max=None)
+    terms = SiteTerms.declared(relation="replace_one", unit=None, max_rows_per_unit=None, n_max=None)
     facts = Facts(schema=SCHEMA, terms=terms, records=5, dataset="trial", version=3)
     with pytest.raises(hdp.SiteError, match="version"):
         Facts.from_dict(facts.to_dict() | {"format": 1})

@@ -8,8 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.losses import Logistic
-from hdpstats.mechanisms import minimiser
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
@@ -203,7 +202,7 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
         n, D = int(rng.integers(3, 400)), int(rng.integers(2, 24))
         X, y, weights, offset = rng.normal(size=(n, D)), rng.integers(0, 2, n) + 0.0, rng.random(n), rng.normal(size=n)
         theta, order = rng.normal(scale=3.0, size=D), rng.permutation(n)
-        constants = {"loss": Logistic(), "ridge": np.ones(D), "centre": np.zeros(D), "linear": np.zeros(D)}
+        constants = {"loss": LogisticLoss(), "ridge": np.ones(D), "centre": np.zeros(D), "linear": np.zeros(D)}
         here = LinearObjective(X=X, y=y, weights=weights, offset=offset, **constants)
         there = LinearObjective(X=X[order], y=y[order], weights=weights[order], offset=offset[order], **constants)
         assert here.gradient(theta).tobytes() == there.gradient(theta).tobytes()
@@ -213,8 +212,8 @@ def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificat
     calibration = objective.calibrate(query, regression_person_loss(query.model, SCHEMA), records=RECORDS)
     for _ in range(5):
         perturbation = calibration.perturbation.draw()
-        first, second = (minimiser.solve(query, calibration, each, perturbation=perturbation) for each in orders)
+        first, second = (objective.solve(query, calibration, each, perturbation=perturbation) for each in orders)
         apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
         assert apart <= (2 * calibration.solver_radius) ** 2
-        other = minimiser.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
+        other = objective.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
         assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * calibration.solver_radius) ** 2

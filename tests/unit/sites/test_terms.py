@@ -1,4 +1,4 @@
-"""Terms: which relation, whose rows, how many people; and that hidden numbers stay hidden."""
+"""SiteTerms: which relation, whose rows, how many people; and that hidden numbers stay hidden."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.privacy.relation import Relation
-from hdpstats.sites.terms import MOST_PEOPLE, MOST_ROWS_OF_A_PERSON, Terms
+from hdpstats.sites.site import MOST_PEOPLE, MOST_ROWS_OF_A_PERSON, SiteTerms
 
 SCHEMA = hdp.Schema(
     start=hdp.Duration(100, missing=0), stop=hdp.Duration(100), event=hdp.Binary(), x=hdp.Continuous(0, 1)
@@ -42,7 +42,7 @@ def site_of(private, *, relation="replace_one", **options):
 
 def terms(**declared):
     named = {"relation": "replace_one", "unit": None, "max_rows_per_unit": None, "n_max": None}
-    return Terms.declared(**{**named, **declared})
+    return SiteTerms.declared(**{**named, **declared})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.solvers import CappedSpells, HazardObjective
 
 
@@ -34,7 +34,7 @@ def capped(
     last = np.minimum(entry + rng.integers(0, q + 1, m), q)
     cause = np.where(last > entry, rng.integers(0, causes + 1, m), 0)
     spells = CappedSpells(
-        loss=HAZARDS[link],
+        loss=LINKS[link],
         A=A,
         Z=rng.standard_normal((m, p)),
         entry=entry,

@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective
 
 
@@ -14,7 +14,7 @@ def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None
     X = np.asarray(X, dtype=float)
     n, D = X.shape
     return LinearObjective(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         X=X,
         y=np.asarray(y, dtype=float),
         weights=np.ones(n) if weights is None else np.asarray(weights, dtype=float),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers import box as module
 from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps
@@ -17,7 +17,7 @@ GRID = 2.0**-20
 def problem(seed: int, *, push: float = 0.0, ridge: float = 0.5, n: int = 40, D: int = 3) -> LinearObjective:
     rng = np.random.default_rng(seed)
     return LinearObjective(
-        loss=Logistic(),
+        loss=LogisticLoss(),
         X=rng.standard_normal((n, D)),
         y=rng.integers(0, 2, n).astype(float),
         weights=rng.uniform(0.0, 2.0, n),

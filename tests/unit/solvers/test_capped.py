@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import HAZARDS
+from hdpstats.losses import LINKS
 from hdpstats.solvers import CappedSpells, minimise
 from hdpstats.solvers import capped as module
 from hdpstats.solvers.refine import refine
@@ -23,7 +23,7 @@ from tests.unit.solvers.capped_problems import (
     plain_derivatives,
 )
 
-CASES = [(link, causes) for link in HAZARDS for causes in (1, 3)]
+CASES = [(link, causes) for link in LINKS for causes in (1, 3)]
 
 
 @pytest.mark.parametrize(("link", "causes"), CASES)
@@ -107,7 +107,7 @@ def test_the_exact_gradient_is_the_float_one_up_to_its_bound(link: str, causes: 
     assert np.linalg.norm(found - problem.gradient(theta)) <= problem.gradient_error(theta)
 
 
-@pytest.mark.parametrize("link", HAZARDS)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("digits", [8, 30])
 def test_refinement_reaches_any_radius(link: str, digits: int) -> None:
     problem = objective(capped(14, m=10, q=4, link=link))
@@ -155,7 +155,7 @@ def sums_of_caps(spells: CappedSpells, person: np.ndarray) -> np.ndarray:
     return sums
 
 
-@pytest.mark.parametrize("link", HAZARDS)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("causes", [1, 3])
 def test_follow_up_ends_before_the_sum_of_caps_passes_the_total(link: str, causes: int) -> None:
     person, total = people_of(19, 40), 2.5 * causes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import Logistic
+from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective, linear
 from hdpstats.solvers.kernels import BLOCK
 from hdpstats.solvers.objective import integer_bits
@@ -140,5 +140,5 @@ def test_value_gradient_and_hessian_belong_together() -> None:
 
 
 def test_the_loss_is_used_as_given() -> None:
-    assert isinstance(PROBLEMS["ordinary"].loss, Logistic)
+    assert isinstance(PROBLEMS["ordinary"].loss, LogisticLoss)
     assert math.isfinite(PROBLEMS["ordinary"].value(np.zeros(4)))

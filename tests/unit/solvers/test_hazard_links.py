@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.solvers.hazard.links import LARGEST_EXPONENT, LINKS
+from hdpstats.losses import LINKS
+from hdpstats.losses.hazard import LARGEST_EXPONENT
 
 PREDICTORS = [
     -900.0,

@@ -6,13 +6,21 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.losses import BoundedSquares, ExponentialTimes, HuberLoss, Loss, PoissonLoss, SmoothedQuantile, Tabulated
+from hdpstats.losses import (
+    BoundedSquares,
+    ExponentialTimes,
+    HuberLoss,
+    PoissonLoss,
+    PredictorLoss,
+    SmoothedQuantile,
+    Tabulated,
+)
 from hdpstats.losses.located import LEAST_WIDTH
 from hdpstats.solvers import LinearObjective, minimise
 from hdpstats.solvers.refine import refine
 
 ROW = tuple(np.tanh(np.linspace(-2.0, 2.0, 41)).tolist())
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, PredictorLoss] = {
     "squares": BoundedSquares(lower=-0.5, upper=0.5),
     "huber": HuberLoss(lower=-0.5, upper=0.5, c=0.1),
     "median": SmoothedQuantile(lower=-0.5, upper=0.5, q=0.5, h=0.02),

@@ -1,0 +1,58 @@
+"""How many people fits and plans reckon with, and what is left of epsilon once the number is bought."""
+
+from fractions import Fraction
+
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.objective import site as objective
+from hdpstats.models.request import left_for_fit
+from hdpstats.privacy.relation import Relation
+from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
+
+ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
+PUBLIC = people(PUBLIC_ROWS, seed=1)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 3), Fraction(1), Fraction(31, 10), Fraction(50)])
+def test_a_fiftieth_buys_the_number_where_it_is_protected(epsilon):
+    left = left_for_fit(epsilon, ADD)
+    assert 0 <= left - epsilon * Fraction(49, 50) < Fraction(1, 10**9)
+    assert left < epsilon
+    assert left_for_fit(epsilon, REPLACE) == epsilon
+
+
+def test_what_is_left_has_no_more_digits_than_a_query_may_have():
+    assert left_for_fit(Fraction(10**29 + 1, 10**29), ADD).denominator <= 10**30
+    assert left_for_fit(Fraction(1, 999_999_937), ADD).denominator <= 10**30
+
+
+def planned(**terms):
+    return hdpf.logit(FORMULA, data=hdp.Study(public=PUBLIC, schema=SCHEMA, **terms))
+
+
+def test_a_plan_is_for_the_declared_number_and_says_so():
+    plan = planned(relation="add_or_remove_one", n_max=4321).plan(1.0)
+    assert (plan.records, plan.declared) == (4321, True)
+    for text in (str(plan), plan._repr_html_()):
+        assert "the declared 4321 private records (the real number is protected: plan(n=...) for another)" in text
+    named = planned(relation="add_or_remove_one", n_max=4321).plan(1.0, n=800)
+    assert (named.records, named.declared) == (800, False)
+    assert "Predicted standard errors, 800 private records; nothing is spent" in str(named)
+    with pytest.raises(hdp.ArgumentError, match="n must be given"):
+        planned().plan(1.0)
+
+
+def test_a_plan_is_for_what_is_left_and_for_half_the_noise(monkeypatch):
+    asked, right = [], objective.calibrate
+
+    def calibrate(query, *args, **options):
+        asked.append((query.epsilon, options["relation"]))
+        return right(query, *args, **options)
+
+    monkeypatch.setattr(objective, "calibrate", calibrate)
+    here = planned(relation="add_or_remove_one", n_max=900).plan(1.0)
+    there = planned().plan(1.0, n=900)
+    assert asked == [(Fraction(49, 50), ADD), (Fraction(1), REPLACE)]
+    assert (here.frame["privacy"] < 0.7 * there.frame["privacy"]).all()
