@@ -50,7 +50,7 @@ from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.schema.columns import Binary, Categorical, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
-from hdpstats.solvers.covering import halving_order
+from hdpstats.solvers.nearest import halving_order
 
 USELESS = 0.1
 """Predicted error, in parts of the variance of an even spread over a column's range, above which it is refused."""

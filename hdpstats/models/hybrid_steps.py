@@ -28,8 +28,7 @@ from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Site
-from hdpstats.solvers.covering import halving_order
-from hdpstats.solvers.nearest import nearest
+from hdpstats.solvers.nearest import halving_order, nearest
 
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
 """How much more loss than under the best candidate counts at most."""

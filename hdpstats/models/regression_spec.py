@@ -28,8 +28,8 @@ from hdpstats.models.model_spec import (
     of_model,
     offsets,
 )
-from hdpstats.public.classical import classical_fit
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic, public_rows, whitened_public, with_radius
+from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model, RegressionModel
 from hdpstats.results import ModelFacts

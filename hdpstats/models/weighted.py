@@ -18,8 +18,7 @@ from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.relation import Relation
-from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
-from hdpstats.public.likelihood import maximum_likelihood
+from hdpstats.public.likelihood import hazard_likelihood, maximum_likelihood, spell_scores
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
 from hdpstats.schema.public import PublicTable

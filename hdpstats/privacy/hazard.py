@@ -48,7 +48,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.privacy.coupled import DOWN
+from hdpstats.privacy.determinant import DOWN
 from hdpstats.privacy.relation import Relation
 
 PIECES = 24

@@ -1,7 +1,6 @@
 """Everything learned from public rows: fits without noise, the geometry they give, moments, what tables of them say.
 
 ``fit`` and ``hazard`` prepare whitened rows or spells and a penalised fit; ``moments`` predicts the private score from
-them. ``classical``, ``likelihood`` and ``hazard_likelihood`` are the ordinary fits of R's ``lm``, ``glm`` and ``rq``.
-``outcomes`` and ``listed`` list what public people might have had. ``check`` says how a model does on public rows
-(``discrimination``, ``follow_up``).
+them. ``likelihood`` has the ordinary fits of R's ``lm``, ``glm`` and ``rq``. ``outcomes`` and ``listed`` list what
+public people might have had. ``check`` says how a model does on public rows (``follow_up``).
 """

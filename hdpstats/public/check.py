@@ -9,8 +9,15 @@ import pandas as pd
 from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.public.discrimination import Concordance, brier_scores, concordance, integrated_brier
-from hdpstats.public.follow_up import FollowUp, kaplan_meier, reaches
+from hdpstats.public.follow_up import (
+    Concordance,
+    FollowUp,
+    brier_scores,
+    concordance,
+    integrated_brier,
+    kaplan_meier,
+    reaches,
+)
 from hdpstats.records.codec import Record
 from hdpstats.records.frames import Frame
 

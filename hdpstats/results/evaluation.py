@@ -22,7 +22,7 @@ from hdpstats.mechanisms.evaluation.estimate import (
 )
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.privacy.guarantee import Guarantee
-from hdpstats.public.discrimination import integrated_brier
+from hdpstats.public.follow_up import integrated_brier
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results.checking import SHOWN, spread_out
 from hdpstats.results.facts import ModelFacts

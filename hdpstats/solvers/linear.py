@@ -2,6 +2,8 @@ r"""The objective of a regression: a weighted sum of losses of one linear predic
 
 .. math:: F(\theta) = \sum_i w_i\,\ell(x_i'\theta + o_i;\, y_i) + \tfrac12 (\theta - c)'\Lambda(\theta - c) + b'\theta,
           \qquad \Lambda = \mathrm{diag}(\lambda_1, \dots, \lambda_D).
+
+`MultinomialObjective` has several linear predictors, coefficients level by level: ``theta`` (M D,).
 """
 
 import math
@@ -11,8 +13,9 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import PredictorLoss
+from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
 from hdpstats.solvers.kernels import grid_sum, row_products
 from hdpstats.solvers.objective import UNIT, Objective, integer_bits
 
@@ -115,3 +118,97 @@ class LinearObjective(Objective):
         m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
         sizes = k * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * m
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MultinomialObjective(Objective):
+    """The function to minimise. ``X`` (n, D); ``y`` (n,) from 0 to ``others``; ``weights`` (n,); the rest (M D,)."""
+
+    others: int
+    X: FloatArray
+    y: IntArray
+    weights: FloatArray
+    ridge: FloatArray
+    centre: FloatArray
+    linear: FloatArray
+    grid_bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the grid of the summands from their largest possible size."""
+        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
+        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), summand))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return float(np.sum(self.weights))
+
+    def predictor(self, theta: FloatArray) -> FloatArray:
+        """Return the linear predictors (n, M), each row's from that row alone."""
+        return np.column_stack([row_products(self.X, part) for part in theta.reshape(self.others, -1)])
+
+    def value(self, theta: FloatArray) -> float:
+        """Return the objective to float accuracy."""
+        loss = float(self.weights @ values(self.predictor(theta), self.y))
+        step = theta - self.centre
+        return float(loss + 0.5 * float(step @ (self.ridge * step)) + self.linear @ theta)
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (M D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
+        left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
+        sums = [grid_sum(self.X, np.ascontiguousarray(column), bits=self.grid_bits) for column in left.T]
+        total = np.ldexp(np.concatenate(sums).astype(np.float64), -self.grid_bits)
+        return np.asarray(total + self.ridge * (theta - self.centre) + self.linear)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (M D, M D), ridge included."""
+        p, D = probabilities(self.predictor(theta)), self.X.shape[1]
+        whole = np.diag(self.ridge)
+        for a in range(self.others):
+            for b in range(a, self.others):
+                bent = self.weights * p[:, a] * ((a == b) - p[:, b])
+                block = self.X.T @ (bent[:, None] * self.X)
+                whole[a * D : (a + 1) * D, b * D : (b + 1) * D] += block
+                if a != b:
+                    whole[b * D : (b + 1) * D, a * D : (a + 1) * D] += block
+        return whole
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+
+        Predictors err by at most ``g ||x|| ||theta_k||``, in the L2 norm over levels by ``g ||x|| ||theta||`` (g as in
+        `LinearObjective`); the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow by half of
+        that, and err by ``(M + 16) u`` of their own; the products add ``3 u`` of a size of at most 1.5.
+        """
+        n, D = self.X.shape
+        g = 1.01 * (D + 2) * UNIT
+        norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
+        size = float(np.linalg.norm(theta))
+        per_row = self.weights * norms * (0.5 * g * norms * size + (self.others + 24.0) * UNIT)
+        cells: float = 0.5 * n * math.sqrt(D * self.others) * math.ldexp(1.0, -self.grid_bits)
+        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
+        sizes += float(np.linalg.norm(self.linear)) + 1.5 * float(np.sum(self.weights * norms))
+        return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of linear predictors along a direction, summed over levels."""
+        moves = np.abs(self.X @ direction.reshape(self.others, -1).T)
+        return float(np.max(np.sum(moves, axis=1), initial=0.0))
+
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
+        D = self.X.shape[1]
+        parts = [theta[k * D : (k + 1) * D] for k in range(self.others)]
+        total = [numbers.mpf(0)] * len(theta)
+        for x, y, weight in zip(self.X.tolist(), self.y.tolist(), self.weights.tolist(), strict=True):
+            eta = [sum((a * b for a, b in zip(x, part, strict=True)), numbers.mpf(0)) for part in parts]
+            left = [weight * value for value in exact_residuals(numbers, eta, y)]
+            total = [t + left[place // D] * x[place % D] for place, t in enumerate(total)]
+        return total
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
+        n, D = self.X.shape
+        norms = np.linalg.norm(self.X, axis=1)
+        return float((n + D + self.others + 8) * np.sum(self.weights * norms * (norms * size + 2.0 + self.others)))

@@ -7,7 +7,7 @@ one of those that share it. It depends on that row alone, to the last bit, whate
 Approximate distances only propose: what lies within anything that rounding can explain of the best is compared by the
 definition, which alone decides.
 
-*Few dimensions*: a compiled k-d tree that computes all distances by the definition (`hdpstats.solvers.tree`).
+*Few dimensions*: a compiled k-d tree that computes all distances by the definition (`hdpstats.solvers.searches`).
 
 *Many dimensions*: products of matrices in single precision. With rows and points centred, :math:`|q| \le B_q`,
 :math:`|e| \le B`, the computed :math:`\tfrac12 |e|^2 - q \cdot e` is off by at most
@@ -15,7 +15,7 @@ definition, which alone decides.
 factors, p sums, one subtraction); all points within twice that of the least are compared by the definition.
 
 *Tiles*: large searches in at most 16 dimensions cut the points into tiles and leave out those whose box is too far
-away (`hdpstats.solvers.tiles`). With coordinates rounded to single precision, a gap between a row and a box is at most
+away. With coordinates rounded to single precision, a gap between a row and a box is at most
 :math:`|q_j - e_j| + 2^{-24} (|q_j| + |e_j|)` before it is rounded, for every point of the tile, so by the triangle
 inequality half the computed squared distance of the box exceeds :math:`\tfrac12 |q - e|^2` by at most
 :math:`2^{-25} (p + 8) (B_q + B)^2`. A tile is left out if half its squared distance exceeds :math:`\tfrac12 |q|^2` and
@@ -41,7 +41,7 @@ import numpy as np
 
 from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.solvers import tiles, tree
+from hdpstats.solvers import searches
 
 BLOCK = 65_536
 """Rows that are answered at a time."""
@@ -138,7 +138,7 @@ class _Tree:
     """A tree over all points, each of whose nodes knows the first set that has one of its points."""
 
     def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
-        self._tree, self._sets = tree.tree_of(points[: sizes[-1]], sizes), len(sizes)
+        self._tree, self._sets = searches.tree_of(points[: sizes[-1]], sizes), len(sizes)
 
     def answer(self, rows: FloatArray) -> Nearest:
         """Return the neighbours of some rows."""
@@ -156,7 +156,7 @@ class _Tree:
         own, shape = self._tree, (self._sets, len(rows))
         answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
         leaves, nodes = (own.points, own.place, own.sets), (own.low, own.high, own.first, own.depth)
-        tree.search(np.ascontiguousarray(rows), *leaves, *nodes, full_length(), answer.place, answer.squared)
+        searches.search(np.ascontiguousarray(rows), *leaves, *nodes, full_length(), answer.place, answer.squared)
         return answer
 
 
@@ -205,7 +205,7 @@ class _Products:
             place[number], squared[number] = best.place[0], best.squared[0]
         return Nearest(place=place, squared=squared)
 
-    def single(self, rows: FloatArray) -> tuple[tiles.SingleArray, tiles.SingleArray]:
+    def single(self, rows: FloatArray) -> tuple[searches.SingleArray, searches.SingleArray]:
         """Return the other factors of products, centred rows and a one (b, p + 1), and `slack`."""
         centred = rows - self._centre
         single = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32)
@@ -257,8 +257,8 @@ class _Tiles:
     def __init__(self, points: FloatArray, sizes: Sequence[int]) -> None:
         self._products, self._points = _Products(points, sizes), np.ascontiguousarray(points)
         factors, starts = self._products.factors, (0, *sizes[:-1])
-        self._parts = [tiles.tiles_of(factors[:, a:b], a) for a, b in zip(starts, sizes, strict=True)]
-        self._improve = tiles.kernel(points.shape[1])
+        self._parts = [searches.tiles_of(factors[:, a:b], a) for a, b in zip(starts, sizes, strict=True)]
+        self._improve = searches.kernel(points.shape[1])
 
     def answer(self, rows: FloatArray) -> Nearest:
         """Return the neighbours of some rows, which go through the tiles orthant by orthant."""
@@ -276,3 +276,46 @@ class _Tiles:
             self._improve(single, half, slack[order] + wide, rows, *boxes, self._points, full_length(), *found)
             answer.place[number, order], answer.squared[number, order] = where, best
         return answer
+
+
+def farthest_first(points: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
+    """Return the places (count,) of points (m, p) by farthest-first traversal, and how far the rest is each time.
+
+    The first is the point nearest to the median of all, each next one the point farthest from those chosen, the first
+    of several. For each k the first k leave no point farther away than ``radius[k - 1]`` (count,), which is at most
+    twice what any k points could do (Gonzalez 1985).
+
+    >>> farthest_first(np.array([[0.0], [0.4], [0.5], [1.0]]), 3)[0].tolist()
+    [1, 3, 0]
+    """
+    order, radius = np.empty(count, dtype=np.int64), np.empty(count)
+    place = int(squared_distances(points, np.median(points, axis=0)).argmin())
+    left = np.full(len(points), np.inf)
+    for number in range(count):
+        order[number] = place
+        np.minimum(left, squared_distances(points, points[place]), out=left)
+        place = int(left.argmax())
+        radius[number] = left[place]
+    return order, np.sqrt(radius)
+
+
+def halving_order(points: FloatArray) -> IntArray:
+    """Return an order (m,) of points (m, p) each half, quarter, ... of which lies together.
+
+    Each part is sorted by the coordinate in which it is widest and halved, the first half being the larger: the leaves
+    of a balanced k-d tree (Bentley 1975).
+
+    >>> halving_order(np.array([[0.9, 0.0], [0.0, 0.1], [1.0, 0.0], [0.1, 0.0]])).tolist()
+    [1, 3, 0, 2]
+    """
+    m, p = points.shape
+    order, bounds = np.arange(m), np.array([0, m])
+    while p and len(bounds) <= m:
+        sizes = np.diff(bounds)
+        part = np.repeat(np.arange(len(sizes)), sizes)
+        placed = points[order]
+        width = np.maximum.reduceat(placed, bounds[:-1]) - np.minimum.reduceat(placed, bounds[:-1])
+        order = order[np.lexsort((order, placed[np.arange(m), width.argmax(axis=1)[part]], part))]
+        middle = (bounds[:-1] + bounds[1:] + 1) // 2
+        bounds = np.unique(np.concatenate([bounds, middle]))
+    return order

@@ -4,8 +4,8 @@ Strong convexity turns a gradient into a distance: with :math:`\lambda = \min_j 
 :math:`\|\theta - \theta^*\| \le \|\nabla F(\theta)\| / \lambda`. The computed gradient plus its error bound
 (`Objective.gradient_error`) therefore certifies the computed solution, whatever path led to it.
 
-How many steps the method takes depends on the rows. A private minimisation gives it a `Budget`, and where that does not
-suffice goes on with a method whose number of steps is public (`hdpstats.solvers.accelerated`).
+How many steps the method takes depends on the rows. A private minimisation gives it a `WorkBudget`, and where that does
+not suffice goes on with a method whose number of steps is public (`hdpstats.solvers.accelerated`).
 """
 
 import math
@@ -21,17 +21,17 @@ from hdpstats.solvers.objective import Objective
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
+class WorkBudget:
     """How much work may be done: Hessians, each with a certificate's error, and gradients after the first."""
 
     hessians: int
     gradients: int
 
 
-AMPLE = Budget(hessians=200, gradients=200 * 60)
+AMPLE = WorkBudget(hessians=200, gradients=200 * 60)
 """For rows that are public."""
 
-SMALL = Budget(hessians=30, gradients=90)
+SMALL = WorkBudget(hessians=30, gradients=90)
 """For private rows: several times what ordinary fits take."""
 
 SMALLEST_DECREASE = 1e-11
@@ -63,7 +63,7 @@ class Solution:
     radius: float
 
 
-def minimise(objective: Objective, *, start: FloatArray, budget: Budget | None = None) -> Solution:
+def minimise(objective: Objective, *, start: FloatArray, budget: WorkBudget | None = None) -> Solution:
     """Minimise by Newton's method with backtracking, down to the floor of floating point or the end of the budget.
 
     Never raises on finite input: the last iterate is returned with its certificate, however large. Without a budget
@@ -90,7 +90,7 @@ def certify(objective: Objective, theta: FloatArray) -> Solution:
 class _Descent:
     """Newton steps, and the work that they have left."""
 
-    def __init__(self, objective: Objective, budget: Budget) -> None:
+    def __init__(self, objective: Objective, budget: WorkBudget) -> None:
         self._objective = objective
         self._hessians, self._gradients = budget.hessians, budget.gradients
 

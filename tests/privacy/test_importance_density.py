@@ -25,8 +25,8 @@ from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel,
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
+from hdpstats.privacy.determinant import rank_one_jacobian
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.uncoupled import rank_one_jacobian
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.schema.columns import Categorical, Continuous
 from hdpstats.schema.public import PublicTable

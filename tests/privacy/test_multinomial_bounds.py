@@ -21,7 +21,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
-from hdpstats.solvers.multinomial import MultinomialObjective
+from hdpstats.solvers.linear import MultinomialObjective
 from hdpstats.solvers.newton import certify
 
 SCHEMA = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Categorical(["a", "b", "c"]), w=hdp.Weight(2))

@@ -24,7 +24,7 @@ from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, accelerated
-from hdpstats.solvers.newton import Budget
+from hdpstats.solvers.newton import WorkBudget
 
 FREE, CHEAP, DEAR = 8.01, 4.0, 1.0
 """Ridges over beta / epsilon: the determinant is free, costs little, costs much."""
@@ -78,7 +78,7 @@ def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Lin
         loss=LogisticLoss(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1)
     )
 
-    def spy(problem: LinearObjective, *, start: np.ndarray, budget: Budget) -> object:
+    def spy(problem: LinearObjective, *, start: np.ndarray, budget: WorkBudget) -> object:
         seen.append(problem)
         return minimise(problem, start=start, budget=budget)
 

@@ -14,7 +14,7 @@ from hdpstats.mechanisms.neighbours.site import landscape_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as module
-from hdpstats.solvers import tiles, tree
+from hdpstats.solvers import searches
 from tests.privacy.test_nearest_points import PUBLIC, SCHEMA, SPACE, site_facts
 
 ROWS, POINTS = 8, 200
@@ -39,22 +39,22 @@ def hostile_rows(p: int) -> list[np.ndarray]:
 def test_a_tree_visits_all_its_nodes_and_points_in_a_rehearsal_and_never_more(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
-    seen = {"_gap": 0, "_squared": 0}
-    for name, plain in (("_gap", tree._gap), ("_squared", tree._squared)):
+    seen = {"_gap": 0, "_squared_at": 0}
+    for name, plain in (("_gap", searches._gap), ("_squared_at", searches._squared_at)):
 
         def spy(*arguments: object, name: str = name, plain: Callable[..., float] = plain) -> float:
             seen[name] += 1
             return plain(*arguments)
 
-        monkeypatch.setattr(tree, name, spy)
-    monkeypatch.setattr(tree, "search", tree.search.py_func)
+        monkeypatch.setattr(searches, name, spy)
+    monkeypatch.setattr(searches, "search", searches.search.py_func)
     search = module._Tree(sphere(3), sizes)
-    bound = {"_gap": ROWS * 2 * (2**search._tree.depth - 1), "_squared": ROWS * POINTS}
+    bound = {"_gap": ROWS * 2 * (2**search._tree.depth - 1), "_squared_at": ROWS * POINTS}
     done = []
     for rows in hostile_rows(3):
         seen |= dict.fromkeys(seen, 0)
         found = search.answer(rows)
-        done.append(seen["_squared"])
+        done.append(seen["_squared_at"])
         assert all(seen[name] <= bound[name] for name in seen)
         seen |= dict.fromkeys(seen, 0)
         with rehearsing():
@@ -97,7 +97,7 @@ def test_products_list_few_pairs_and_compare_all_in_a_rehearsal(monkeypatch: pyt
 
 def test_tiles_are_all_seen_and_decided_in_a_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
     p, counts = 3, {"scores": 0, "squared": 0}
-    scores, boxes = tiles._scores(p).py_func, tiles._boxes(p).py_func
+    scores, boxes = searches._scores(p).py_func, searches._boxes(p).py_func
 
     def spied(row: np.ndarray, tile: np.ndarray, lane: np.ndarray) -> float:
         counts["scores"] += 1
@@ -107,11 +107,11 @@ def test_tiles_are_all_seen_and_decided_in_a_rehearsal(monkeypatch: pytest.Monke
         counts["squared"] += 1
         return module.squared_distances(row, point)
 
-    plain = tiles.kernel.__wrapped__
-    monkeypatch.setattr(tiles, "_squared", spy)
-    monkeypatch.setattr(tiles, "_scores", lambda p: spied)
-    monkeypatch.setattr(tiles, "_boxes", lambda p: boxes)
-    monkeypatch.setattr(tiles.numba, "njit", lambda *args, **options: args[0] if args else lambda loop: loop)
+    plain = searches.kernel.__wrapped__
+    monkeypatch.setattr(searches, "_squared", spy)
+    monkeypatch.setattr(searches, "_scores", lambda p: spied)
+    monkeypatch.setattr(searches, "_boxes", lambda p: boxes)
+    monkeypatch.setattr(searches.numba, "njit", lambda *args, **options: args[0] if args else lambda loop: loop)
     points = np.tile(sphere(p), (2, 1)) + np.repeat([0.0, 1e-3], POINTS)[:, None]
     search = module._Tiles(points, [len(points)])
     monkeypatch.setattr(search, "_improve", plain(p))
@@ -123,11 +123,11 @@ def test_tiles_are_all_seen_and_decided_in_a_rehearsal(monkeypatch: pytest.Monke
         found = search.answer(rows)
         done.append(counts["scores"])
         assert counts["scores"] <= 2 * ROWS * number
-        assert counts["squared"] <= ROWS * number * tiles.LANES
+        assert counts["squared"] <= ROWS * number * searches.LANES
         counts |= dict.fromkeys(counts, 0)
         with rehearsing():
             rehearsed = search.answer(rows)
-        assert counts == {"scores": 2 * ROWS * number, "squared": ROWS * number * tiles.LANES}
+        assert counts == {"scores": 2 * ROWS * number, "squared": ROWS * number * searches.LANES}
         np.testing.assert_array_equal(rehearsed.place, found.place)
     assert len(set(done)) > 1
 

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import hdpstats
-from hdpstats.public.discrimination import brier_scores, concordance
-from hdpstats.public.follow_up import FollowUp, kaplan_meier
+from hdpstats.public.follow_up import FollowUp, brier_scores, concordance, kaplan_meier
 
 REFERENCE = json.loads((Path(__file__).parent / "discrimination.json").read_text(encoding="utf-8"))
 RAW = pd.read_csv(Path(hdpstats.__file__).parent / "data" / "csv" / "rotterdam.csv")

@@ -24,7 +24,7 @@ from hdpstats.formulas.points import distinct, embed, space_of
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.records.points import PointSpace
 from hdpstats.schema.public import PublicTable
-from hdpstats.solvers.covering import farthest_first
+from hdpstats.solvers.nearest import farthest_first
 
 SMALLEST, LARGEST = 8, 4096
 """Sizes of the smallest and the largest candidate."""

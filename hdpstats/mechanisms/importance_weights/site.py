@@ -34,7 +34,7 @@ neighbours share. With half the distance as `reach`, twice the reach is the dist
 
 **Determinant.** A person's Hessian :math:`w \sigma (1 - \sigma) x x'` has rank one and a trace of at most a quarter of
 ``sup w ||x||^2``, intercept included; the Hessian of the public rows adds to the matrix that neighbours share. So it
-costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.uncoupled`). It is paid in full: a
+costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.determinant`). It is paid in full: a
 person with a small ``sigma`` has a small gradient, but the other one of two neighbours need not, and with weights the
 coupled analysis fails for distances below the sum of both.
 
@@ -65,9 +65,9 @@ from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.noise.lattice import round_down
+from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
-from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
 from hdpstats.records.geometry import Geometry
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -28,7 +28,7 @@ from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
-from hdpstats.solvers.multinomial import MultinomialObjective
+from hdpstats.solvers.linear import MultinomialObjective
 
 
 @final

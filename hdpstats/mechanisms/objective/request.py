@@ -5,7 +5,7 @@ the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of th
 public row norm. The ridge is the larger of two:
 
 * what makes the determinant free, ``8 beta / epsilon`` where a person is replaced, half of it where one is added or
-  removed (`hdpstats.privacy.coupled`);
+  removed (`hdpstats.privacy.determinant`);
 * 0.3 times the ridge of least mean squared error given the public fit, ``(1 + B / H) H_public``.
 
 The noise is the same for every ridge above the first, and the released point is unshrunk afterwards: a larger ridge
@@ -15,7 +15,7 @@ curvature ``H``.
 **With public rows without outcomes, or without public rows.** Centred at zero with half
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
-**Losses without a coupling** pay for the determinant (`hdpstats.privacy.uncoupled`): the first ridge is what makes it
+**Losses without a coupling** pay for the determinant (`hdpstats.privacy.determinant`): the first ridge is what makes it
 cost a twentieth of epsilon, a seventh without a public fit.
 """
 

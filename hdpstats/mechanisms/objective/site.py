@@ -11,8 +11,8 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 1. **Noise.** *Pure.* ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
    ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person's loss, which couples a person's
-   gradient in the norm ``K`` with the curvature (`hdpstats.privacy.coupled`, `hdpstats.privacy.hazard`) or pays for the
-   determinant (`hdpstats.privacy.uncoupled`), the exact minimiser, all coordinates penalised alike, is
+   gradient in the norm ``K`` with the curvature or pays for the determinant (`hdpstats.privacy.determinant`,
+   `hdpstats.privacy.hazard`), the exact minimiser, all coordinates penalised alike, is
    ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal, and known to within its lattice cell
    (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours' gradients, ``r`` the dimension of the
    space of their differences and ``J`` the bound on the determinants, `hdpstats.privacy.gaussian.objective_delta` gives

@@ -3,7 +3,7 @@ r"""The loss of one person under a multinomial logistic regression (`hdpstats.lo
 With row ``x = (1, z)`` of a geometry, Mallows weight ``w`` and case weight ``a`` the gradient is
 :math:`a w\,(p - e_y) \otimes x`, of length at most :math:`a_{max}\sqrt{2 (i + R^2)}`, and the trace of the Hessian at
 most :math:`a_{max} L\,t_M`. A Hessian has rank M, and by concavity of the logarithm :math:`\log\det(I + H/\lambda) \le
-M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.uncoupled`).
+M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.determinant`).
 """
 
 import math
@@ -22,15 +22,15 @@ from hdpstats.losses.multinomial import probabilities, residuals, steepest, trac
 from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
 from hdpstats.mechanisms.person_loss.regression import NUMBERS, declared_bound
 from hdpstats.noise.lattice import round_down, sqrt_up
+from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Norm
-from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.multinomial import MultinomialObjective
+from hdpstats.solvers.linear import MultinomialObjective
 from hdpstats.solvers.objective import UNIT, integer_bits
 
 

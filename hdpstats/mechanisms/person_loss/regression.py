@@ -21,10 +21,9 @@ from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
 from hdpstats.noise.lattice import round_down, sqrt_up
-from hdpstats.privacy.coupled import coupled_noise_epsilon
+from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
-from hdpstats.privacy.uncoupled import rank_one_jacobian, uncoupled_rate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import NumericColumn
@@ -186,11 +185,11 @@ class RegressionPersonLoss(PersonLoss):
         return not self.loss.coupled
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
-        """Return ``rho``: coupled (`hdpstats.privacy.coupled`) or else with the determinant paid for.
+        """Return ``rho``: coupled (`hdpstats.privacy.determinant`) or else with the determinant paid for.
 
         *Coupled*: the noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved
         for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
-        (`hdpstats.privacy.uncoupled`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
+        (`hdpstats.privacy.determinant`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
         """
         width = sensitivity_factor(relation) * self.reach
         if not self.loss.coupled:

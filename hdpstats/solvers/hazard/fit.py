@@ -8,8 +8,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard.data import HazardData, HazardFit
-from hdpstats.solvers.hazard.likelihood import METHODS, Derivatives, Likelihood
+from hdpstats.solvers.hazard.likelihood import METHODS, Derivatives, HazardData, HazardFit, Likelihood
 from hdpstats.solvers.newton import newton_step
 
 LARGEST_CHANGE: Final = 2.0

@@ -22,8 +22,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import HazardLink
-from hdpstats.solvers.hazard.compiled import compiled
-from hdpstats.solvers.hazard.kernel import IntervalSums, Kernel, SpellSums, Survived
+from hdpstats.solvers.hazard.kernels import IntervalSums, Kernel, SpellSums, Survived, compiled
 
 NODES: Final = 12
 """Chebyshev points of a cell."""

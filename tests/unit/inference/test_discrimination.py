@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdpstats.public.discrimination import _dominated, brier_scores, concordance, integrated_brier
-from hdpstats.public.follow_up import FollowUp, kaplan_meier, reaches
+from hdpstats.public.follow_up import (
+    FollowUp,
+    _dominated,
+    brier_scores,
+    concordance,
+    integrated_brier,
+    kaplan_meier,
+    reaches,
+)
 
 
 def simulate(seed, n=60, causes=1, *, ties=6, entry=False, weights=False, people=None):

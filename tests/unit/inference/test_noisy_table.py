@@ -9,9 +9,8 @@ import pytest
 from hdpstats.mechanisms.evaluation import estimate as noisy_table
 from hdpstats.mechanisms.evaluation.estimate import NoisyTable, limits, measure, monotone
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
-from hdpstats.public.discrimination import brier_scores
-from hdpstats.public.discrimination import concordance as concordance_of_rows
-from hdpstats.public.follow_up import FollowUp, kaplan_meier
+from hdpstats.public.follow_up import FollowUp, brier_scores, kaplan_meier
+from hdpstats.public.follow_up import concordance as concordance_of_rows
 from hdpstats.records.timegrid import TimeGrid
 
 q = 12

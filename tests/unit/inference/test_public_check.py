@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.public.check import GROUPS, PublicCheck, calibration, check
-from hdpstats.public.discrimination import brier_scores, concordance
-from hdpstats.public.follow_up import FollowUp, kaplan_meier
+from hdpstats.public.follow_up import FollowUp, brier_scores, concordance, kaplan_meier
 
 TIMES = np.array([0.5, 1.0, 2.0])
 

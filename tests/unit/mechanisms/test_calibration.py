@@ -21,7 +21,7 @@ from hdpstats.mechanisms.person_loss.regression import (
 )
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.accountant import total
-from hdpstats.privacy.coupled import coupled_loss
+from hdpstats.privacy.determinant import coupled_loss
 from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm

@@ -15,8 +15,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
 from hdpstats.models.evaluation import _groups
 from hdpstats.noise import TwoSidedGeometric
-from hdpstats.public.discrimination import concordance
-from hdpstats.public.follow_up import FollowUp, kaplan_meier
+from hdpstats.public.follow_up import FollowUp, concordance, kaplan_meier
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.spells import spells
 from tests.support import CORNERS, seen_of_ledger

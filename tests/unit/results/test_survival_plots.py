@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display.plots import COLOURS
 from hdpstats.public.check import PublicCheck
-from hdpstats.public.discrimination import Concordance
+from hdpstats.public.follow_up import Concordance
 from hdpstats.results import DeferredCheck
 
 CUTS = [1.0, 2.5, 4.0, 10.0]

@@ -5,9 +5,7 @@ import pytest
 
 from hdpstats.losses import LINKS
 from hdpstats.solvers.hazard import HazardData, fit_hazard, likelihood, tabulated
-from hdpstats.solvers.hazard.cells import CellKernel
-from hdpstats.solvers.hazard.compiled import CompiledLogit, compiled
-from hdpstats.solvers.hazard.cumulative import CumulativeHazards
+from hdpstats.solvers.hazard.kernels import CellKernel, CompiledLogit, CumulativeHazards, compiled
 from hdpstats.solvers.hazard.likelihood import Likelihood
 from hdpstats.solvers.hazard.tabulated import TabulatedKernel
 from tests.unit.solvers.hazards import expanded_derivatives, spells

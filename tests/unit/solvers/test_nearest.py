@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdpstats.solvers import nearest as module
-from hdpstats.solvers import tiles, tree
+from hdpstats.solvers import searches
 from hdpstats.solvers.nearest import nearest, nested_nearest, squared_distances
 
 TREES, PRODUCTS = 0, 10**18
@@ -139,7 +139,7 @@ def test_no_computed_distance_is_below_that_of_a_box_and_boxes_hold_their_points
     rng = np.random.default_rng(p)
     points, rows = scales(rng, 700, p), np.concatenate([scales(rng, 60, p), rng.random((60, p))])
     sizes = [1, 5, 300, len(points)]
-    found = tree.tree_of(points, sizes)
+    found = searches.tree_of(points, sizes)
     assert sorted(found.place.tolist()) == list(range(len(points)))
     np.testing.assert_array_equal(found.points, points[found.place])
     attained = 0
@@ -151,7 +151,7 @@ def test_no_computed_distance_is_below_that_of_a_box_and_boxes_hold_their_points
             inside = (found.low[node] <= found.points[own]) & (found.points[own] <= found.high[node])
             assert np.all(inside)
             for i in range(len(rows)):
-                bound = tree._gap(rows, i, found.low, found.high, node)
+                bound = searches._gap(rows, i, found.low, found.high, node)
                 least = squared_distances(rows[i], found.points[own]).min()
                 assert bound <= least
                 attained += 0 < bound == least
@@ -159,7 +159,7 @@ def test_no_computed_distance_is_below_that_of_a_box_and_boxes_hold_their_points
 
 
 def test_a_tree_of_points_that_are_all_the_same():
-    found = tree.tree_of(np.full((1000, 2), 0.25), [1000])
+    found = searches.tree_of(np.full((1000, 2), 0.25), [1000])
     assert sorted(found.place.tolist()) == list(range(1000))
     assert (
         module._Tree(np.full((1000, 2), 0.25), [10, 1000]).answer(np.full((2, 2), 0.5)).place.tolist() == [[0, 0]] * 2
@@ -212,7 +212,7 @@ def test_the_distance_of_a_box_exceeds_no_distance_of_its_points_by_more_than_cl
     _, wide = products.reach_of_boxes(rows)
     assert sorted(set(part.place.ravel().tolist())) == list(range(len(points)))
     bound = np.empty(len(part.factors), dtype=np.float32)
-    boxes = tiles._boxes(p)
+    boxes = searches._boxes(p)
     positive = 0
     for row, short, allowed in zip(rows, single[:, :-1].copy(), wide, strict=True):
         least = boxes(short, part.low, part.high, bound)
