@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from types import ModuleType
+from typing import Any
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
@@ -101,14 +102,11 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     show.add_argument("--analyst", metavar="NAME", help="show what this analyst has received")
     verify.add_argument("--head", metavar="HEX", help="a head noted earlier, which must still be on the chain")
     export.add_argument("out", metavar="OUT", help="the file to write, .json or .csv")
-    opening.set_defaults(run=_open)
     grant.add_argument("--most-charges", metavar="N", type=int, help="how many charges the analyst may cause; 0 stops")
     grant.add_argument("--most-bytes", metavar="N", type=int, help="how many bytes may be stored for the analyst")
     opening.add_argument("--floor", metavar="E", type=_amount, help="the least that one release is charged; 1e-4")
-    grant.set_defaults(run=_grant)
-    show.set_defaults(run=_show)
-    verify.set_defaults(run=_verify)
-    export.set_defaults(run=_export)
+    for verb, run in ((opening, _open), (grant, _grant), (show, _show), (verify, _verify), (export, _export)):
+        verb.set_defaults(run=run)
 
 
 def _custodian() -> ModuleType:
@@ -121,20 +119,24 @@ def _custodian() -> ModuleType:
     return custodian
 
 
-def _serve(arguments: argparse.Namespace) -> None:
+def _settings(arguments: argparse.Namespace) -> tuple[ModuleType, Any]:
+    """Return the package of the custodian's service, and the settings of a site."""
     custodian = _custodian()
-    custodian.serve(custodian.SiteSettings.from_yaml(arguments.settings))
+    return custodian, custodian.SiteSettings.from_yaml(arguments.settings)
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    custodian.serve(settings)
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    custodian = _custodian()
-    settings = custodian.SiteSettings.from_yaml(arguments.settings)
+    custodian, settings = _settings(arguments)
     print(custodian.described(settings))
 
 
 def _resume(arguments: argparse.Namespace) -> None:
-    custodian = _custodian()
-    settings = custodian.SiteSettings.from_yaml(arguments.settings)
+    custodian, settings = _settings(arguments)
     if arguments.analyst not in settings.analysts:
         known = ", ".join(map(repr, settings.analysts))
         raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
@@ -143,8 +145,8 @@ def _resume(arguments: argparse.Namespace) -> None:
 
 
 def _note(arguments: argparse.Namespace) -> None:
-    custodian = _custodian()
-    head = custodian.note(custodian.SiteSettings.from_yaml(arguments.settings))
+    custodian, settings = _settings(arguments)
+    head = custodian.note(settings)
     print(f"{head.entries} entries; head {head.head}")
 
 
@@ -192,12 +194,9 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     token.add_argument(
         "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"
     )
-    serve.set_defaults(run=_serve)
-    check.set_defaults(run=_check)
-    resume.set_defaults(run=_resume)
-    noting.set_defaults(run=_note)
-    key.set_defaults(run=_key)
-    token.set_defaults(run=_token)
+    verbs_run = ((serve, _serve), (check, _check), (resume, _resume), (noting, _note), (key, _key), (token, _token))
+    for verb, run in verbs_run:
+        verb.set_defaults(run=run)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, validation of arguments, exact numbers, progress."""
+"""What all packages use: errors, validation of arguments, exact numbers, progress."""

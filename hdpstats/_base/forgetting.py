@@ -22,7 +22,7 @@ def forgets_rows(function: Callable[P, T]) -> Callable[P, T]:
 
     The frames of the failure are emptied, those of errors that led to it too; these are cut off, since their messages
     may quote cells. An error of this package and one that ends the program pass. Any other, which nobody meant a user
-    to see, is replaced by one that tells its type and its place in the code. A call that does not fit the function's
+    to see, is replaced by one that names its type and its place in the code. A call that does not fit the function's
     arguments is a `TypeError` as ever.
     """
 
@@ -40,7 +40,7 @@ def forgets_rows(function: Callable[P, T]) -> Callable[P, T]:
                     error.__cause__ = None
                 error.__context__ = before
                 raise
-            unknown = _unforeseen(error)
+            unknown = _internal(error)
         finally:
             del args, kwargs
         raise unknown
@@ -61,7 +61,7 @@ def _empty(error: BaseException, before: BaseException | None) -> None:
         waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
 
 
-def _unforeseen(error: Exception) -> HdpError:
+def _internal(error: Exception) -> HdpError:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{frame.filename.rsplit('/', 1)[-1]}, line {frame.lineno}"
     return HdpError(

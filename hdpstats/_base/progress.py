@@ -1,6 +1,6 @@
 """Progress of long work: a bar after a second on a terminal or in a notebook, silence elsewhere.
 
-For work whose length is public only: how often a solver goes round behind the wall depends on private rows.
+For work whose length is public only: how many steps a solver takes on private rows depends on these.
 """
 
 import sys

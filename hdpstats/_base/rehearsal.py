@@ -1,6 +1,6 @@
 """Whether loops over records may stop early, or do all the work that they could ever need.
 
-What a computation costs in time must not tell what its rows are. Its work is therefore bounded by public facts, and a
+The time of a computation must not depend on its rows. Its work is therefore bounded by public facts, and a
 service measures that bound on invented rows: it *rehearses* the computation with every loop at its full length, and
 answers real requests no earlier than such a rehearsal ends. A loop that ends as soon as it has converged asks
 `full_length` first.
@@ -20,7 +20,7 @@ def full_length() -> bool:
 
 @contextmanager
 def rehearsing() -> Iterator[None]:
-    """Let all loops in this thread go on to their full length, on rows that nobody is behind."""
+    """Let all loops in this thread go on to their full length, on invented rows."""
     token = _FULL.set(True)
     try:
         yield

@@ -30,14 +30,15 @@ from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, body
 from hdpstats.custodian.clock import Clock, Rates
-from hdpstats.custodian.dummy import dummy_columns
 from hdpstats.custodian.exchange import FINGERPRINT
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
+from hdpstats.inference import draws
 from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.privacy.accountant import total
 from hdpstats.records.query import Query
+from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.sites import LocalSite
 from hdpstats.sites.account import AnalystAccount, Quote
 from hdpstats.sites.codes import CODES, RequestRefused, code_of
@@ -63,9 +64,15 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
     routes: list[BaseRoute] = [
         Route(path, Endpoint(service, handler), methods=[method]) for method, path, handler in handlers
     ]
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, routes=routes, redirect_slashes=False)
-    _refusals(app)
-    return app
+    raised = (Unauthenticated, RequestRefused, HdpError, HTTPException, Exception)
+    return FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        routes=routes,
+        redirect_slashes=False,
+        exception_handlers=dict.fromkeys(raised, _refuse),
+    )
 
 
 @final
@@ -207,6 +214,34 @@ class Endpoint:
             raise
 
 
+def dummy_columns(facts: Facts, *, rows: int, seed: int) -> dict[str, list[Any]]:
+    """Return columns of invented rows: every declared value equally likely, columns independent of each other.
+
+    A function of the schema, the terms and the arguments: it has never seen a row. With a unit, persons have one to
+    ``max_rows_per_unit`` rows each.
+    """
+    rng = draws.generator(canonical.sha256({"dummy": facts.schema.sha256, "rows": rows, "seed": seed}))
+    columns = {name: _cells(column, rows, rng) for name, column in facts.schema.items()}
+    unit = facts.terms.unit
+    if unit is not None:
+        named: list[str] = []
+        while len(named) < rows:
+            several = int(rng.integers(1, min(facts.terms.most_rows, 10) + 1))
+            named += [f"person-{len(named) + 1}"] * several
+        columns[unit] = named[:rows]
+    return columns
+
+
+def _cells(column: Column, rows: int, rng: draws.Generator) -> list[Any]:
+    if isinstance(column, Categorical):
+        return [column.levels[place] for place in rng.integers(0, len(column.levels), rows).tolist()]
+    if isinstance(column, Binary):
+        return [float(value) for value in rng.integers(0, 2, rows).tolist()]
+    if isinstance(column, NumericColumn):
+        return [float(value) for value in rng.uniform(column.lower, column.upper, rows).tolist()]
+    raise TypeError(f"{type(column).__name__} is no kind of column")
+
+
 def read_query(text: str) -> Query:
     """Read a query from its canonical text, or refuse."""
     try:
@@ -246,8 +281,23 @@ def _json(fields: dict[str, Any]) -> Response:
     return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
 
 
-def _refused(request: Request, code: str, why: str, **numbers: float) -> Response:
-    """Write to the log why, and return the code; the connection ends, with what is still under way on it."""
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Turn whatever was raised into a code, and write to the log why.
+
+    The connection ends, with what is still under way on it.
+    """
+    numbers: dict[str, float] = {}
+    match error:
+        case Unauthenticated():
+            code, why = "unauthenticated", str(error)
+        case RequestRefused():
+            code, why, numbers = error.code, "", error.numbers
+        case HdpError():
+            code, why = code_of(error), journal.cause(error)
+        case HTTPException():
+            code, why = "not-found", f"status {error.status_code}"
+        case _:
+            code, why = "failed", journal.cause(error)
     journal.write(analyst=getattr(request.state, "analyst", None), path=request.url.path[:100], refused=code, why=why)
     return Response(
         canonical.dumps({"error": code} | numbers),
@@ -255,30 +305,6 @@ def _refused(request: Request, code: str, why: str, **numbers: float) -> Respons
         media_type="application/json",
         headers={"cache-control": "no-store", "connection": "close"},
     )
-
-
-def _refusals(app: FastAPI) -> None:
-    """Turn everything that is raised into a code."""
-
-    @app.exception_handler(Unauthenticated)
-    async def _(request: Request, error: Unauthenticated) -> Response:
-        return _refused(request, "unauthenticated", str(error))
-
-    @app.exception_handler(RequestRefused)
-    async def _(request: Request, error: RequestRefused) -> Response:
-        return _refused(request, error.code, "", **error.numbers)
-
-    @app.exception_handler(HdpError)
-    async def _(request: Request, error: HdpError) -> Response:
-        return _refused(request, code_of(error), journal.cause(error))
-
-    @app.exception_handler(HTTPException)
-    async def _(request: Request, error: HTTPException) -> Response:
-        return _refused(request, "not-found", f"status {error.status_code}")
-
-    @app.exception_handler(Exception)
-    async def _(request: Request, error: Exception) -> Response:
-        return _refused(request, "failed", journal.cause(error))
 
 
 async def errors_logged(app: Any, scope: Any, receive: Any, send: Any) -> None:

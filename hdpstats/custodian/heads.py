@@ -39,12 +39,15 @@ class Head:
 
 
 class HeadStore(ABC):
-    """A place where a head is kept."""
+    """A place where a head is kept.
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The place, in words without a password."""
+    Attributes
+    ----------
+    name : str
+        The place, in words without a password.
+    """
+
+    name: str
 
     @abstractmethod
     def read(self) -> Head | None:
@@ -63,12 +66,7 @@ class HeadInSettings(HeadStore):
     """A head that the custodian wrote into the settings; it stays what it is."""
 
     def __init__(self, head: Head) -> None:
-        self._head = head
-
-    @property
-    def name(self) -> str:
-        """The place."""
-        return "the settings"
+        self._head, self.name = head, "the settings"
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -84,12 +82,7 @@ class HeadInFile(HeadStore):
     """A head in a file of one line, replaced as a whole; processes that share it wait for each other."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-
-    @property
-    def name(self) -> str:
-        """The place."""
-        return str(self._path)
+        self._path, self.name = path, str(path)
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -144,14 +137,9 @@ class HeadInDatabase(HeadStore):
 
     def __init__(self, url: str, dataset: str) -> None:
         place = locate(url)
-        self._dataset, self._place = dataset, shown(place)
+        self._dataset, self.name = dataset, shown(place)
         self._durable = place.get_backend_name() == "postgresql"
         self._engine = create_engine(place, poolclass=NullPool, hide_parameters=True)
-
-    @property
-    def name(self) -> str:
-        """The place."""
-        return self._place
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -186,7 +174,7 @@ class HeadInDatabase(HeadStore):
     def _failed(self, error: SQLAlchemyError) -> LedgerError:
         reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
         return LedgerError(
-            f"the place {self._place} where the head is kept cannot be used ({reason}): check that its server runs; "
+            f"the place {self.name} where the head is kept cannot be used ({reason}): check that its server runs; "
             "what was charged stays charged, and is not charged again"
         )
 

@@ -24,7 +24,7 @@ from hdpstats.ledger.export import (
     write_export,
 )
 from hdpstats.ledger.leases import read_lease
-from hdpstats.ledger.records import Account, Entry, Lease, StoredRelease, Verification, checked_analyst
+from hdpstats.ledger.records import Account, Entry, Lease, StoredRelease, Verification, checked_analyst, named_analyst
 from hdpstats.ledger.store import Store, read_entries
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
@@ -182,7 +182,7 @@ class AccountReader(ABC):
 
         With an analyst, ``None`` also while he has not paid for it out of his cap: `charge` it to him and ask again.
         """
-        name = "" if analyst is None else checked_analyst(analyst)
+        name = named_analyst(analyst)
         return self._read(lambda found: found.find(request_id, name))
 
     def history(self, analyst: str | None = None) -> pd.DataFrame:
@@ -197,7 +197,7 @@ class AccountReader(ABC):
         release was recorded for this charge: not for one whose process ended before), ``request`` (first 12 digits of
         its identity).
         """
-        name = "" if analyst is None else checked_analyst(analyst)
+        name = named_analyst(analyst)
         return history_frame(self._entries(outlined)[1], analyst=name)
 
     def _entries(self, kept: Callable[[Entry], Entry] = lambda entry: entry) -> tuple[Chain, list[Entry]]:

@@ -58,7 +58,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from hdpstats._base import canonical
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, InsufficientBudget, QuotaExceeded
 from hdpstats.ledger.records import in_words
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
@@ -164,3 +164,32 @@ class OwnCharge:
     number: int
     attempt: int
     head: str = ""
+
+
+def without_cap(dataset: str, cost: Spend, analyst: str) -> InsufficientBudget:
+    """Return the refusal of an analyst whom nothing was granted where others have a cap."""
+    return InsufficientBudget(
+        f"analyst {analyst!r} has no cap on dataset {dataset!r}, where others have one, and may receive nothing. "
+        "Nothing was charged: ask the custodian to grant a cap (hdpstats ledger grant)",
+        requested=cost,
+        remaining=NOTHING,
+        total=NOTHING,
+        analyst=analyst,
+    )
+
+
+def over_quota(dataset: str, usage: Usage, quota: Quota, analyst: str) -> QuotaExceeded:
+    """Return the refusal of an analyst who has caused as much as the custodian allows him."""
+    limits = [
+        f"{caused} of {most} {what}"
+        for caused, most, what in (
+            (usage.charges, quota.charges, "charges"),
+            (usage.bytes, quota.bytes, "bytes of requests and releases"),
+        )
+        if most is not None
+    ]
+    return QuotaExceeded(
+        f"analyst {analyst!r} has used {' and '.join(limits)} on dataset {dataset!r}. Nothing was charged: use a "
+        "release that was paid for, or ask the custodian for more (hdpstats ledger grant --most-charges)",
+        analyst=analyst,
+    )

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, select
 from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats._base.errors import LedgerError, Superseded
-from hdpstats.ledger.analysts import Quota
+from hdpstats.ledger.analysts import Quota, over_quota, without_cap
 from hdpstats.ledger.chain import Chain, share_id
 from hdpstats.ledger.leases import Holder, read_lease, write_lease
 from hdpstats.ledger.location import locate
@@ -27,10 +27,12 @@ from hdpstats.ledger.records import (
     Request,
     StoredRelease,
     Verification,
+    check_terms,
     checked_sha256,
+    exhausted,
     in_words,
+    insufficient,
 )
-from hdpstats.ledger.refusals import check_terms, exhausted, insufficient, over_quota, without_cap
 from hdpstats.ledger.store import ENTRY, Store, lock_ledger, read_accounts, read_entries, write_account, write_entry
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend

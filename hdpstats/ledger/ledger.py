@@ -24,10 +24,11 @@ from hdpstats.ledger.records import (
     Lease,
     Request,
     StoredRelease,
+    check_terms,
     checked_analyst,
     checked_dataset,
+    named_analyst,
 )
-from hdpstats.ledger.refusals import check_terms
 from hdpstats.ledger.store import Store
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
@@ -347,7 +348,7 @@ class Ledger(AccountReader):
             )
         if cost == NOTHING:
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
-        name = "" if analyst is None else checked_analyst(analyst)
+        name = named_analyst(analyst)
         held_by, price, later = holder or own_holder(), self.charged(cost), self.floor.charged_together(ahead)
         return self._write(lambda writing: writing.charge(request, price, later, held_by, name, over))
 
@@ -370,7 +371,7 @@ class Ledger(AccountReader):
         """
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
-        name = "" if analyst is None else checked_analyst(analyst)
+        name = named_analyst(analyst)
         return self._write(lambda writing: writing.record(charge, release_json, name))
 
 

@@ -14,8 +14,8 @@ LONG = 60.0
 """Seconds after which a test that waits for something has failed."""
 
 
-class Told:
-    """Deadlines that pass when they are told to."""
+class NamedDeadlines:
+    """Deadlines that pass when a test ends them by name."""
 
     def __init__(self):
         self.changed, self.waiting = threading.Condition(), []
@@ -70,7 +70,7 @@ class Server:
             crl=crl,
         )
         self.limits = Limits(**limits)
-        self.deadlines, self.admission = Told(), Admission(self.limits, self.limits.connections)
+        self.deadlines, self.admission = NamedDeadlines(), Admission(self.limits, self.limits.connections)
         self._listener = Listener(
             app, certificates=Certificates(tls), admission=self.admission, deadlines=self.deadlines
         )

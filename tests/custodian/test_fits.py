@@ -113,7 +113,7 @@ def test_a_quote_is_what_the_ledger_is_then_charged(site, running):
     assert running.account().spent.epsilon - spent == quote.cost.epsilon
 
 
-def test_an_evaluation_and_weights_cross_the_wire(site):
+def test_an_evaluation_and_weights_are_sent(site):
     study = hdp.Study(private=site, public=PUBLIC)
     evaluation = logit(study).evaluate(logit(study).fit_public(), epsilon=1.0)
     assert evaluation.release.entry.dataset == "trial"

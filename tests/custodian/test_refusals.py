@@ -142,9 +142,9 @@ def bodies():
 
 
 @pytest.mark.parametrize("body", bodies())
-@pytest.mark.parametrize("door", ["/v1/answer", "/v1/cost"])
-def test_a_body_that_is_no_query(raw, unchanged, body, door):
-    assert code(raw.post(door, content=bodies()[body])) == "malformed"
+@pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost"])
+def test_a_body_that_is_no_query(raw, unchanged, body, address):
+    assert code(raw.post(address, content=bodies()[body])) == "malformed"
 
 
 def test_public_rows_that_are_none(raw, site, unchanged):
@@ -176,7 +176,7 @@ def test_public_rows_that_are_none(raw, site, unchanged):
         ("POST", "/v1/facts"),
     ],
 )
-def test_other_doors(raw, unchanged, method, path):
+def test_other_addresses(raw, unchanged, method, path):
     assert code(raw.request(method, path)) == "not-found"
 
 

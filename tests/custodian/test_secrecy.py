@@ -86,16 +86,16 @@ def test_the_analysts_process_never_holds_a_private_cell(institution, running):
 class Overheard(httpx.BaseTransport):
     """Notes what a site sends."""
 
-    def __init__(self, wire, sent):
-        self.wire, self.sent = wire, sent
+    def __init__(self, transport, sent):
+        self.transport, self.sent = transport, sent
 
     def handle_request(self, request):
-        response = self.wire.handle_request(request)
+        response = self.transport.handle_request(request)
         self.sent.append(response.read())
         return response
 
     def close(self):
-        self.wire.close()
+        self.transport.close()
 
 
 def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, running):

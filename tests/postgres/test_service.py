@@ -22,7 +22,7 @@ def histogram(replicate):
 
 
 @pytest.fixture
-def doors(url, tmp_path):
+def services(url, tmp_path):
     """An institution, and two processes of one site: the same rows, the same account on the server."""
     account = {"place": url, "dataset": "trial", "epsilon": 1, "delta": 1e-6}
     institution = Institution(tmp_path)
@@ -45,9 +45,9 @@ def outcome(site, query):
         return error
 
 
-def test_requests_at_once_through_two_processes_are_charged_to_the_last_cent(doors, url):
-    """120 requests of two analysts, each sent through both doors at once: 1 in all, at most 0.8 and 0.6 to each."""
-    institution, running = doors
+def test_requests_at_once_through_two_processes_are_charged_to_the_last_cent(services, url):
+    """120 requests of two analysts, each sent through both services at once: 1 in all, at most 0.8 and 0.6 to each."""
+    institution, running = services
     with contextlib.ExitStack() as stack:
         sites = [
             (analyst, stack.enter_context(institution.connect(each, token=institution.token(analyst))))
@@ -80,8 +80,8 @@ def test_requests_at_once_through_two_processes_are_charged_to_the_last_cent(doo
         assert sorted(numbers) == ledger.history(analyst)["entry"].tolist()
 
 
-def test_a_release_of_one_process_is_replayed_by_the_other_and_after_the_server_died(doors, server, url):
-    institution, running = doors
+def test_a_release_of_one_process_is_replayed_by_the_other_and_after_the_server_died(services, server, url):
+    institution, running = services
     with institution.connect(running[0]) as one, institution.connect(running[1]) as other:
         release = one.answer(histogram(1))
         assert other.answer(histogram(1)) == release

@@ -78,7 +78,7 @@ def site_of(relation: str = "replace_one") -> hdp.LocalSite:
 
 
 def answered(query: Query, monkeypatch: pytest.MonkeyPatch, relation: str = "replace_one") -> bool:
-    """Return whether a site answers; fail where something is raised behind the wall."""
+    """Return whether a site answers; fail where something is raised by a private computation."""
     site, entered = site_of(relation), []
     right = attempts.errors_scrubbed
 

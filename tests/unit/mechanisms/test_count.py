@@ -118,7 +118,7 @@ def test_a_query_that_contradicts_itself_is_refused(change):
 @pytest.mark.parametrize(
     "ahead", [(), (Spend(Fraction(1, 3)), Spend(1, Fraction(1, 10**6), Fraction(1, 7), Budget(2, 1e-6)))]
 )
-def test_queries_and_releases_survive_the_wire(ahead):
+def test_queries_and_releases_survive_json(ahead):
     query = replace(QUERY, ahead=ahead, replicate=3)
     read = query_from_json(query.to_json())
     assert read == query

@@ -181,7 +181,7 @@ def test_noise_is_drawn_for_every_cell(monkeypatch):
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_queries_and_releases_survive_the_wire(query):
+def test_queries_and_releases_survive_json(query):
     assert query_from_json(query.to_json()) == query
     release = prepared(query).compute(table_of(query, some(20)))
     assert release_from_json(release.to_json()) == release

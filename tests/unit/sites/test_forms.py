@@ -18,7 +18,7 @@ from tests.support import PUBLIC_ROWS, SCHEMA, people
 
 
 def across(fields):
-    """Send JSON values over the wire."""
+    """Send JSON values as text."""
     return json.loads(json.dumps(fields, allow_nan=False))
 
 

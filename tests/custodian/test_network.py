@@ -1,4 +1,4 @@
-"""The way to a site: addresses that are none, and a proxy that the environment names."""
+"""The network to a site: addresses that are none, and a proxy that the environment names."""
 
 import contextlib
 import select

@@ -1,4 +1,4 @@
-"""Failures inside the wall say one fixed thing, lead to no row and stay charged; rows are read after the charge."""
+"""Failures of private computations say one fixed thing, lead to no row and stay charged; rows are read after it."""
 
 import gc
 import types
@@ -121,9 +121,9 @@ def test_the_wall_keeps_nothing_of_a_computation_that_failed():
         return 1 // int(rows[0] - SECRET)
 
     error = caught_from(lambda: errors_scrubbed(compute), hdp.SiteError)
-    (wall,) = [frame for frame in frames(error) if frame.f_code.co_name == "errors_scrubbed"]
-    assert "compute" not in wall.f_locals
-    assert not any(value is rows or value is compute for value in reached(wall.f_locals.values(), stop=[]))
+    (scrubbing,) = [frame for frame in frames(error) if frame.f_code.co_name == "errors_scrubbed"]
+    assert "compute" not in scrubbing.f_locals
+    assert not any(value is rows or value is compute for value in reached(scrubbing.f_locals.values(), stop=[]))
 
 
 def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, monkeypatch):
