@@ -31,7 +31,7 @@ def hdpstats(rows: Points, points: Points) -> Places:
     from hdpstats.solvers import nearest as nearest_module
 
     if len(rows) == 2:  # the first call, whose time does not count: compile what large searches use
-        nearest_module.TREE_PAIRS = 0  # from now on: trees need not wait for searches that pay for compiling
+        nearest_module.TREE_PAIRS = 0  # from now on: trees need not wait for searches that include compiling
         nearest_module.COMPILED_PAIRS, pairs = 0, nearest_module.COMPILED_PAIRS
         nearest_module.nearest(rows, points)
         nearest_module.COMPILED_PAIRS = pairs

@@ -1,6 +1,6 @@
-"""Looking for what would break a promise: exact privacy losses, worst neighbours, lower bounds on epsilon, skeletons.
+"""Searches for a violation of a guarantee: exact privacy losses, worst neighbours, lower bounds on epsilon, skeletons.
 
-For users who want to see for themselves, and for the package's own tests. A search can break a claim; it cannot prove
+For users who want to see for themselves, and for the package's own tests. A search can refute a claim; it cannot prove
 one: proofs are in docstrings and in ``vignettes/explanation``.
 """
 

@@ -8,7 +8,7 @@ epsilon.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import final
 
 import numpy as np
@@ -179,7 +179,7 @@ def worst_neighbours(
     mechanism
         What is searched.
     others, intercept, reach, spread
-        Where to look.
+        The range that is searched.
     tries, polish, rounds
         Points of the design, how many of them the pattern search starts from, and its rounds.
     """
@@ -205,16 +205,8 @@ def worst_neighbours(
     starts = design[np.argsort(-losses(design), kind="stable")[:polish]]
     best = _climb(losses, starts, directions=design[: 2 * rounds], rounds=rounds)
     found = pairs(best[None, :])
-    return Neighbours(
-        X=found.X[0],
-        y=found.y[0],
-        counts=found.counts[0],
-        other_X=found.other_X[0],
-        other_y=found.other_y[0],
-        other_counts=found.other_counts[0],
-        theta=found.theta[0],
-        loss=float(losses(best[None, :])[0]),
-    )
+    kept = {field.name: getattr(found, field.name)[0] for field in fields(Neighbours) if field.name != "loss"}
+    return Neighbours(**kept, loss=float(losses(best[None, :])[0]))
 
 
 def _climb(

@@ -1,7 +1,7 @@
 """Skeleton invariance: what a caller can observe of a fit, apart from the noisy numbers, is the same on neighbours.
 
 No statistics: names, shapes, types, warnings, log lines, printed text and exceptions are compared exactly. It
-is the test that catches levels taken from data, dropped rows, convergence flags and talkative errors.
+is the test that catches levels taken from data, dropped rows, convergence flags and errors that disclose data.
 """
 
 import contextlib

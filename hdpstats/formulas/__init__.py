@@ -1,4 +1,4 @@
-"""What a model's columns are: a formula and a schema become a design, without a look at any row.
+"""What a model's columns are: a formula and a schema become a design, and no row is read.
 
 ``lexer``, ``grammar`` and ``parser`` read a formula, and ``refusals`` says why one cannot be read; ``operations``,
 ``splines`` and ``expressions`` know what its transforms do to values and to bounds; ``coding`` turns factors into

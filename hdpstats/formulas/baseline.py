@@ -1,7 +1,7 @@
 r"""The baseline hazard: intervals within a declared horizon, and the features of an interval.
 
 Interval ``s`` of ``q`` has a row :math:`A_s` of features, and its hazard has the linear predictor
-:math:`A_s'\alpha + x'\beta`. Nothing here looks at a row of data: horizon, cut points and knots are public.
+:math:`A_s'\alpha + x'\beta`. Nothing here reads a row of data: horizon, cut points and knots are public.
 """
 
 from collections.abc import Sequence

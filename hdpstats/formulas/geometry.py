@@ -16,7 +16,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.records.geometry import Geometry, Source
 
 LARGEST = 1e50
-"""Bound on the size of a whitened number. Anything within sight of the radius is far below it."""
+"""Bound on the size of a whitened number. Numbers of the order of the radius are far below it."""
 
 
 @final

@@ -10,8 +10,8 @@ so exp(-(r ||(a, b)|| - r_a ||a|| - r_b ||b||)) is a probability; keeping (a, b)
 again, leaves exactly the distribution ∝ exp(-r ||(a, b)||). Any such rates give the exact distribution; r_a ≈ r
 sqrt(m_a/m) gives the largest probability of keeping: for small r it is .785 for 1 + 1 coordinates, .75 for 2 + 2, and
 tends to 1/sqrt(2). A draw costs about d^1.5 draws of the discrete Laplace distribution, where rejection from d of them
-at once would cost 1.3^d. Whether a proposal is kept does not depend on any query; what the time of a draw tells of the
-noise, and how long it may be, is in `hdpstats.noise.length`.
+at once would cost 1.3^d. Whether a proposal is kept does not depend on any query; what the time of a draw discloses
+about the noise, and how long it may be, is in `hdpstats.noise.length`.
 
 References
 ----------

@@ -155,7 +155,7 @@ def bernoulli_exp_roots(estimate: float, magnitude: float, terms: Sequence[tuple
 
 
 def decide_in_doubles(digits: int, estimate: float, error: float) -> bool | None:
-    """Compare a uniform U, of which 64 digits are known, with exp(-x); None where doubles cannot tell.
+    """Compare a uniform U, of which 64 digits are known, with exp(-x); None where doubles cannot decide.
 
     The margin 2^-40 covers the rounding of ``estimate ± error`` (at most 2^-43 relative in exp while exp is
     above 2^-1000), the conversion of the digits (2^-53) and the error of the C library's exp, for which it

@@ -1,7 +1,7 @@
 """The discrete Laplace (two-sided geometric) distribution on the integers, sampled exactly.
 
-The number of coins grows with |z|, so the time of a single draw tells something about the noise (Jin et al.
-2022): let no analyst time single releases. How long a draw may take is in `hdpstats.noise.length`.
+The number of coins grows with |z|, so the time of a single draw discloses something about the noise (Jin et
+al. 2022): no analyst may measure the time of a single release. How long a draw may take is in `hdpstats.noise.length`.
 
 References
 ----------

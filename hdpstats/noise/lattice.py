@@ -1,6 +1,6 @@
 """Between doubles and the lattice grid·Z^d, without error: rounding, lifting, bounds of rationals.
 
-The last bits of a released double must not betray what it was computed from (Mironov 2012; Haney et al.
+The last bits of a released double must not disclose what it was computed from (Mironov 2012; Haney et al.
 2022). So a query is rounded onto a public grid first, exactly; integer noise is added; and the integers are
 turned back into doubles, which is post-processing. Rounding moves each coordinate by at most half a grid
 step, hence neighbouring queries with ||q - q'||_2 <= S have lattice points with ||z - z'||_2 <= S/grid +
@@ -48,7 +48,7 @@ def positive_rational(value: object, *, name: str) -> Fraction:
 def finite(values: npt.ArrayLike) -> list[float]:
     """Return the values as a flat list of doubles in which whatever is not finite reads 0.
 
-    A total rule, fixed in advance: an error for NaN would tell that a query met one. The sensitivity of a
+    A total rule, fixed in advance: an error for NaN would disclose that a query met one. The sensitivity of a
     query must hold under this rule.
     """
     flat = np.asarray(values, dtype=np.float64).ravel()

@@ -1,11 +1,11 @@
-r"""How long a draw of noise may take, and what that tells.
+r"""How long a draw of noise may take, and what its time discloses.
 
 Every sampler of this package proposes and keeps, and every loop in it ends at each turn with a probability that is
 known beforehand. So a draw has no longest time, and the time of one draw varies about its mean.
 
-**What the time tells.** Proposals that are not kept, and how many there were, are independent of the one that is kept,
-hence of the noise; and they are independent of all records. A draw that takes very long because of them tells nothing,
-whoever measures it. What depends on the size of the noise is the number of coins of the proposal that *is* kept: a
+**What the time discloses.** Proposals that are not kept, and how many there were, are independent of the one that is
+kept, hence of the noise; and they are independent of all records. A draw that takes very long because of them discloses
+nothing. What depends on the size of the noise is the number of coins of the proposal that *is* kept: a
 coordinate at z takes about ``rate |z|`` coins for exp(-1) (`hdpstats.noise.geometric`), in `hdpstats.noise.normal`
 |z| / sd coins for exp(-1/2). More than u of them have probability at most :math:`e^{-u}` for a coordinate, so 42 are
 exceeded with a probability below :math:`2^{-60}`; the mean of a whole draw is above that for all but a few

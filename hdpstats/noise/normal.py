@@ -123,8 +123,8 @@ class RoundedNormal:
     place of S.
 
     *As a perturbation.* X is a vector of the continuous distribution, and ||draw grid - X||_2 <= grid sqrt(dimension) /
-    2, surely. So whoever must use a perturbation of exactly that density, as objective perturbation does, may use draw
-    grid in its place if a displacement of that length is covered otherwise.
+    2, surely. So a mechanism that needs a perturbation of exactly that density, as objective perturbation does, may use
+    draw grid in its place if a displacement of that length is covered otherwise.
 
     Attributes
     ----------

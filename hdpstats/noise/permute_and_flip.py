@@ -3,10 +3,10 @@
 Candidates come in a random order, and each is taken with probability exp(-rate gap), its gap being how much more it
 costs than the cheapest; the first one taken is the choice. The cheapest is taken when its turn comes, so there is one.
 The coins of those whose turn comes later change nothing; they are thrown as well, so that the number of coins does not
-tell at which turn the choice was made.
+disclose at which turn the choice was made.
 
-**OutcomeDistribution.** It is that of the least noisy cost where independent exponential noise of this rate is
-subtracted from each cost (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021).
+**Distribution.** It is that of the candidate with the least noisy cost, where independent exponential noise of this
+rate is subtracted from each cost (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021).
 
 **Guarantee.** Given the noise of all others, candidate i is the choice with probability min(1, exp(-rate t)), t being
 its cost less the least noisy cost of the others. Where a person changes any *difference* of two costs by at most R, t

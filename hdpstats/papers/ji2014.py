@@ -14,7 +14,7 @@ a multiple of the identity, the printed form is a method of steepest ascent with
 *Noise.* Printed is a density proportional to :math:`\exp(-\epsilon_0 \|b\| / 2 M)`. Coefficients at which gradients are
 asked for are public, so that :math:`M D(r)` is enough (`hdpstats.privacy.logistic_score`), half of it at 0.
 
-*Start.* Algorithm 2 starts at 0; the results speak of a start at the public fit.
+*Start.* Algorithm 2 starts at 0; the results mention a start at the public fit.
 
 The coefficients after a round of noise may be anywhere: nothing says that the steps converge.
 

@@ -107,7 +107,7 @@ def radius_counterexample(ridge: float = 0.003) -> float:
     for angle in np.linspace(0.05, 1.5, 30):
         c, s = float(np.cos(angle)), float(np.sin(angle))
         public = np.array([[-1.0, 0.0]])
-        crowd = np.tile([[1.0, 0.0]], (199, 1))
-        moved = [density_ratio(np.concatenate([crowd, [[-c, side * s]]]), public, ridge=ridge) for side in (1.0, -1.0)]
+        others = np.tile([[1.0, 0.0]], (199, 1))
+        moved = [density_ratio(np.concatenate([others, [[-c, side * s]]]), public, ridge=ridge) for side in (1.0, -1.0)]
         worst = max(worst, float(np.linalg.norm(moved[0] - moved[1])) * 200 * ridge)
     return worst

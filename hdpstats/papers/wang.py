@@ -183,7 +183,7 @@ class Tradeoff:
 
 
 def tradeoff(pair: Pair, sizes: IntArray, *, epsilon: float, seed: int) -> Tradeoff:
-    """Run Algorithm 2 at ``epsilon`` (in all 2 epsilon as the paper counts) and look at every size. NOT private.
+    """Run Algorithm 2 at ``epsilon`` (in all 2 epsilon as the paper counts) and evaluate every size. NOT private.
 
     Parameters
     ----------

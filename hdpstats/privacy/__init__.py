@@ -1,5 +1,5 @@
-"""What is promised: relations, budgets, sensitivities, events, guarantees. No data and no data frame.
+"""Relations, budgets, sensitivities, events and guarantees. No data and no data frame.
 
-Four words are kept apart: a *budget* is offered, an *event* ran, a *guarantee* is promised, a *ledger*
+Four words are kept apart: a *budget* is offered, an *event* ran, a *guarantee* holds, a *ledger*
 records.
 """

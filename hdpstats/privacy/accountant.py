@@ -1,4 +1,4 @@
-"""From events to what they cost, and to the guarantee that a release or a fit promises.
+"""From events to what they cost, and to the guarantee of a release or a fit.
 
 The events are those of one release, or of the rounds of one fit: their number and their costs were fixed before the
 first of them ran. For costs that are chosen after seeing releases, see `hdpstats.privacy.balance`.
@@ -24,7 +24,7 @@ def total(events: Iterable[PrivacyEvent]) -> Spend:
 
 
 def as_pair(spend: Spend) -> Spend:
-    """Return an amount as an (epsilon, delta) without Gaussian part: what it promises when nothing else is released.
+    """Return an amount as an (epsilon, delta) without Gaussian part: the guarantee when nothing else is released.
 
     Events of epsilons and deltas that sum to (e, d), composed with sqrt(mu_squared)-GDP, are
     (e + epsilon(delta_g), d + delta_g)-DP for every delta_g: each of the former multiplies the odds by at most its own
@@ -66,7 +66,7 @@ def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> tu
     Parameters
     ----------
     guarantees
-        The data sets of each result, by the identities of their accounts, and what it promises to each of them.
+        The data sets of each result, by the identities of their accounts, and the guarantee for each of them.
     """
     together: dict[str, tuple[Fraction, Fraction]] = {}
     for place, (accounts, each) in enumerate(guarantees):
@@ -78,7 +78,7 @@ def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> tu
 
 
 def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Return what a fit at several sites promises to every person, of whom each is at one site only.
+    """Return the guarantee of a fit at several sites for every person, of whom each is at one site only.
 
     A person's record is read by one site. Given all that was public when a site was asked, what the other sites then
     say has the same distribution whether or not that record is another, as none of them holds it: their densities
@@ -86,7 +86,7 @@ def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
     releases, whatever the number of sites and of rounds. So the largest epsilon and the largest delta over sites hold
     for everybody.
 
-    Who is at two sites pays for both: their guarantees add up.
+    For a person at two sites the guarantees of both add up.
     """
     first = guarantees[0]
     return replace(

@@ -6,11 +6,12 @@ in advance, all would be covered by the total (epsilon, delta) as soon as
 
 .. math:: \sum \epsilon_i + e_G(\delta - \textstyle\sum \delta_i; \sqrt{\sum \mu_j^2}) \le \epsilon.
 
-They are not: the analyst chooses. If the account merely checked this inequality before each charge, he could spend a
-part of the total on Gaussian noise, look whether its outcome happened to be a revealing one, and buy a pure release
-with what is left if it was, and further Gaussian ones if it was not. At (1, 1e-6), a first Gaussian release of a tenth
-of the affordable ``mu_squared`` and then the better of the two reaches delta = 1.66e-6. So an account is **divided**,
-once, before the first Gaussian release: a part (epsilon_G, delta_G) is set aside for Gaussian releases,
+They are not: the analyst chooses. If the account merely checked this inequality before each charge, the analyst could
+spend a part of the total on Gaussian noise, see whether its outcome happened to be a revealing one, and then ask for a
+pure release with what is left if it was, and for further Gaussian ones if it was not. At (1, 1e-6), a first Gaussian
+release of a tenth of the affordable ``mu_squared`` and then the better of the two reaches delta = 1.66e-6. So an
+account is **divided**, once, before the first Gaussian release: a part (epsilon_G, delta_G) is set aside for Gaussian
+releases,
 
 .. math:: \delta_{GDP}(\epsilon_G; \sqrt{\sum \mu_j^2}) \le \delta_G, \qquad
           \sum \epsilon_i \le \epsilon - \epsilon_G, \qquad \sum \delta_i \le \delta - \delta_G,
@@ -19,9 +20,9 @@ and the inequality above holds whatever is charged. The division may depend on a
 not Gaussian. The custodian declares it, or else the first Gaussian release does: what that was asked to keep is set
 aside, and half of what is then left.
 
-*Proof.* Fix two neighbouring data sets and the analyst's strategy, let ``P`` and ``Q`` be the distributions of what he
-sees, and :math:`H_t = \sup_E\, P(E) - e^t Q(E)`. From a state in which at most ``(e, d)`` and ``m`` remain to be
-charged,
+*Proof.* Fix two neighbouring data sets and the analyst's strategy, let ``P`` and ``Q`` be the distributions of what
+the analyst sees, and :math:`H_t = \sup_E\, P(E) - e^t Q(E)`. From a state in which at most ``(e, d)`` and ``m`` remain
+to be charged,
 
 .. math:: H_t \le \delta_{GDP}(t - e; \sqrt m) + d \qquad \text{for every real } t,
 
@@ -34,7 +35,8 @@ at most :math:`d' + \delta_{GDP}(t - e; \sqrt m) + d - d'`. (ii) It is mu-GDP, w
 and it is largest for the normal distributions N(mu, 1) and N(0, 1) (Dong, Roth and Su 2022), for which it is the value
 for the composition of two Gaussian mechanisms, :math:`\delta_{GDP}(t - e; \sqrt m)`. At the time of the division, when
 ``(e_0, d_0)`` has been spent, the bound at :math:`t = \epsilon - e_0` is at most :math:`\delta - d_0`; case (i) again
-takes it back to the beginning. An analyst who may choose amounts as he goes along is thereby covered.
+takes it back to the beginning. An analyst who chooses each amount after seeing the releases before it is thereby
+covered.
 
 **What was spent so far** (`Balance.spent`) is the sum of epsilons and deltas, and, from the first Gaussian release on,
 the *whole* part that is set aside for these. It is meant for stopping: for every strategy, every rule when to stop,
@@ -48,7 +50,7 @@ on answer nothing. It is charged as above: before its first Gaussian release, ch
 :math:`e_0 + \epsilon_G \le e` and :math:`d_0 + \delta_G \le d`; later charges leave that part alone and sum to the
 rest at most. So it is (e, d)-DP. Transcripts that end with spent at most (e, d) are transcripts of it, as spent never
 decreases. The least epsilon that the Gaussian releases imply, :math:`e_G(\delta_G; \sqrt{\sum \mu_j^2})`, has no such
-property: it pays for one look at a fixed time, and an analyst who looks after each of nine doublings of
+property: it covers one inspection at a fixed time, and an analyst who inspects after each of nine doublings of
 :math:`\sum \mu_j^2`, and stops when the outcome is revealing for the epsilon reached so far, attains 7.2 times
 delta_G.
 
@@ -176,5 +178,5 @@ class Balance:
 
 
 def _between(least: Fraction, most: Fraction, grain: Fraction) -> Fraction:
-    """Return the middle of two amounts on a grain, or the least where it has more digits and no room."""
+    """Return the middle of two amounts on a grain, or the least where that is larger."""
     return max(least, rounded_down((least + most) / 2, grain))

@@ -1,6 +1,6 @@
-"""Amounts of privacy: what is offered (`Budget`) and what is paid (`Spend`), in exact arithmetic.
+"""Amounts of privacy: what is offered (`Budget`) and what is spent (`Spend`), in exact arithmetic.
 
-A release with Gaussian noise is paid for with ``mu_squared``, the square of its parameter of Gaussian differential
+A release with Gaussian noise costs ``mu_squared``, the square of its parameter of Gaussian differential
 privacy (`hdpstats.privacy.gaussian`), because that is what adds up; all other releases with epsilon and delta.
 
 Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1. What one release is
@@ -120,7 +120,7 @@ def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Frac
     """Return the epsilon of one release, on the grain: in [1e-6, 50], or any larger finite number when allowed.
 
     Above 50 the odds of any statement about a person may change by a factor e^50: there is no protection
-    left to speak of, and the number is more likely a slip than a wish.
+    left, and the number is more likely a mistake than intended.
     """
     epsilon = exact(value, name="epsilon")
     if not epsilon >= SMALLEST_EPSILON:

@@ -121,7 +121,7 @@ def shared(amount: Fraction, parts: Iterable[int], grain: Fraction) -> tuple[Fra
 def agreed(amount: Budget, *, name: str) -> Budget:
     """Return an amount that a custodian sets, a total, a cap or a part, if it has few enough digits.
 
-    Its epsilon is rounded down to the grain of epsilons, its delta to that of deltas: less than a charge can tell.
+    Its epsilon is rounded down to the grain of epsilons, its delta to that of deltas: no charge can use the rest.
 
     Raises
     ------

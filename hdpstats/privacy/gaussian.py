@@ -1,6 +1,6 @@
 r"""Gaussian differential privacy: certified bounds between (epsilon, delta) and the one parameter ``mu``.
 
-A mechanism is ``mu``-GDP when no test can tell two neighbouring data sets apart better than it could tell
+A mechanism is ``mu``-GDP when no test can distinguish two neighbouring data sets better than it could distinguish
 :math:`N(0, 1)` from :math:`N(\mu, 1)` (Dong, Roth and Su 2022). A query that one person moves by at most ``S`` in the
 Euclidean norm, plus noise :math:`N(0, s^2 I)`, is exactly :math:`S/s`-GDP, and adaptively chosen mechanisms compose
 exactly to :math:`\sqrt{\sum \mu_t^2}`: nothing is lost by counting in ``mu`` (or in its square, which adds up), and a
@@ -164,7 +164,7 @@ def objective_delta(epsilon: Fraction, *, jacobian: Fraction, multiplier: Fracti
 
     The minimiser is never computed exactly, nor ``b`` drawn with all its digits. If instead a point that is surely
     within some distance of it is released, plus noise whose densities at points of that distance differ by a factor
-    of at most :math:`e^{e_0/2}`, then whatever is released is (epsilon + e_0, e^(e_0/2) delta)-DP: that factor is paid
+    of at most :math:`e^{e_0/2}`, then whatever is released is (epsilon + e_0, e^(e_0/2) delta)-DP: that factor is used
     once on the way from one data set to its exact minimiser, where delta is added, and once from the other's back.
 
     Parameters

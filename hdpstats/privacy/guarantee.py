@@ -1,4 +1,4 @@
-"""What a release promises to every person in the private records, in numbers and in words."""
+"""The guarantee of a release for every person in the private records, in numbers and in words."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Guarantee:
     Attributes
     ----------
     epsilon, delta
-        The promise.
+        The parameters of the guarantee.
     relation
         Which data sets are neighbours.
     unit
@@ -28,7 +28,7 @@ class Guarantee:
     most_rows
         The largest number of rows of one of them that a release uses. All of them are protected together.
     sites
-        How many sites took part. The promise is for those who are at one of them only.
+        How many sites took part. The guarantee is for those who are at one of them only.
     """
 
     epsilon: Fraction
@@ -55,7 +55,7 @@ class Guarantee:
         return f"({decimal(self.epsilon)}, {decimal(self.delta)})-differential privacy"
 
     def statement(self) -> str:
-        """Return the promise in plain words, as an ethics board or a methods section can use it.
+        """Return the guarantee in plain words, as an ethics board or a methods section can use it.
 
         >>> from fractions import Fraction
         >>> g = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")

@@ -1,4 +1,4 @@
-"""What is known about a table before anybody looks at it, and how its cells become numbers.
+"""What is known about a table before any cell is read, and how its cells become numbers.
 
 ``columns`` and ``schema`` declare, ``dictionary`` keeps a declaration in YAML or proposes one from public rows.
 ``coerce`` maps any cell to a number or a level, ``table`` keeps the private rows and ``public`` the public ones.

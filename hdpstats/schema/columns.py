@@ -1,4 +1,4 @@
-"""Kinds of column: what the custodian declares about a column before anybody looks at it.
+"""Kinds of column: what the custodian declares about a column before any cell is read.
 
 A declaration fixes everything that would otherwise be learned from private rows: bounds, levels, the horizon,
 and the value that a missing entry takes. Each kind has one total map, ``admit``, from cells to numbers within
@@ -81,9 +81,9 @@ class NumericColumn(Column):
     upper: float
     missing: float
 
-    @abstractmethod
     def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Map every cell to a number in [lower, upper], each cell on its own, without raising or warning."""
+        """Return the numbers clipped to the bounds, each cell on its own; what is no number takes ``missing``."""
+        return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
 
 
 def _set(column: Column, **values: object) -> None:
@@ -142,10 +142,6 @@ class Continuous(NumericColumn):
     def __init__(self, lower: object, upper: object, *, missing: object = None) -> None:
         low, high = _interval(lower, upper)
         _set(self, lower=low, upper=high, missing=_missing(missing, low + (high - low) / 2, low, high))
-
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return the numbers clipped to the bounds; what is no number takes ``missing``."""
-        return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
 
 
 @final
@@ -215,10 +211,6 @@ class Duration(NumericColumn):
         name = None if unit is None else text(unit, name="unit", longest=100)
         _set(self, horizon=end, unit=name, missing=_missing(missing, end, 0.0, end), lower=0.0, upper=end)
 
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return the times clipped to [0, horizon]; what is no number takes ``missing``."""
-        return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
-
     def beyond(self, cells: "pd.Series[Any]") -> BoolArray:
         """Return where a cell holds a number beyond the horizon; each cell on its own, without raising or warning."""
         return np.asarray(coerce.numbers(cells) > self.horizon)
@@ -253,10 +245,6 @@ class Weight(NumericColumn):
         default = 1.0 if most > 1.0 else most
         _set(self, max=most, missing=_missing(missing, default, 0.0, most), lower=0.0, upper=most)
 
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return the weights clipped to [0, max]; what is no number takes ``missing``."""
-        return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
-
 
 @final
 @dataclass(frozen=True, slots=True, init=False)
@@ -285,10 +273,6 @@ class Offset(NumericColumn):
         low, high = _interval(lower, upper)
         nearest = low if low > 0.0 else min(high, 0.0)
         _set(self, lower=low, upper=high, missing=_missing(missing, nearest, low, high))
-
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return the offsets clipped to the bounds; what is no number takes ``missing``."""
-        return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
 
 
 def _level(value: object) -> str:

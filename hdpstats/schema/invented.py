@@ -79,7 +79,7 @@ def costly_frame(
 
 
 def _shares(name: str, count: int) -> FloatArray:
-    """Return numbers (count,) in [0, 1) that look unrelated to each other, made from a name."""
+    """Return numbers (count,) in [0, 1) without apparent relation to each other, made from a name."""
     digest = hashlib.shake_256(name.encode("utf-8", "surrogatepass")).digest(4 * count)
     return np.frombuffer(digest, dtype="<u4") / 2.0**32
 

@@ -1,8 +1,8 @@
-"""The public rows: checked aloud, cleaned as R's ``glm`` does, and named by a hash."""
+"""The public rows: checked with errors that name a cell, cleaned as R's ``glm`` does, and named by a hash."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, final
@@ -94,31 +94,35 @@ def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class PublicTable:
     """Public rows: a copy of the declared columns of a data frame, checked against the schema.
 
     What the private side maps in silence (an unknown level, text where a number belongs) is an error here,
-    since these rows may be spoken of. Made by `from_frame`.
+    since these rows may be named in messages. Made by `from_frame`.
+
+    Attributes
+    ----------
+    schema : Schema
+        The declared columns, whether or not these rows have them.
+    rows : int
+        The number of rows, complete or not.
+    numbers, codes : mapping of str to array (n,)
+        The columns of numbers, NaN where one is missing, and those of codes of levels, -1 where one is missing.
+    persons : int64 array (n,) or None
+        Whose row each is; None where each is a person of its own.
+    sha256 : str
+        SHA-256 of the declared columns, 64 hex digits. The same values in the same order of rows have the same hash,
+        whatever the types of the columns (1 and 1.0, text and pandas categorical), their order, the index and the
+        undeclared columns. Where rows name persons, which rows are whose is part of it, and the names are not.
     """
 
-    __slots__ = ("_codes", "_numbers", "_persons", "_rows", "_schema", "_sha256")
-
-    def __init__(
-        self,
-        *,
-        numbers: Mapping[str, FloatArray],
-        codes: Mapping[str, IntArray],
-        persons: IntArray | None,
-        sha256: str,
-        schema: Schema,
-        rows: int,
-    ) -> None:
-        self._numbers = dict(numbers)
-        self._codes = dict(codes)
-        self._persons = persons
-        self._sha256 = sha256
-        self._schema = schema
-        self._rows = rows
+    schema: Schema
+    rows: int
+    numbers: Mapping[str, FloatArray]
+    codes: Mapping[str, IntArray]
+    persons: IntArray | None
+    sha256: str
 
     @classmethod
     def from_frame(
@@ -178,67 +182,47 @@ class PublicTable:
         return cls(numbers=numbers, codes=codes, persons=persons, sha256=sha256, schema=schema, rows=len(plain))
 
     @property
-    def schema(self) -> Schema:
-        """The declared columns, whether or not these rows have them."""
-        return self._schema
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The declared columns that these rows have, in the order of the schema."""
-        return tuple(name for name in self._schema if name in self._numbers or name in self._codes)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows, complete or not."""
-        return self._rows
+        return tuple(name for name in self.schema if name in self.numbers or name in self.codes)
 
     @property
     def nbytes(self) -> int:
         """The bytes of memory that the rows take."""
-        persons = 0 if self._persons is None else self._persons.nbytes
-        return persons + sum(values.nbytes for values in [*self._numbers.values(), *self._codes.values()])
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the declared columns, 64 hex digits.
-
-        The same values in the same order of rows have the same hash, whatever the types of the columns
-        (1 and 1.0, text and pandas categorical), their order, the index and the undeclared columns. Where rows
-        name persons, which rows are whose is part of it, and the names are not.
-        """
-        return self._sha256
+        persons = 0 if self.persons is None else self.persons.nbytes
+        return persons + sum(values.nbytes for values in [*self.numbers.values(), *self.codes.values()])
 
     def complete(self, names: Iterable[str]) -> BoolArray:
         """Return which rows (n,) are complete in the named columns: those that `raw` and `admitted` return."""
-        listed = check_names(self._schema, names)
+        listed = check_names(self.schema, names)
         absent = [name for name in listed if name not in self.names]
         if absent:
             raise SchemaError(f"the public rows lack columns: {', '.join(map(repr, absent))}", columns=tuple(absent))
-        keep = np.ones(self._rows, dtype=np.bool_)
+        keep = np.ones(self.rows, dtype=np.bool_)
         for name in listed:
-            keep &= ~np.isnan(self._numbers[name]) if name in self._numbers else self._codes[name] != _MISSING
+            keep &= ~np.isnan(self.numbers[name]) if name in self.numbers else self.codes[name] != _MISSING
         return keep
 
     def frame(self) -> pd.DataFrame:
         """Return the rows, complete or not, as a new data frame of the declared columns that they have."""
         columns: dict[str, Any] = {}
         for name in self.names:
-            column = self._schema[name]
+            column = self.schema[name]
             if isinstance(column, Categorical):
-                columns[name] = pd.Categorical.from_codes(self._codes[name], categories=pd.Index(column.levels))
+                columns[name] = pd.Categorical.from_codes(self.codes[name], categories=pd.Index(column.levels))
             else:
-                columns[name] = self._numbers[name].copy()
-        return pd.DataFrame(columns, index=pd.RangeIndex(self._rows))
+                columns[name] = self.numbers[name].copy()
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.rows))
 
     def raw(self, names: Iterable[str]) -> AdmittedTable:
         """Return the rows that are complete in the named columns, with numbers as they are (not clipped)."""
-        listed = check_names(self._schema, names)
+        listed = check_names(self.schema, names)
         keep = self.complete(listed)
-        numeric = {name: self._numbers[name][keep] for name in listed if name in self._numbers}
-        codes = {name: self._codes[name][keep] for name in listed if name in self._codes}
+        numeric = {name: self.numbers[name][keep] for name in listed if name in self.numbers}
+        codes = {name: self.codes[name][keep] for name in listed if name in self.codes}
         beyond: dict[str, BoolArray] = {}
         for name in numeric:
-            column = self._schema[name]
+            column = self.schema[name]
             if isinstance(column, Duration):
                 beyond[name] = numeric[name] > column.horizon
         return AdmittedTable(
@@ -246,7 +230,7 @@ class PublicTable:
             codes=MappingProxyType(codes),
             rows=int(keep.sum()),
             beyond=MappingProxyType(beyond),
-            persons=None if self._persons is None else coerce.by_appearance(self._persons[keep]),
+            persons=None if self.persons is None else coerce.by_appearance(self.persons[keep]),
         )
 
     def admitted(self, names: Iterable[str]) -> AdmittedTable:
@@ -254,10 +238,10 @@ class PublicTable:
         rows = self.raw(names)
         numeric: dict[str, FloatArray] = {}
         for name, values in rows.numeric.items():
-            column = self._schema[name]
+            column = self.schema[name]
             if isinstance(column, NumericColumn):
                 numeric[name] = column.admit(pd.Series(values))
         return replace(rows, numeric=MappingProxyType(numeric))
 
     def __repr__(self) -> str:
-        return f"<public table: {len(self.names)} declared columns, {self._rows} rows>"
+        return f"<public table: {len(self.names)} declared columns, {self.rows} rows>"

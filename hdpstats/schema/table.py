@@ -1,4 +1,4 @@
-"""The private rows: held, admitted through the schema, and shown to nobody."""
+"""The private rows: held, mapped through the schema, and shown to nobody."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -162,8 +162,8 @@ class PrivateTable:
     leaves it is what `admit` returns, to a mechanism.
 
     How long it takes to map a column depends on what its cells hold: one odd cell can make a column of numbers one of
-    objects. So each column is mapped once, and kept; whoever answers questions maps all of them before the first
-    (`read`), and no answer tells by its time what cells hold.
+    objects. So each column is mapped once, and kept; a site maps all of them before its first answer
+    (`read`), and the time of no answer depends on what cells hold.
     """
 
     __slots__ = ("_cells", "_kept", "_lock", "_rows", "_schema", "_unit")
@@ -186,7 +186,7 @@ class PrivateTable:
     @classmethod
     @forgets_rows
     def from_frame(cls, frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> "PrivateTable":
-        """Register private rows. Looks at the labels of columns only, never at cells or their types.
+        """Register private rows. Reads the labels of columns only, never at cells or their types.
 
         Parameters
         ----------

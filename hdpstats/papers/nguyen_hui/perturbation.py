@@ -309,7 +309,7 @@ def theorem_4_4_counterexample(a: float, *, epsilon: float = 1.0) -> Counterexam
     ask nothing of the features, so one pair with a ratio above ``exp(epsilon)`` refutes them.
 
     Where no row is longer than 2, as for splines of up to 4 knots on a time axis of length 1, other steps of the proof
-    have enough to spare and the printed bound holds. A time axis in months or days does not have that luck.
+    have enough to spare and the printed bound holds. For a time axis in months or days it does not hold.
 
     Parameters
     ----------
