@@ -135,7 +135,7 @@ class _Mean(Family):
 
 
 @final
-class BernoulliDistribution(_Mean):
+class BernoulliFamily(_Mean):
     """A number that is 1 with a probability, and else 0."""
 
     __slots__ = ()
@@ -150,7 +150,7 @@ class BernoulliDistribution(_Mean):
 
 
 @final
-class PoissonDistribution(_Mean):
+class PoissonFamily(_Mean):
     """A count with a mean."""
 
     __slots__ = ()
@@ -164,7 +164,7 @@ class PoissonDistribution(_Mean):
 
 
 @final
-class ExponentialDistribution(Family):
+class ExponentialTimeFamily(Family):
     """A time with a rate: mean ``1 / rate``. The bias of the estimate is ``rate / (t - 1)``."""
 
     __slots__ = ()
@@ -208,7 +208,7 @@ class ExponentialDistribution(Family):
 
 
 @final
-class NormalDistribution(Family):
+class NormalFamily(Family):
     """A number with a mean and a standard deviation; statistics ``u`` and ``u^2``, ``u`` in [-1, 1] by the bounds."""
 
     __slots__ = ()
@@ -262,7 +262,7 @@ class NormalDistribution(Family):
 
 
 @final
-class GammaDistribution(Family):
+class GammaFamily(Family):
     """A positive number with a shape ``a`` and a rate ``r``: mean ``a / r``, variance ``a / r^2``."""
 
     __slots__ = ()
@@ -326,11 +326,11 @@ FAMILIES: Mapping[str, type[Family]] = MappingProxyType(
     {
         family.name: family
         for family in (
-            BernoulliDistribution,
-            PoissonDistribution,
-            NormalDistribution,
-            ExponentialDistribution,
-            GammaDistribution,
+            BernoulliFamily,
+            PoissonFamily,
+            NormalFamily,
+            ExponentialTimeFamily,
+            GammaFamily,
         )
     }
 )

@@ -5,7 +5,7 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.records.model import HazardModel
 from hdpstats.records.query import Query
-from hdpstats.schema.invented import FollowUp, costly_frame
+from hdpstats.schema.invented import FollowUpColumns, costly_frame
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
 
@@ -37,7 +37,7 @@ def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTa
     return PrivateTable.from_frame(frame, site_facts.schema, unit=site_facts.unit)
 
 
-def follow_up_of(query: Query, schema: Schema) -> FollowUp | None:
+def follow_up_of(query: Query, schema: Schema) -> FollowUpColumns | None:
     """Return the survival outcome that a query is about; None where it is about none."""
     model = getattr(query, "model", None)
     if isinstance(model, HazardModel):
@@ -47,4 +47,4 @@ def follow_up_of(query: Query, schema: Schema) -> FollowUp | None:
     else:
         return None
     design = compile_survival(formula, schema)
-    return FollowUp(start=design.start, stop=design.stop, event=design.event, grid=grid)
+    return FollowUpColumns(start=design.start, stop=design.stop, event=design.event, grid=grid)

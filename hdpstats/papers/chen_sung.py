@@ -45,7 +45,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer
 from hdpstats.inference.draws import Generator, generator
-from hdpstats.losses.families import BernoulliDistribution, ExponentialDistribution, Family, Interval, corrected
+from hdpstats.losses.families import BernoulliFamily, ExponentialTimeFamily, Family, Interval, corrected
 from hdpstats.mechanisms.subsample.site import starts_of_blocks
 from hdpstats.papers.shared import LARGEST_SEED, positive
 
@@ -104,7 +104,7 @@ def exponential_times(rate: float = 1.0, *, longest: float = 30.0, box: Interval
     (2, 3)
     """
     return Trial(
-        family=ExponentialDistribution(lower=0.0, upper=longest),
+        family=ExponentialTimeFamily(lower=0.0, upper=longest),
         truth=rate,
         box=box,
         draw=lambda rng, shape: np.minimum(rng.exponential(1.0 / rate, shape), longest),
@@ -114,7 +114,7 @@ def exponential_times(rate: float = 1.0, *, longest: float = 30.0, box: Interval
 def events(chance: float = 0.4, *, box: Interval = (0.01, 0.99)) -> Trial:
     """Return events of 0 and 1; the parameter is the chance of a 1."""
     return Trial(
-        family=BernoulliDistribution(lower=0.0, upper=1.0),
+        family=BernoulliFamily(lower=0.0, upper=1.0),
         truth=chance,
         box=box,
         draw=lambda rng, shape: np.asarray(rng.random(shape) < chance, dtype=np.float64),

@@ -21,7 +21,7 @@ from hdpstats.schema.schema import Schema
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
+class FollowUpColumns:
     """The columns of a survival outcome, and the intervals in which people are at risk.
 
     Attributes
@@ -41,7 +41,7 @@ class FollowUp:
 
 
 def costly_frame(
-    schema: Schema, *, rows: int, unit: str | None = None, most_rows: int = 1, follow_up: FollowUp | None = None
+    schema: Schema, *, rows: int, unit: str | None = None, most_rows: int = 1, follow_up: FollowUpColumns | None = None
 ) -> pd.DataFrame:
     """Return so many invented rows of a schema, as `hdpstats.schema.table.PrivateTable.from_frame` takes them.
 
@@ -64,7 +64,7 @@ def costly_frame(
     --------
     >>> from hdpstats.schema.columns import Duration
     >>> schema = Schema(entry=Duration(30), exit=Duration(30), died=Binary())
-    >>> outcome = FollowUp(start="entry", stop="exit", event="died", grid=TimeGrid((10.0, 20.0, 30.0)))
+    >>> outcome = FollowUpColumns(start="entry", stop="exit", event="died", grid=TimeGrid((10.0, 20.0, 30.0)))
     >>> frame = costly_frame(schema, rows=4, unit="person", most_rows=2, follow_up=outcome)
     >>> frame.sort_values(["person", "entry"]).to_numpy().tolist()[:2]
     [[0.0, 10.0, 0.0, 'person-1'], [10.0, 30.0, 1.0, 'person-1']]
@@ -95,7 +95,7 @@ def _cells(column: Column, name: str, rows: int) -> Any:
     raise TypeError(f"{type(column).__name__} is no kind of column")
 
 
-def _followed(outcome: FollowUp, schema: Schema, *, rows: int, most_rows: int) -> dict[str, Any]:
+def _followed(outcome: FollowUpColumns, schema: Schema, *, rows: int, most_rows: int) -> dict[str, Any]:
     """Return the columns of an outcome: everybody is followed to the horizon, spell after spell."""
     stop = schema[outcome.stop]
     horizon = stop.upper if isinstance(stop, NumericColumn) else outcome.grid.horizon

@@ -8,28 +8,28 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses.families import (
     FAMILIES,
-    BernoulliDistribution,
-    ExponentialDistribution,
-    GammaDistribution,
-    NormalDistribution,
-    PoissonDistribution,
+    BernoulliFamily,
+    ExponentialTimeFamily,
+    GammaFamily,
+    NormalFamily,
+    PoissonFamily,
     corrected,
 )
 
 CASES = {
-    "bernoulli": (BernoulliDistribution(lower=0.0, upper=1.0), [0.3], lambda rng, size: (rng.random(size) < 0.3) * 1.0),
-    "poisson": (PoissonDistribution(lower=0.0, upper=60.0), [3.0], lambda rng, size: rng.poisson(3.0, size) * 1.0),
+    "bernoulli": (BernoulliFamily(lower=0.0, upper=1.0), [0.3], lambda rng, size: (rng.random(size) < 0.3) * 1.0),
+    "poisson": (PoissonFamily(lower=0.0, upper=60.0), [3.0], lambda rng, size: rng.poisson(3.0, size) * 1.0),
     "exponential": (
-        ExponentialDistribution(lower=0.0, upper=60.0),
+        ExponentialTimeFamily(lower=0.0, upper=60.0),
         [2.0],
         lambda rng, size: rng.exponential(0.5, size),
     ),
     "normal": (
-        NormalDistribution(lower=50.0, upper=210.0),
+        NormalFamily(lower=50.0, upper=210.0),
         [130.0, 15.0],
         lambda rng, size: rng.normal(130.0, 15.0, size),
     ),
-    "gamma": (GammaDistribution(lower=1e-4, upper=90.0), [2.5, 0.7], lambda rng, size: rng.gamma(2.5, 1 / 0.7, size)),
+    "gamma": (GammaFamily(lower=1e-4, upper=90.0), [2.5, 0.7], lambda rng, size: rng.gamma(2.5, 1 / 0.7, size)),
 }
 SIZE = 40
 

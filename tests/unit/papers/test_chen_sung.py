@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.losses.families import NormalDistribution
+from hdpstats.losses.families import NormalFamily
 from hdpstats.papers import chen_sung as paper
 
 RATE = paper.exponential_times()
@@ -96,7 +96,7 @@ def test_repeats_do_not_depend_on_how_many_fit_into_memory(monkeypatch):
 
 def test_wrong_arguments_are_named():
     with pytest.raises(ArgumentError, match="one parameter"):
-        paper.Trial(family=NormalDistribution(lower=0.0, upper=1.0), truth=0.5, box=(0.0, 1.0), draw=COIN.draw)
+        paper.Trial(family=NormalFamily(lower=0.0, upper=1.0), truth=0.5, box=(0.0, 1.0), draw=COIN.draw)
     with pytest.raises(ArgumentError, match="epsilon"):
         paper.csaa(COIN, np.zeros(10), 0.0, blocks=2, seed=1)
     with pytest.raises(ArgumentError, match="blocks"):

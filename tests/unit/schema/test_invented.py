@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.schema.invented import FollowUp, costly_frame
+from hdpstats.schema.invented import FollowUpColumns, costly_frame
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import Spells, spells_of
 from hdpstats.schema.table import PrivateTable
@@ -45,7 +45,7 @@ def test_everybody_is_at_risk_in_all_intervals_in_as_many_spells_as_there_may_be
     event: str, most_rows: int, long: bool
 ) -> None:
     people = 20
-    outcome = FollowUp(start="start" if long else None, stop="stop", event=event, grid=GRID)
+    outcome = FollowUpColumns(start="start" if long else None, stop="stop", event=event, grid=GRID)
     unit = "person" if most_rows > 1 else None
     frame = costly_frame(SCHEMA, rows=people * most_rows, unit=unit, most_rows=most_rows, follow_up=outcome)
     found = spells_in(frame, most_rows=most_rows, long=long, event=event)
@@ -73,7 +73,7 @@ def test_no_rows_of_as_many_people_have_more_spells_intervals_or_events(seed: in
             "person": rng.integers(0, people, rows),
         }
     )
-    outcome = FollowUp(start="start", stop="stop", event="event", grid=GRID)
+    outcome = FollowUpColumns(start="start", stop="stop", event="event", grid=GRID)
     invented = costly_frame(SCHEMA, rows=rows, unit="person", most_rows=most_rows, follow_up=outcome)
     of_private, of_invented = (spells_in(each, most_rows=max(most_rows, 2), long=True) for each in (private, invented))
     assert len(of_private.row) <= len(of_invented.row)
@@ -83,7 +83,7 @@ def test_no_rows_of_as_many_people_have_more_spells_intervals_or_events(seed: in
 
 def test_intervals_beyond_the_horizon_of_the_schema_are_reached_by_nobody() -> None:
     grid = TimeGrid((2.0, 4.0, 8.0, 16.0))
-    outcome = FollowUp(start="start", stop="stop", event="event", grid=grid)
+    outcome = FollowUpColumns(start="start", stop="stop", event="event", grid=grid)
     frame = costly_frame(SCHEMA, rows=30, unit="person", most_rows=3, follow_up=outcome)
     found = spells_in(frame, most_rows=3, long=True, grid=grid)
     assert len(found.row) == 30
