@@ -1,21 +1,21 @@
-"""The front desk: models that check what is asked, plan it, and fit it. ``fit`` is the only verb that spends.
+"""Models that users plan and fit: regressions, hazards, distributions, and weights of public rows.
 
-A model class (``logit``, ``linear``, ``hazard``) is thin: ``front_desk`` plans and fits, its specification
-(``regression`` with a loss from ``chosen``, ``multinomial``, ``hazard_specification``) checks and asks, ``plan``
-predicts, ``fit`` reads the answers (``points``, ``gradient`` and ``newton`` know the mechanisms, ``conversation`` asks
-round by round, ``counting`` finds the number of people, ``contributions`` puts the sites together), ``evaluation`` says
-how a fit does on private people, ``arrays`` makes a study of arrays.
+A class for users (`regression`, `logit`, `hazard`, `distribution`) is thin: its base class `model.Model` plans and
+fits; its ``..._spec`` checks the arguments, prepares the public side and makes queries. `fit` has the table of fit
+methods, from a mechanism to the functions that fit and that predict errors; they are in `points`, `clipped_newton`,
+`public_hessian`, `histogram` and `distribution_spec`. `request` holds what is asked for and the number of people,
+`contributions` asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts
+how a fit does on private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight
+public rows; `weighted` fits models to them. ``fit``, ``evaluate`` and the functions for weights are all that spends.
 """
 
 from hdpstats.models.distribution import Distribution
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
-from hdpstats.models.linear import Linear
 from hdpstats.models.logit import Logit
-from hdpstats.models.mestimator import MEstimator
 from hdpstats.models.plan import Plan
-from hdpstats.models.quantile import Quantile
+from hdpstats.models.regression import Linear, MEstimator, Quantile
 
 __all__ = [
     "DiscreteHazard",

@@ -1,7 +1,6 @@
 """How a fitted model does on private people: risk groups from public ones, one noisy table, statistics of it."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import final
 
 import numpy as np
@@ -28,25 +27,12 @@ from hdpstats.results.checking import spread_out
 from hdpstats.results.evaluation import Evaluation, read_table, times_of
 from hdpstats.results.fitted import DesignRows, check_identified
 from hdpstats.results.survival import curves_at, hazard_facts
-from hdpstats.sites import Site
 
 PER_GROUP, PER_BIN = 15.0, 30.0
-"""People times epsilon over the sensitivity that a risk group and a bin of time are worth, per number of them."""
+"""People times epsilon over the sensitivity for each risk group and each bin of time, per number of them."""
 
 FEWEST_PER_GROUP = 10
 """Public people in a risk group, at least, on average."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluationRequest:
-    """What is asked of `evaluate`; ``groups`` and ``bins`` are None where the model is to choose."""
-
-    epsilon: Fraction
-    cause: object
-    groups: int | None
-    bins: int | None
-    replicate: int
 
 
 @final
@@ -63,27 +49,45 @@ class _Opened:
     cause: int
 
 
-def evaluation_request(
-    *, epsilon: object, cause: object, groups: object, times: object, replicate: object, allow_large_epsilon: bool
-) -> EvaluationRequest:
-    """Check the arguments of `evaluate`."""
-    return EvaluationRequest(
-        epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
-        cause=cause,
-        groups=None if groups is None else integer(groups, name="groups", lower=2, upper=MOST_GROUPS),
-        bins=None if times is None else integer(times, name="times", lower=1, upper=MOST_BINS),
-        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
-    )
-
-
-def evaluate(spec: ModelSpec, result: object, request: EvaluationRequest) -> Evaluation:
-    """Ask the site for the noisy table of a result's model, and read it."""
+def evaluate(
+    spec: ModelSpec,
+    result: object,
+    epsilon: object,
+    *,
+    groups: object,
+    replicate: object,
+    allow_large_epsilon: bool,
+    cause: object = None,
+    times: object = None,
+) -> Evaluation:
+    """Ask the site for the noisy table of a result's model, and read it; see `hdpstats.models.Logit.evaluate`."""
+    amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
+    asked_groups = None if groups is None else integer(groups, name="groups", lower=2, upper=MOST_GROUPS)
+    asked_bins = None if times is None else integer(times, name="times", lower=1, upper=MOST_BINS)
+    draw = integer(replicate, name="replicate", lower=1, upper=10**9)
     site = spec.study.site
     if site is None:
         raise ArgumentError("evaluate needs private records; this study has none", argument="private")
     checked = _belonging(spec, result)
-    opened = _opened(spec, checked, request.cause)
-    query = _ask(spec, site, checked, opened, request)
+    opened = _opened(spec, checked, cause)
+    people = site.records if checked.facts.records is None else checked.facts.records
+    strength = people * float(amount) / sensitivity_factor(spec.study.relation)
+    by_default = min(_by(strength / PER_GROUP, MOST_GROUPS), len(opened.score) // FEWEST_PER_GROUP)
+    bins = _by(strength / PER_BIN, MOST_BINS) if asked_bins is None else asked_bins
+    public = spec.study.public
+    query = EvaluationQuery(
+        formula=opened.formula,
+        coefficients=opened.coefficients,
+        offset=checked.facts.offset,
+        cuts=_cuts(opened.score, by_default if asked_groups is None else asked_groups),
+        grid=opened.grid,
+        ends=() if opened.grid is None else tuple((spread_out(opened.grid.intervals, bins) + 1).tolist()),
+        causes=len(opened.causes),
+        epsilon=amount,
+        schema_sha256=spec.study.schema.sha256,
+        public_sha256=None if public is None else public.sha256,
+        replicate=draw,
+    )
     release = of_kind(site.answer(query), EvaluationRelease)
     return read_table(
         query,
@@ -104,7 +108,7 @@ def _belonging(spec: ModelSpec, result: object) -> Result:
     facts, schema = result.facts, spec.study.schema
     if result.schema.sha256 != schema.sha256:
         raise ArgumentError("result must be of a fit with this study's schema", argument="result")
-    mine = spec.facts("", records=None, public=None, model=None)
+    mine = spec.facts("", records=None)
     same = (facts.model, facts.loss, facts.offset) == (mine.model, mine.loss, mine.offset)
     if same and facts.hazard is not None and mine.hazard is not None:
         one, other = facts.hazard, mine.hazard
@@ -186,28 +190,6 @@ def _public(spec: HazardSpec | RegressionSpec, covariates: tuple[str, ...]) -> D
         offset=np.zeros(rows.rows) if spec.offset is None else rows.numeric[spec.offset],
         complete=np.ones(rows.rows, dtype=np.bool_),
         index=pd.RangeIndex(rows.rows),
-    )
-
-
-def _ask(spec: ModelSpec, site: Site, result: Result, opened: _Opened, request: EvaluationRequest) -> EvaluationQuery:
-    people = site.records if result.facts.records is None else result.facts.records
-    strength = people * float(request.epsilon) / sensitivity_factor(spec.study.relation)
-    groups = min(_by(strength / PER_GROUP, MOST_GROUPS), len(opened.score) // FEWEST_PER_GROUP)
-    bins = _by(strength / PER_BIN, MOST_BINS) if request.bins is None else request.bins
-    ends = () if opened.grid is None else tuple((spread_out(opened.grid.intervals, bins) + 1).tolist())
-    public = spec.study.public
-    return EvaluationQuery(
-        formula=opened.formula,
-        coefficients=opened.coefficients,
-        offset=result.facts.offset,
-        cuts=_cuts(opened.score, groups if request.groups is None else request.groups),
-        grid=opened.grid,
-        ends=ends,
-        causes=len(opened.causes),
-        epsilon=request.epsilon,
-        schema_sha256=spec.study.schema.sha256,
-        public_sha256=None if public is None else public.sha256,
-        replicate=request.replicate,
     )
 
 

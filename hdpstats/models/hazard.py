@@ -9,7 +9,7 @@ from hdpstats._base.validation import choice, real
 from hdpstats.formulas import baseline as features
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import LINKS
-from hdpstats.models.evaluation import evaluate, evaluation_request
+from hdpstats.models.evaluation import evaluate
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
 from hdpstats.models.model_spec import checked_row_norm, checked_study, declared_column
@@ -20,7 +20,7 @@ from hdpstats.schema.columns import Duration
 from hdpstats.sites import Study
 
 MOST_DUMMIES = 100
-"""Interval dummies beyond this number are refused: a private fit could not tell them apart."""
+"""Interval dummies beyond this number are refused: a private fit could not distinguish them."""
 
 
 @final
@@ -178,15 +178,16 @@ class DiscreteHazard(Model):
         SiteError
             If the site could not complete the release; the budget stays charged.
         """
-        request = evaluation_request(
-            epsilon=epsilon,
+        return evaluate(
+            self._spec,
+            result,
+            epsilon,
             cause=cause,
-            groups=groups,
             times=times,
+            groups=groups,
             replicate=replicate,
             allow_large_epsilon=allow_large_epsilon,
         )
-        return evaluate(self._spec, result, request)
 
 
 def _baseline(

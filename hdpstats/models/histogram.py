@@ -1,10 +1,10 @@
-r"""Lei's perturbed histogram: private records alone, on a grid that the schema draws.
+r"""Lei's perturbed histogram: private records alone, on a grid from the schema.
 
 Every column is cut into classes of equal width between its declared bounds; the noisy number of people in each cell is
 released once, and the centres of cells with these weights stand for the people. It is the baseline for what public
 records add: it needs none, and the number of cells grows with every column.
 
-How many classes a numeric column gets is public, and reckoned with second moments, on which every fit rests. In units
+How many classes a numeric column gets is public, and follows from second moments, on which every fit rests. In units
 of the variance :math:`R^2 / 12` of an even spread over the range ``R``, centres of ``b`` classes add :math:`1 / b^2` to
 the variance of a column (Sheppard 1898). What the noise of ``m`` cells with variance ``v`` leaves in empty cells once
 counts are projected neighbourhood by neighbourhood is of the order of :math:`\sqrt{m v}` people, who are spread over
@@ -60,7 +60,7 @@ CENTRES = "Rows are centres of cells: within a cell nothing is known, and interv
 
 
 def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
-    """Buy a histogram of a model's columns and fit the model to the weighted centres of cells."""
+    """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
     if not isinstance(spec, RegressionSpec | HazardSpec):
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     needs = (*spec.design.needs, *spec.extra)
@@ -73,7 +73,7 @@ def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequ
 def perturbed_histogram(
     study: Study, columns: tuple[str, ...], *, epsilon: Fraction, bins: int | None, replicate: int
 ) -> WeightedSample:
-    """Buy a histogram of the private records.
+    """Release a histogram of the private records.
 
     Raises
     ------

@@ -2,9 +2,10 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -34,7 +35,7 @@ SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
 """How much more loss than under the best candidate counts at most."""
 
 LARGEST_COEFFICIENT, STEP = 1e6, 2.0**-20
-"""Coefficients are rounded, so that the last bits of a linear algebra library do not make another question of one."""
+"""Coefficients are rounded, so that the last bits of a linear algebra library do not make another query of one."""
 
 LEAST, MOST = Fraction(1, 10**6), Fraction(10**6)
 
@@ -111,8 +112,8 @@ class PublicFits:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prices:
-    """What counts, the choice of a size and the distance cost; they add up to the whole epsilon."""
+class EpsilonParts:
+    """Parts of epsilon for counts, for the choice of a size and for the distance; they add up to the whole."""
 
     counting: Fraction
     choosing: Fraction
@@ -121,8 +122,8 @@ class Prices:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Desk:
-    """Where a purchase is made.
+class WeightsRequest:
+    """Everything public about a request for weights.
 
     Attributes
     ----------
@@ -136,10 +137,10 @@ class Desk:
         The formula that chooses.
     projection : str
         From counts to weights.
-    prices : Prices
-        What is paid for what.
+    parts : EpsilonParts
+        How epsilon is shared.
     replicate : int
-        The number of the purchase.
+        The number of the draw.
     """
 
     site: Site
@@ -149,8 +150,17 @@ class Desk:
     select: str
     model: str | None
     projection: str
-    prices: Prices
+    parts: EpsilonParts
     replicate: int
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The fields that every query has alike: the hashes of schema and public rows, and the number of the draw."""
+        return {
+            "schema_sha256": self.table.schema.sha256,
+            "public_sha256": self.table.sha256,
+            "replicate": self.replicate,
+        }
 
     @property
     def site_facts(self) -> SiteFacts:
@@ -167,8 +177,8 @@ class Desk:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Bought:
-    """What a purchase brought.
+class ReleasedWeights:
+    """Weights from released counts.
 
     Attributes
     ----------
@@ -177,7 +187,7 @@ class Bought:
     support : (m,) int64
         The rows that are the points of its cells.
     distance : DistanceRelease or None
-        Where it was paid for.
+        Where it was asked for.
     queries, releases : tuples
         What was asked and answered.
     """
@@ -189,78 +199,78 @@ class Bought:
     releases: tuple[Release, ...]
 
 
-def buy(desk: Desk) -> Bought:
-    """Ask everything; the first question is refused where the account could not pay for all of them."""
-    candidates = None if desk.select == "none" else candidates_of(desk.public)
+def release_weights(request: WeightsRequest) -> ReleasedWeights:
+    """Ask the site for everything; the first query is refused where the account could not pay for all of them."""
+    candidates = None if request.select == "none" else candidates_of(request.public)
     if candidates is None or len(candidates.sizes) == 1:
-        prices = desk.prices
-        return _measured(desk, _counted(desk, None, prices.counting + prices.choosing, later=(prices.measuring,)))
-    return _measured(desk, (_by_distance if desk.select == "distance" else _by_model)(desk, candidates))
+        parts = request.parts
+        return _measured(request, _counted(request, None, parts.counting + parts.choosing, later=(parts.measuring,)))
+    return _measured(request, (_by_distance if request.select == "distance" else _by_model)(request, candidates))
 
 
-def _counted(desk: Desk, support: IntArray | None, epsilon: Fraction, *, later: tuple[Fraction, ...]) -> Bought:
-    """Buy noisy counts; ``later`` is what further questions will cost."""
+def _counted(
+    request: WeightsRequest, support: IntArray | None, epsilon: Fraction, *, later: tuple[Fraction, ...]
+) -> ReleasedWeights:
+    """Ask for noisy counts; ``later`` is the epsilon of each later query."""
     query = NeighboursQuery(
-        space=desk.public.space,
+        space=request.public.space,
         support=None if support is None else tuple(support.tolist()),
         epsilon=epsilon,
-        schema_sha256=desk.table.schema.sha256,
-        public_sha256=desk.table.sha256,
+        **request.identity,
         ahead=_charges(*later),
-        replicate=desk.replicate,
     )
-    release = of_kind(desk.site.answer(query), NeighboursRelease)
-    rows = desk.public.first if support is None else support
-    anchors = desk.public.points[rows]
+    release = of_kind(request.site.answer(query), NeighboursRelease)
+    rows = request.public.first if support is None else support
+    anchors = request.public.points[rows]
     distribution = HistogramWeights(
         counts=np.array(release.counts, dtype=np.int64),
-        rate=epsilon / sensitivity_factor(desk.site.relation),
-        cell=nearest(desk.public.points, anchors),
-        records=desk.site.records if desk.site.relation is Relation.REPLACE_ONE else None,
-        projection=desk.projection,
+        rate=epsilon / sensitivity_factor(request.site.relation),
+        cell=nearest(request.public.points, anchors),
+        records=request.site.records if request.site.relation is Relation.REPLACE_ONE else None,
+        projection=request.projection,
         seed=release.sha256,
         order=halving_order(anchors),
     )
-    return Bought(distribution=distribution, support=rows, distance=None, queries=(query,), releases=(release,))
+    return ReleasedWeights(
+        distribution=distribution, support=rows, distance=None, queries=(query,), releases=(release,)
+    )
 
 
-def _by_distance(desk: Desk, candidates: Candidates) -> Bought:
+def _by_distance(request: WeightsRequest, candidates: Candidates) -> ReleasedWeights:
     """Choose a size by distances and noise, then count at so many points."""
-    prices = desk.prices
-    rate = prices.counting / sensitivity_factor(desk.site.relation)
+    parts = request.parts
+    rate = parts.counting / sensitivity_factor(request.site.relation)
     query = SelectionQuery(
-        space=desk.public.space,
+        space=request.public.space,
         order=tuple(candidates.order.tolist()),
         sizes=candidates.sizes,
         reach=candidates.reach,
         penalties=penalties(candidates.sizes, TwoSidedGeometric(rate=rate).variance),
-        epsilon=prices.choosing,
-        schema_sha256=desk.table.schema.sha256,
-        public_sha256=desk.table.sha256,
-        ahead=_charges(prices.counting, prices.measuring),
-        replicate=desk.replicate,
+        epsilon=parts.choosing,
+        **request.identity,
+        ahead=_charges(parts.counting, parts.measuring),
     )
-    release = of_kind(desk.site.answer(query), SelectionRelease)
+    release = of_kind(request.site.answer(query), SelectionRelease)
     support = candidates.order[: candidates.sizes[release.choice]]
-    counted = _counted(desk, support, prices.counting, later=(prices.measuring,))
+    counted = _counted(request, support, parts.counting, later=(parts.measuring,))
     return replace(counted, queries=(query, *counted.queries), releases=(release, *counted.releases))
 
 
-def _by_model(desk: Desk, candidates: Candidates) -> Bought:
+def _by_model(request: WeightsRequest, candidates: Candidates) -> ReleasedWeights:
     """Count at the most points, merge them to fewer, and choose the coefficients that suit private people best.
 
-    Whether the site would answer the second question is tried before the first is charged.
+    Whether the site would answer the second query is tried before the first is charged.
     """
-    prices, fits = desk.prices, PublicFits.of(desk.table, str(desk.model), columns=desk.columns)
-    question = _loss_query if desk.select == "loss" else _curve_query
-    prepare(question(desk, fits, np.zeros((len(candidates.sizes), len(fits.terms)))), desk.site_facts)
-    counted = _counted(desk, candidates.order, prices.counting, later=(prices.choosing, prices.measuring))
-    merged = [_merged(desk, counted, candidates.order[:size]) for size in candidates.sizes]
+    parts, fits = request.parts, PublicFits.of(request.table, str(request.model), columns=request.columns)
+    question = _loss_query if request.select == "loss" else _curve_query
+    prepare(question(request, fits, np.zeros((len(candidates.sizes), len(fits.terms)))), request.site_facts)
+    counted = _counted(request, candidates.order, parts.counting, later=(parts.choosing, parts.measuring))
+    merged = [_merged(request, counted, candidates.order[:size]) for size in candidates.sizes]
     coefficients = np.stack(
         [fits.coefficients(replace(each.distribution, projection="simplex").weights) for each in merged]
     )
-    query = question(desk, fits, coefficients)
-    release = desk.site.answer(query)
+    query = question(request, fits, coefficients)
+    release = request.site.answer(query)
     if isinstance(release, CurveRelease):
         chosen = merged[int(np.argmin(release.errors))]
     else:
@@ -268,39 +278,35 @@ def _by_model(desk: Desk, candidates: Candidates) -> Bought:
     return replace(chosen, queries=(*counted.queries, query), releases=(*counted.releases, release))
 
 
-def _loss_query(desk: Desk, fits: PublicFits, coefficients: FloatArray) -> LossSelectionQuery:
+def _loss_query(request: WeightsRequest, fits: PublicFits, coefficients: FloatArray) -> LossSelectionQuery:
     return LossSelectionQuery(
         formula=fits.formula,
         candidates=_rows(coefficients),
         reach=fits.excess(coefficients),
-        epsilon=desk.prices.choosing,
-        schema_sha256=desk.table.schema.sha256,
-        public_sha256=desk.table.sha256,
-        ahead=_charges(desk.prices.measuring),
-        replicate=desk.replicate,
+        epsilon=request.parts.choosing,
+        **request.identity,
+        ahead=_charges(request.parts.measuring),
     )
 
 
-def _curve_query(desk: Desk, fits: PublicFits, coefficients: FloatArray) -> CurveQuery:
-    """Return the question for the curve, with a ridge that makes a person's own part of it the larger one."""
+def _curve_query(request: WeightsRequest, fits: PublicFits, coefficients: FloatArray) -> CurveQuery:
+    """Return the query for the curve, with a ridge that makes a person's own part of it the larger one."""
     scale, radius = fits.scale()
-    ridge = radius**2 / Fraction(max(math.isqrt(desk.site.records), 1))
+    ridge = radius**2 / Fraction(max(math.isqrt(request.site.records), 1))
     return CurveQuery(
         formula=fits.formula,
         candidates=_rows(np.clip(coefficients * scale, -LARGEST, LARGEST)),
         scale=tuple(scale.tolist()),
         radius=radius,
         ridge=min(max(ridge, LEAST), MOST),
-        epsilon=desk.prices.choosing,
-        schema_sha256=desk.table.schema.sha256,
-        public_sha256=desk.table.sha256,
-        ahead=_charges(desk.prices.measuring),
-        replicate=desk.replicate,
+        epsilon=request.parts.choosing,
+        **request.identity,
+        ahead=_charges(request.parts.measuring),
     )
 
 
 def _charges(*epsilons: Fraction) -> tuple[Spend, ...]:
-    """Return what later questions will cost, those that will be asked."""
+    """Return the charges of later queries, those that will be asked."""
     return tuple(Spend(epsilon) for epsilon in epsilons if epsilon > 0)
 
 
@@ -308,10 +314,10 @@ def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in matrix.tolist())
 
 
-def _merged(desk: Desk, counted: Bought, support: IntArray) -> Bought:
+def _merged(request: WeightsRequest, counted: ReleasedWeights, support: IntArray) -> ReleasedWeights:
     """Return the counts of many points added up at the nearest of fewer."""
-    anchors = desk.public.points[support]
-    parent = nearest(desk.public.points[counted.support], anchors)
+    anchors = request.public.points[support]
+    parent = nearest(request.public.points[counted.support], anchors)
     sums = np.zeros(len(support), dtype=np.int64)
     np.add.at(sums, parent, counted.distribution.counts)
     distribution = replace(
@@ -324,18 +330,18 @@ def _merged(desk: Desk, counted: Bought, support: IntArray) -> Bought:
     return replace(counted, distribution=distribution, support=support)
 
 
-def _measured(desk: Desk, bought: Bought) -> Bought:
-    """Buy the distance of private people from the points, where it is to be paid for."""
-    if not desk.prices.measuring:
-        return bought
+def _measured(request: WeightsRequest, released: ReleasedWeights) -> ReleasedWeights:
+    """Ask for the distance of private people from the points, where a part of epsilon is set aside for it."""
+    if not request.parts.measuring:
+        return released
     query = DistanceQuery(
-        space=desk.public.space,
-        support=None if np.array_equal(bought.support, desk.public.first) else tuple(bought.support.tolist()),
-        reach=reach_of(desk.public.space, desk.table.schema),
-        epsilon=desk.prices.measuring,
-        schema_sha256=desk.table.schema.sha256,
-        public_sha256=desk.table.sha256,
-        replicate=desk.replicate,
+        space=request.public.space,
+        support=None if np.array_equal(released.support, request.public.first) else tuple(released.support.tolist()),
+        reach=reach_of(request.public.space, request.table.schema),
+        epsilon=request.parts.measuring,
+        **request.identity,
     )
-    release = of_kind(desk.site.answer(query), DistanceRelease)
-    return replace(bought, distance=release, queries=(*bought.queries, query), releases=(*bought.releases, release))
+    release = of_kind(request.site.answer(query), DistanceRelease)
+    return replace(
+        released, distance=release, queries=(*released.queries, query), releases=(*released.releases, release)
+    )

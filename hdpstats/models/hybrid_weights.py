@@ -1,11 +1,11 @@
-r"""Weights of public rows that make them stand for private people: counts of nearest public points, bought once.
+r"""Weights of public rows that make them stand for private people: counts of nearest public points, released once.
 
-The steps of one purchase: choose how many public points to use (`select`), count private people at the nearest of them
+The steps: choose how many public points to use (`select`), count private people at the nearest of them
 with noise, turn counts into weights, and share the weight of a point equally among the public rows nearest to it. Only
 the first two touch private rows. With ``select=False``, the default for combinations of levels, all different public
 points are used.
 
-Wang et al. (2018) publish the chosen points alone. Sharing costs nothing and keeps what public rows tell about private
+Wang et al. (2018) publish the chosen points alone. Sharing costs nothing and keeps what public rows say about private
 people of the same neighbourhood: variation within it, and columns that were not weighted.
 
 References
@@ -27,7 +27,7 @@ from hdpstats.mechanisms.curve.query import CurveRelease
 from hdpstats.mechanisms.distance.query import UNITS, DistanceQuery
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
-from hdpstats.models.hybrid_steps import Bought, Desk, Prices, buy
+from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
 from hdpstats.models.weighted import both_sides
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
@@ -60,7 +60,7 @@ def hybrid_weights(
     replicate: int = 1,
     allow_large_epsilon: bool = False,
 ) -> WeightedSample:
-    """Buy weights for the public rows that make them stand for the private records, pure epsilon in all.
+    """Return weights of the public rows that make them stand for the private records, for a pure epsilon in all.
 
     Parameters
     ----------
@@ -69,15 +69,16 @@ def hybrid_weights(
     columns
         The columns in which the weighted rows shall stand for the private records, outcomes included.
     epsilon
-        What the purchase costs each private person, everything together.
+        What it costs each private person, everything together.
     select
         False: every different public point is counted at, which suits few of them, such as combinations of levels; the
         default where all columns are categorical or binary, else True.
         True or ``"distance"``: a part of epsilon chooses how many points to count at, by how far private people are
-        from them. ``"loss"``: counts are bought first, at the most points; coefficients of ``model`` are computed from
-        them with more and more points merged, and a part of epsilon chooses those that fit private people best.
-        ``"curve"``: the same, and that part buys the error of each size in predicting private people, up to 10 noisy
-        numbers that share it, so that each has 10 times the noise of one: for many people or a large epsilon only.
+        from them. ``"loss"``: counts are released first, at the most points; coefficients of ``model`` are computed
+        from them with more and more points merged, and a part of epsilon chooses those that fit private people best.
+        ``"curve"``: the same, and that part pays for the error of each size in predicting private people, up to 10
+        noisy numbers that share it, so that each has 10 times the noise of one: only for many people or a large
+        epsilon.
     model
         With ``"loss"`` and ``"curve"``: the formula of a logistic model, such as ``"event ~ age"``.
     projection
@@ -89,7 +90,7 @@ def hybrid_weights(
     distance_share
         A part of epsilon for the mean distance of private people from the points: a bound on the bias, in the notes.
     replicate
-        1, or the number of another independent purchase.
+        Number of the draw: the same call returns the stored release, another number an independent one.
     allow_large_epsilon
         Allow an epsilon above 50.
 
@@ -119,7 +120,7 @@ def hybrid_weights(
     site, table = both_sides(study)
     names = _names(columns, table)
     kind = _kind(select, model, table, names)
-    desk = Desk(
+    request = WeightsRequest(
         site=site,
         table=table,
         public=public_points(table, names),
@@ -127,7 +128,7 @@ def hybrid_weights(
         select=kind,
         model=model,
         projection=choice(projection, name="projection", options=PROJECTIONS),
-        prices=_prices(
+        parts=_epsilon_parts(
             release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
             choosing=share if kind != "none" else None,
             measuring=distance_share,
@@ -135,7 +136,7 @@ def hybrid_weights(
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
     )
     site.put_public(table)
-    return _sample(study, desk, buy(desk))
+    return _sample(study, request, release_weights(request))
 
 
 def _names(columns: object, table: PublicTable) -> tuple[str, ...]:
@@ -165,7 +166,7 @@ def _kind(select: object, model: object, table: PublicTable, names: tuple[str, .
     return kind
 
 
-def _prices(epsilon: Fraction, *, choosing: object, measuring: object) -> Prices:
+def _epsilon_parts(epsilon: Fraction, *, choosing: object, measuring: object) -> EpsilonParts:
     choice_share = Fraction(0) if choosing is None else exact(choosing, name="share")
     if choosing is not None and not 0 < choice_share < 1:
         raise ArgumentError(f"share must be in (0, 1), not {choosing!r}", argument="share")
@@ -174,69 +175,70 @@ def _prices(epsilon: Fraction, *, choosing: object, measuring: object) -> Prices
         raise ArgumentError(
             "distance_share must be 0 or more, and leave something to count with", argument="distance_share"
         )
-    parts = part_of(epsilon, choice_share), part_of(epsilon, distance_share)
-    return Prices(counting=epsilon - sum(parts), choosing=parts[0], measuring=parts[1])
+    choosing_part, measuring_part = part_of(epsilon, choice_share), part_of(epsilon, distance_share)
+    counting = epsilon - choosing_part - measuring_part
+    return EpsilonParts(counting=counting, choosing=choosing_part, measuring=measuring_part)
 
 
-def _sample(study: Study, desk: Desk, bought: Bought) -> WeightedSample:
-    complete = desk.table.complete(desk.columns)
-    total = bought.distribution.cell_weights.sum()
+def _sample(study: Study, request: WeightsRequest, released: ReleasedWeights) -> WeightedSample:
+    complete = request.table.complete(request.columns)
+    total = released.distribution.cell_weights.sum()
     return WeightedSample(
-        rows=desk.table.frame()[complete].reset_index(drop=True),
+        rows=request.table.frame()[complete].reset_index(drop=True),
         schema=study.schema,
-        distribution=bought.distribution,
+        distribution=released.distribution,
         facts=SampleFacts(
-            method=f"hybrid weights (Wang et al. 2018): noisy counts at {len(bought.support)} public points",
-            columns=desk.columns,
+            method=f"hybrid weights (Wang et al. 2018): noisy counts at {len(released.support)} public points",
+            columns=request.columns,
             formula=None,
-            records=desk.site.records if bought.distribution.records is not None else max(round(float(total)), 0),
+            records=request.site.records if released.distribution.records is not None else max(round(float(total)), 0),
             public_rows=int(complete.sum()),
-            notes=tuple(_notes(desk, bought)),
+            notes=tuple(_notes(request, released)),
         ),
-        queries=bought.queries,
-        releases=bought.releases,
+        queries=released.queries,
+        releases=released.releases,
         guarantee=guarantee(
-            [event for release in bought.releases for event in charged_events(release)], relation=study.relation
+            [event for release in released.releases for event in charged_events(release)], relation=study.relation
         ),
     )
 
 
-def _notes(desk: Desk, bought: Bought) -> list[str]:
+def _notes(request: WeightsRequest, released: ReleasedWeights) -> list[str]:
     """Return what is publicly known and must be said."""
-    notes, schema = [], desk.table.schema
-    incomplete = desk.table.rows - int(desk.table.complete(desk.columns).sum())
+    notes, schema = [], request.table.schema
+    incomplete = request.table.rows - int(request.table.complete(request.columns).sum())
     if incomplete:
         notes.append(f"{incomplete} public rows lack one of the columns and are left out.")
-    if desk.public.left_out:
-        named = ", ".join(map(repr, desk.public.left_out))
+    if request.public.left_out:
+        named = ", ".join(map(repr, request.public.left_out))
         notes.append(f"All public rows are the same in {named}: the weights cannot carry over anything about it.")
-    for column in desk.columns:
+    for column in request.columns:
         declared = schema[column]
-        if isinstance(declared, Categorical) and column not in desk.public.left_out:
-            present = set(desk.table.admitted(desk.columns).codes[column].tolist())
+        if isinstance(declared, Categorical) and column not in request.public.left_out:
+            present = set(request.table.admitted(request.columns).codes[column].tolist())
             absent = [repr(level) for code, level in enumerate(declared.levels) if code not in present]
             if absent:
                 notes.append(
                     f"No public row has {column!r} {' or '.join(absent)}: private people who do are counted at others."
                 )
-    notes += _combinations_note(desk)
-    curves = [release for release in bought.releases if isinstance(release, CurveRelease)]
+    notes += _combinations_note(request)
+    curves = [release for release in released.releases if isinstance(release, CurveRelease)]
     notes += [_curve_note(release) for release in curves]
-    if bought.distance is not None:
-        notes.append(_distance_note(desk, bought))
-    numeric = [column.name for column in desk.public.space.columns if column.levels is None]
+    if released.distance is not None:
+        notes.append(_distance_note(request, released))
+    numeric = [column.name for column in request.public.space.columns if column.levels is None]
     if any(not isinstance(schema[name], Binary) for name in numeric):
         notes.append(CONTINUOUS)
     return notes
 
 
-def _combinations_note(desk: Desk) -> list[str]:
+def _combinations_note(request: WeightsRequest) -> list[str]:
     """Return a note where public rows lack a combination of levels, none of which is absent by itself."""
-    columns = [desk.table.schema[name] for name in desk.columns]
+    columns = [request.table.schema[name] for name in request.columns]
     levels = [len(column.levels) if isinstance(column, Categorical) else 2 for column in columns]
-    present, possible = len(np.unique(desk.public.points, axis=0)), math.prod(levels)
+    present, possible = len(np.unique(request.public.points, axis=0)), math.prod(levels)
     discrete = all(isinstance(column, Binary | Categorical) for column in columns)
-    if not discrete or desk.public.left_out or present >= possible:
+    if not discrete or request.public.left_out or present >= possible:
         return []
     return [
         f"Public rows have {present} of the {possible} combinations of levels: private people with another are counted "
@@ -252,16 +254,16 @@ def _curve_note(release: CurveRelease) -> str:
     )
 
 
-def _distance_note(desk: Desk, bought: Bought) -> str:
+def _distance_note(request: WeightsRequest, released: ReleasedWeights) -> str:
     """Say how far private people are from the points, and public rows from theirs: what bounds the bias of a mean."""
-    release, query = bought.distance, bought.queries[-1]
+    release, query = released.distance, released.queries[-1]
     if release is None or not isinstance(query, DistanceQuery):
         return ""
-    weights = np.maximum(bought.distribution.cell_weights, 0.0)
+    weights = np.maximum(released.distribution.cell_weights, 0.0)
     people = max(float(weights.sum()), 1.0)
     step = query.reach / UNITS / people
     away, error = max(release.units * step, 0.0), release.noise_sd * step
-    spread = float(weights @ spread_of(desk.public, bought.support, bought.distribution.cell)) / people
+    spread = float(weights @ spread_of(request.public, released.support, released.distribution.cell)) / people
     return (
         f"Private people are at a mean distance of {away:.3g} (noise {error:.1g}) from the public points, in ranges of "
         f"the columns; the public rows that stand for them at {spread:.3g}. The mean of a function that changes by at "

@@ -1,4 +1,4 @@
-r"""Weights of public rows from a density ratio: bought once, analysed as often as one likes.
+r"""Weights of public rows from a density ratio: released once, analysed as often as one likes.
 
 One release of coefficients of a logistic regression of who is private (`hdpstats.mechanisms.importance_weights.site`)
 gives every public row its weight. Where counts of cells would be too thin, with many columns or continuous ones, a
@@ -57,7 +57,7 @@ def importance_weights(
     replicate: int = 1,
     allow_large_epsilon: bool = False,
 ) -> WeightedSample:
-    """Buy weights for the public rows that make them stand for the private records, by the ratio of their densities.
+    """Return weights of the public rows that make them stand for the private records, by the ratio of their densities.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def importance_weights(
         is linear in its columns, outcomes included. Without an intercept (``"~ 0 + ..."``) the coding is that of Ji and
         Elkan (2013).
     epsilon, delta
-        What the purchase costs each private person. With a delta above 0 normal noise is used where it is smaller.
+        What it costs each private person. With a delta above 0 normal noise is used where it is smaller.
     ridge
         ``lambda``, per private person, in the penalty ``lambda / 2 ||beta||^2`` of the mean losses of both samples. By
         default the smallest one, from 0.01, with which noise makes log weights vary by 0.5, as public rows predict.
     mechanism
         ``"objective"``, ``"output"``, or ``"auto"``: the one with the smaller error that public rows predict.
     replicate
-        1, or the number of another independent purchase.
+        Number of the draw: the same call returns the stored release, another number an independent one.
     allow_large_epsilon
         Allow an epsilon above 50.
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from hdpstats._base.forgetting import forgets_rows
 from hdpstats.losses import options
 from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays
-from hdpstats.models.evaluation import evaluate, evaluation_request
+from hdpstats.models.evaluation import evaluate
 from hdpstats.models.model import Model
 from hdpstats.models.regression_spec import open_regression
 from hdpstats.results import Result
@@ -48,10 +48,11 @@ class Logit(Model):
 
     Examples
     --------
+    >>> import hdpstats.api as hdp
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 500)[:, None]
     >>> y = (x[:, 0] > 0).astype(float)
-    >>> model = Logit(y, x, exog_bounds=[(-1, 1)], budget=Budget(epsilon=2))
+    >>> model = Logit(y, x, exog_bounds=[(-1, 1)], budget=hdp.Budget(epsilon=2))
     >>> result = model.fit(epsilon=1)
     >>> list(result.params.index)
     ['Intercept', 'x1']
@@ -140,12 +141,11 @@ class Logit(Model):
         SiteError
             If the site could not complete the release; the budget stays charged.
         """
-        request = evaluation_request(
-            epsilon=epsilon,
-            cause=None,
+        return evaluate(
+            self._spec,
+            result,
+            epsilon,
             groups=groups,
-            times=None,
             replicate=replicate,
             allow_large_epsilon=allow_large_epsilon,
         )
-        return evaluate(self._spec, result, request)

@@ -13,7 +13,7 @@ from hdpstats.results import Result, WeightedSample
 
 
 class Model(ABC):
-    """A model that can be planned and fitted. ``fit`` is the only verb that spends."""
+    """A model that can be planned and fitted. ``fit`` is the only method that spends epsilon."""
 
     _spec: ModelSpec
 
@@ -33,7 +33,7 @@ class Model(ABC):
         epsilon
             One or several values; or what `fit` would be given, one for each site by its name.
         n
-            The number of private records, all at one site, where the study has none at hand or does not tell: under
+            The number of private records, all at one site, where the study has none at hand or does not state it: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
         delta, mechanism, se_share
             What `fit` would be given; ``mechanism`` is ``"auto"``, ``"objective"`` or ``"clipped_newton"``. The column
@@ -68,9 +68,9 @@ class Model(ABC):
         replicate: int = 1,
         allow_large_epsilon: bool = False,
     ) -> Result:
-        """Fit under differential privacy: the only verb that spends.
+        """Fit under differential privacy: the only method that spends epsilon.
 
-        The same call again returns the stored release for free; ``replicate=2`` buys an independent one.
+        The same call again returns the stored release for free; ``replicate=2`` releases an independent one.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Model(ABC):
             the gradient mechanism where there are 12 public people per coefficient and `plan` predicts smaller standard
             errors of it (of regressions clearly smaller).
         se_share
-            Share of epsilon that buys a noisy Hessian: for standard errors without public rows, or for standard
+            Share of epsilon that pays for a noisy Hessian: for standard errors without public rows, or for standard
             errors that do not take the private covariates to be distributed as the public ones.
         replicate
             Number of the draw.

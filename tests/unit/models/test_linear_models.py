@@ -1,4 +1,4 @@
-"""Linear regression, quantiles and M-estimators at the front desk."""
+"""Linear regression, quantiles and M-estimators: arguments, queries and results."""
 
 import json
 
@@ -462,3 +462,25 @@ def test_public_rows_on_a_line_tell_no_curvature_of_a_quantile_and_lose_no_purch
     assert np.isfinite(result.params).all()
     assert np.isnan(result.bse).all()
     assert "whose residuals vary" in result.estimate.note
+
+
+def test_poisson_and_multinomial_are_m_estimators_with_a_fixed_loss() -> None:
+    data = hdp.Study(public=rows(400, 1), schema=SCHEMA)
+    for short, long in (
+        (
+            hdpf.poisson("k ~ x", data, cap=9.0, weights="w", offset="o"),
+            hdpf.mestimate("k ~ x", data, loss=hdp.losses.Poisson(9.0), weights="w", offset="o"),
+        ),
+        (
+            hdpf.multinomial("g ~ x", data, weights="w"),
+            hdpf.mestimate("g ~ x", data, loss=hdp.losses.Multinomial(), weights="w"),
+        ),
+    ):
+        assert repr(short) == repr(long)
+        assert short.fit_public().to_json() == long.fit_public().to_json()
+
+
+def test_an_argument_that_arrays_do_not_take_is_named() -> None:
+    with pytest.raises(hdp.ArgumentError, match="there is no argument publc_exog") as caught:
+        hdp.Linear([1.0], [[0.5]], endog_bounds=(0, 2), exog_bounds=[(-1, 1)], publc_exog=[[0.0]])
+    assert caught.value.argument == "publc_exog"

@@ -1,0 +1,264 @@
+"""Linear regression, quantile regression and M-estimation on private and public records."""
+
+from typing import Self, Unpack, final
+
+import numpy.typing as npt
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.forgetting import forgets_rows
+from hdpstats.losses import options
+from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays, outcome_of
+from hdpstats.models.model import Model
+from hdpstats.models.multinomial_spec import open_multinomial
+from hdpstats.models.regression_spec import open_regression
+from hdpstats.sites import Study
+
+
+@final
+class Linear(Model):
+    r"""Linear regression: :math:`E(y \mid x) = x'\beta` for an outcome between declared bounds.
+
+    Least squares with predictions cut to the outcome's declared range, or with ``loss=hdp.losses.Huber()`` Huber's
+    estimate, which needs less noise where the range is wide against the spread of the residuals. So do least squares
+    with a delta and public rows: a person's score is then clipped at what is usual.
+
+    Parameters
+    ----------
+    endog
+        The private outcome (n,).
+    exog
+        The private covariates (n, p), array or DataFrame, without a constant column.
+    endog_bounds, exog_bounds
+        A pair (lower, upper) for the outcome, and for every covariate: declared, not computed from the private rows.
+    public_endog, public_exog
+        The same for public rows; the outcome may be left out.
+    loss
+        `hdp.losses.Squares` (default) or `hdp.losses.Huber`.
+    intercept
+        Whether the model has a constant.
+    ledger, budget
+        The account; one of the two.
+    row_norm
+        A declared bound on the norm of a row whose covariates are scaled to [-1, 1] by their bounds; rows beyond it are
+        weighted down. Only without public rows.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError
+        Before anything is charged. Values of private cells are never refused.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 500)[:, None]
+    >>> model = Linear(x[:, 0] + 1, x, endog_bounds=(-1, 3), exog_bounds=[(-1, 1)], budget=hdp.Budget(epsilon=2))
+    >>> list(model.fit(epsilon=1).params.index)
+    ['Intercept', 'x1']
+    """
+
+    @forgets_rows
+    def __init__(
+        self,
+        endog: npt.ArrayLike,
+        exog: Covariates,
+        *,
+        endog_bounds: tuple[float, float],
+        exog_bounds: Bounds,
+        loss: options.Squares | options.Huber | None = None,
+        row_norm: float | None = None,
+        **arrays: Unpack[ArrayOptions],
+    ) -> None:
+        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
+        self._spec = open_regression(formula, study, _checked(loss), name="Linear", row_norm=row_norm)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Study,
+        *,
+        loss: options.Squares | options.Huber | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
+        row_norm: float | None = None,
+    ) -> Self:
+        """Return the model of a formula on a study.
+
+        Parameters
+        ----------
+        formula
+            ``"outcome ~ terms"``; levels and bounds come from the study's schema.
+        data
+            The study.
+        weights, offset
+            Columns declared as `Weight` and `Offset`.
+        loss, row_norm
+            See the class.
+        """
+        model = cls.__new__(cls)
+        model._spec = open_regression(
+            formula, data, _checked(loss), name="Linear", weights=weights, offset=offset, row_norm=row_norm
+        )
+        return model
+
+    def __repr__(self) -> str:
+        return f"<Linear: {self._spec.formula}>"
+
+
+def _checked(loss: object) -> options.Squares | options.Huber:
+    option = options.Squares() if loss is None else loss
+    if not isinstance(option, options.Squares | options.Huber):
+        raise ArgumentError(
+            f"loss must be hdp.losses.Squares() or hdp.losses.Huber(), not {loss!r}; hdpf.quantile fits quantiles, "
+            "hdpf.mestimate any loss",
+            argument="loss",
+        )
+    return option
+
+
+@final
+class Quantile(Model):
+    r"""Quantile regression: the ``q``-quantile of the outcome is :math:`x'\beta`. The median by default.
+
+    What is estimated is the quantile of the outcome plus uniform noise of a small public half-width, which smooths the
+    loss (`hdp.losses.Quantile`); the median of symmetric errors is not moved by it.
+
+    Parameters
+    ----------
+    endog, exog, endog_bounds, exog_bounds, public_endog, public_exog, intercept, ledger, budget, row_norm
+        As for `Linear`.
+    q
+        Which quantile, from 0.001 to 0.999.
+    width
+        The half-width, in the outcome's unit; chosen from public facts by default.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError
+        Before anything is charged.
+    """
+
+    @forgets_rows
+    def __init__(
+        self,
+        endog: npt.ArrayLike,
+        exog: Covariates,
+        *,
+        endog_bounds: tuple[float, float],
+        exog_bounds: Bounds,
+        q: float = 0.5,
+        width: float | None = None,
+        row_norm: float | None = None,
+        **arrays: Unpack[ArrayOptions],
+    ) -> None:
+        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
+        self._spec = open_regression(formula, study, options.Quantile(q, width), name="Quantile", row_norm=row_norm)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Study,
+        *,
+        q: float = 0.5,
+        width: float | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
+        row_norm: float | None = None,
+    ) -> Self:
+        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class."""
+        model = cls.__new__(cls)
+        model._spec = open_regression(
+            formula,
+            data,
+            options.Quantile(q, width),
+            name="Quantile",
+            weights=weights,
+            offset=offset,
+            row_norm=row_norm,
+        )
+        return model
+
+    def __repr__(self) -> str:
+        return f"<Quantile: {self._spec.formula}>"
+
+
+@final
+class MEstimator(Model):
+    r"""M-estimation: :math:`\beta` minimises the sum of a convex loss of :math:`x'\beta`, one of yours or of ours.
+
+    Parameters
+    ----------
+    endog, exog, exog_bounds, public_endog, public_exog, intercept, ledger, budget, row_norm
+        As for `Linear`.
+    loss
+        An object of `hdp.losses`: `Squares`, `Huber`, `Absolute`, `Quantile`, `Logistic`, `Poisson`, or a `Loss` that
+        you bring; with formulas also `Exponential`, for ``Surv(time, event)``, and `Multinomial`.
+    endog_bounds
+        The outcome's bounds; None for a binary one.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError
+        Before anything is charged.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 800)[:, None]
+    >>> counts = np.round(np.exp(0.5 * x[:, 0]))
+    >>> model = MEstimator(
+    ...     counts, x, loss=hdp.losses.Poisson(), endog_bounds=(0, 10), exog_bounds=[(-1, 1)],
+    ...     budget=hdp.Budget(epsilon=2),
+    ... )
+    >>> model.fit(epsilon=2).facts.exponentiated
+    'incidence rate ratio'
+    """
+
+    @forgets_rows
+    def __init__(
+        self,
+        endog: npt.ArrayLike,
+        exog: Covariates,
+        *,
+        loss: options.LossOption,
+        exog_bounds: Bounds,
+        endog_bounds: tuple[float, float] | None = None,
+        row_norm: float | None = None,
+        **arrays: Unpack[ArrayOptions],
+    ) -> None:
+        if isinstance(loss, options.Exponential | options.Multinomial):
+            raise ArgumentError(
+                "times with events and levels are given by a formula: hdpf.mestimate(formula, study, loss=...)",
+                argument="loss",
+            )
+        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
+        self._open(formula, study, loss, row_norm=row_norm)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Study,
+        *,
+        loss: options.LossOption,
+        weights: str | None = None,
+        offset: str | None = None,
+        row_norm: float | None = None,
+    ) -> Self:
+        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class."""
+        model = cls.__new__(cls)
+        model._open(formula, data, loss, weights=weights, offset=offset, row_norm=row_norm)
+        return model
+
+    def _open(self, formula: str, data: object, loss: options.LossOption, **columns: object) -> None:
+        self._loss = type(loss).__name__
+        if isinstance(loss, options.Multinomial):
+            self._spec = open_multinomial(formula, data, name="MEstimator", **columns)
+        else:
+            self._spec = open_regression(formula, data, loss, name="MEstimator", **columns)
+
+    def __repr__(self) -> str:
+        return f"<MEstimator: {self._spec.formula}, {self._loss}>"
