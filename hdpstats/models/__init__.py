@@ -1,21 +1,21 @@
 """Models that users plan and fit: regressions, hazards, distributions, and weights of public rows.
 
-A class for users (`regression`, `logit`, `hazard`, `distribution`) is thin: its base class `model.Model` plans and
+A class for users (`regression`, `hazard`, `distribution`) is thin: its base class `model.Model` plans and
 fits; its ``..._spec`` checks the arguments, prepares the public side and makes queries. `fit` has the table of fit
 methods, from a mechanism to the functions that fit and that predict errors; they are in `points`, `clipped_newton`,
-`public_hessian`, `histogram` and `distribution_spec`. `request` holds what is asked for and the number of people,
-`contributions` asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts
-how a fit does on private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight
-public rows; `weighted` fits models to them. ``fit``, ``evaluate`` and the functions for weights are all that spends.
+`public_hessian`, `weighted` and `distribution_spec`. `request` holds what is asked for, finds the number of people,
+asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts how a fit does on
+private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight public rows;
+`weighted` fits models to them, and to noisy histograms. ``fit``, ``evaluate`` and the functions for
+weights are all that spends.
 """
 
 from hdpstats.models.distribution import Distribution
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
-from hdpstats.models.logit import Logit
 from hdpstats.models.plan import Plan
-from hdpstats.models.regression import Linear, MEstimator, Quantile
+from hdpstats.models.regression import Linear, Logit, MEstimator, Quantile
 
 __all__ = [
     "DiscreteHazard",

@@ -38,13 +38,20 @@ from hdpstats.mechanisms.clipped_newton.rounds import (
 from hdpstats.mechanisms.objective.multinomial_request import MultinomialSide, side_at
 from hdpstats.mechanisms.options import ClippedNewton
 from hdpstats.mechanisms.planning import of_sums, predicted_errors
-from hdpstats.models.contributions import ask_rounds, private_result
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.multinomial_spec import MultinomialSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.models.request import ONLY, FitRequest, SiteRecords, planned_records, record_counts
+from hdpstats.models.request import (
+    ONLY,
+    FitRequest,
+    SiteRecords,
+    ask_rounds,
+    planned_records,
+    private_result,
+    record_counts,
+)
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.fit import WhitenedPublic, with_radius

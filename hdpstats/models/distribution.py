@@ -101,9 +101,7 @@ class Distribution(Model):
         family, ranges
             See the class.
         """
-        model = cls.__new__(cls)
-        model._spec = open_distribution(formula, data, family=family, ranges=ranges)
-        return model
+        return cls._of(open_distribution(formula, data, family=family, ranges=ranges))
 
     def __repr__(self) -> str:
         return f"<Distribution: {self._spec.formula}, {self._spec.family.name}>"

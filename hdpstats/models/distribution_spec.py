@@ -28,10 +28,9 @@ from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRele
 from hdpstats.mechanisms.statistics.site import family_of
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks
-from hdpstats.models.contributions import Contribution, Contributions, private_result
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
-from hdpstats.models.request import FitRequest
+from hdpstats.models.request import Contribution, Contributions, FitRequest, private_result
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model
 from hdpstats.records.query import Release, of_kind

@@ -20,11 +20,11 @@ from hdpstats.mechanisms.options import (
 from hdpstats.models.clipped_newton import fit_clipped_newton, predict_clipped_newton
 from hdpstats.models.distribution_spec import fit_distribution, predict_statistics
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.histogram import fit_histogram
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.points import Prediction, fit_points, predict_objective
 from hdpstats.models.public_hessian import fit_public_hessian
 from hdpstats.models.request import FitRequest
+from hdpstats.models.weighted import fit_histogram
 from hdpstats.results import Result
 
 CLEARLY = 0.8

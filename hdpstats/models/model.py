@@ -2,6 +2,7 @@
 
 from abc import ABC
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from hdpstats.mechanisms.options import Mechanism
 from hdpstats.models.fit import fit_likelihood, fit_private
@@ -16,6 +17,16 @@ class Model(ABC):
     """A model that can be planned and fitted. ``fit`` is the only method that spends epsilon."""
 
     _spec: ModelSpec
+
+    @classmethod
+    def _of(cls, spec: ModelSpec) -> Self:
+        """Return the model of a specification."""
+        model = cls.__new__(cls)
+        model._spec = spec
+        return model
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._spec.formula}>"
 
     def plan(
         self,

@@ -21,9 +21,16 @@ from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.planning import PredictedErrors, averaged, of_point, predicted_errors
-from hdpstats.models.contributions import Contribution, Contributions, private_result
 from hdpstats.models.model_spec import LossSpec
-from hdpstats.models.request import FitRequest, SiteRecords, planned_records, record_counts
+from hdpstats.models.request import (
+    Contribution,
+    Contributions,
+    FitRequest,
+    SiteRecords,
+    planned_records,
+    private_result,
+    record_counts,
+)
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS

@@ -5,7 +5,7 @@ from functools import partial
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.sandwich import public_only
-from hdpstats.losses.logistic import LogisticLoss
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.options import PublicHessian
 from hdpstats.mechanisms.public_hessian.estimate import Path, estimates
@@ -26,10 +26,9 @@ from hdpstats.mechanisms.public_hessian.rounds import (
     queries_at,
     standardised,
 )
-from hdpstats.models.contributions import ask_rounds, private_result
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.models.request import ONLY, FitRequest, SiteRecords, record_counts
+from hdpstats.models.request import ONLY, FitRequest, SiteRecords, ask_rounds, private_result, record_counts
 from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import RegressionModel

@@ -1,4 +1,7 @@
-"""A regression on a study: arguments checked against the schema, the public side, the query that a fit asks."""
+"""A regression on a study: the loss with all its numbers, the public side, the query that a fit asks.
+
+Numbers of a loss that were left out come from public facts. Arguments are checked against the schema.
+"""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,14 +14,14 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
-from hdpstats.formulas.response import Response, design_of
-from hdpstats.losses import PredictorLoss
+from hdpstats.formulas.response import Response, design_of, made, response_of
+from hdpstats.losses import BY_NAME, PredictorLoss, Table, options
+from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import choose_query
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.models.chosen import ChosenLoss, chosen_loss, loss_name
 from hdpstats.models.model_spec import (
     LossSpec,
     case_weights,
@@ -28,12 +31,107 @@ from hdpstats.models.model_spec import (
     of_model,
     offsets,
 )
-from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic, public_rows, whitened_public, with_radius
+from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public, with_radius
 from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import Model, RegressionModel
 from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ChosenLoss:
+    """A loss with all its numbers.
+
+    Attributes
+    ----------
+    loss : PredictorLoss
+        On the scale of ``response``.
+    response : Response
+        Where the outcome comes from.
+    parameters, table
+        What a query says of the loss, in the outcome's unit.
+    bread : PredictorLoss or None
+        The loss whose curvature public rows tell.
+    words : str
+        The loss, for the summary; empty where the model's name says it all.
+    label : str
+        The name that results keep, one of `hdpstats.losses.MEANS`.
+    exponentiated : str
+        What the exponential of a coefficient is.
+    """
+
+    loss: PredictorLoss
+    response: Response
+    parameters: tuple[float, ...] = ()
+    table: Table = ()
+    bread: PredictorLoss | None = None
+    words: str = ""
+    label: str
+    exponentiated: str = "exponential"
+
+
+def loss_name(option: object) -> str:
+    """Return the word that queries use for a loss, or refuse what is none."""
+    if isinstance(option, options.LossOption) and option.loss in BY_NAME:
+        return option.loss
+    names = ", ".join(f"hdp.losses.{each.title}" for each in options.OPTIONS if each.loss in BY_NAME)
+    raise ArgumentError(f"loss must be one of {names}, with parentheses, not {option!r}", argument="loss")
+
+
+def chosen_loss(
+    option: options.LossOption, design: Design, study: Study, *, weights: str | None, offset: str | None
+) -> ChosenLoss:
+    """Return a loss with all its numbers.
+
+    Raises
+    ------
+    MechanismError
+        If the loss has no proof for the outcome as it is declared.
+    ArgumentError
+        If a number must be given, or somebody's own loss is not what is declared of it.
+    """
+    response = response_of(design, loss_name(option), study.schema)
+    column, rows = study.schema[response.column], None
+    if study.public is not None:
+        rows = public_rows(study.public, design, response, weights=weights, offset=offset)
+    seen: FloatArray = np.zeros(0) if rows is None or rows.y is None else rows.y
+    residuals = _residuals(rows)
+    numbers = option.numbers(
+        OutcomeFacts(
+            lower=response.lower,
+            upper=response.upper,
+            scale=response.scale,
+            shift=response.shift,
+            binary=column.kind == "binary",
+            seen=seen,
+            residuals=residuals,
+            rows=FEWEST_ROWS,
+            records=study.records or len(seen),
+            coefficients=0 if rows is None else rows.X.shape[1],
+        )
+    )
+    loss = made(option.loss, numbers.parameters, numbers.table, response)
+    return ChosenLoss(
+        loss=loss,
+        response=response,
+        parameters=numbers.parameters,
+        table=numbers.table,
+        bread=None if residuals is None else loss.broadened(residuals),
+        words=numbers.words,
+        label=numbers.label or loss.name,
+        exponentiated=numbers.exponentiated or loss.exponentiated,
+    )
+
+
+def _residuals(rows: PublicRows | None) -> FloatArray | None:
+    """Return residuals of public rows about their least-squares fit, on the loss's scale; None where they are few."""
+    if rows is None or rows.y is None or len(rows.y) < FEWEST_ROWS:
+        return None
+    target = rows.y - rows.offset
+    return np.asarray(target - rows.X @ np.linalg.lstsq(rows.X, target, rcond=None)[0])
+
 
 CLASSICAL = {
     "squares": "least squares",

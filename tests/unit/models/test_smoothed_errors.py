@@ -10,10 +10,9 @@ import hdpstats.formula.api as hdpf
 from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
-from hdpstats.models.contributions import Contribution, Contributions
 from hdpstats.models.fit import predict
 from hdpstats.models.points import ask_objective, noise_of, read_points
-from hdpstats.models.request import fit_request
+from hdpstats.models.request import Contribution, Contributions, fit_request
 from hdpstats.noise.distributions import NoiseDistribution
 from tests.unit.models.test_points import SCHEMA, frame, hazard, logit, study
 

@@ -21,99 +21,24 @@ frequency-constants for data arranged according to equidistant divisions of a sc
 
 import itertools
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
+from hdpstats._base.errors import MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer
-from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
-from hdpstats.mechanisms.options import PerturbedHistogram
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
-from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.models.request import FitRequest
-from hdpstats.models.weighted import fit_weighted
+from hdpstats.mechanisms.histogram.query import Axis
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.privacy.accountant import guarantee
-from hdpstats.privacy.relation import Relation
 from hdpstats.records.limits import MOST_CELLS
-from hdpstats.records.query import of_kind
-from hdpstats.records.sites import charged_events
-from hdpstats.results import Result, WeightedSample
-from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.schema.columns import Binary, Categorical, NumericColumn
 from hdpstats.schema.schema import Schema
-from hdpstats.sites import Study
-from hdpstats.solvers.nearest import halving_order
 
 USELESS = 0.1
 """Predicted error, in parts of the variance of an even spread over a column's range, above which it is refused."""
 
 MOST_BINS = 64
-CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
-
-
-def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
-    """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
-    if not isinstance(spec, RegressionSpec | HazardSpec):
-        raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
-    needs = (*spec.design.needs, *spec.extra)
-    sample = perturbed_histogram(
-        spec.study, tuple(dict.fromkeys(needs)), epsilon=request.epsilon, bins=options.bins, replicate=request.replicate
-    )
-    return fit_weighted(replace(spec, study=Study(public=sample.rows, schema=spec.study.schema)), sample)
-
-
-def perturbed_histogram(
-    study: Study, columns: tuple[str, ...], *, epsilon: Fraction, bins: int | None, replicate: int
-) -> WeightedSample:
-    """Release a histogram of the private records.
-
-    Raises
-    ------
-    ArgumentError, SchemaError, MechanismError, InsufficientBudget
-        Before anything is charged; MechanismError where the grid would be too fine for the number of people.
-    """
-    site, schema = study.site, study.schema
-    if site is None:
-        raise ArgumentError("a histogram needs private records; this study has none", argument="private")
-    rate = epsilon / sensitivity_factor(study.relation)
-    axes = axes_of(schema, columns, people=site.records, rate=rate, bins=bins)
-    query = HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=schema.sha256, replicate=replicate)
-    release = of_kind(site.answer(query), HistogramRelease)
-    exact = study.relation is Relation.REPLACE_ONE
-    records = site.records if exact else max(sum(release.counts), 0)
-    distribution = HistogramWeights(
-        counts=np.array(release.counts, dtype=np.int64),
-        rate=rate,
-        cell=np.arange(query.cells, dtype=np.int64),
-        records=site.records if exact else None,
-        projection="simplex",
-        seed=release.sha256,
-        order=halving_order(_places(axes)),
-    )
-    return WeightedSample(
-        rows=centres(schema, axes),
-        schema=schema,
-        distribution=distribution,
-        facts=SampleFacts(
-            method=f"perturbed histogram (Lei 2011) of {query.cells} cells, no public records",
-            columns=tuple(axis.name for axis in axes),
-            formula=None,
-            records=records,
-            public_rows=0,
-            notes=(CENTRES,),
-        ),
-        queries=(query,),
-        releases=(release,),
-        guarantee=guarantee(charged_events(release), relation=study.relation),
-    )
 
 
 def axes_of(
@@ -146,7 +71,7 @@ def _error(numeric: int, bins: int, cells: int, *, variance: float, people: int)
     return (1.0 / bins**2 if numeric else 0.0) + math.sqrt(cells * variance) / max(people, 1)
 
 
-def _places(axes: tuple[Axis, ...]) -> FloatArray:
+def places(axes: tuple[Axis, ...]) -> FloatArray:
     """Return the cells (m, axes), the last axis fastest, as points of the unit cube."""
     shape = tuple(axis.classes for axis in axes)
     return np.asarray((np.indices(shape).reshape(len(shape), -1).T + 0.5) / shape)
