@@ -174,7 +174,7 @@ print("may ask for:", site.permissions["columns"])
 print(site.schema)
 
 # %% [markdown]
-# Code is tried on **invented rows** first, drawn from the schema alone. They cost nothing and tell nothing.
+# Code is tried on **invented rows** first, drawn from the schema alone. They cost nothing and show nothing.
 
 # %%
 gbsg = hdp.datasets.load_gbsg()

@@ -28,18 +28,9 @@ from typing import Any, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, text
+from hdpstats.custodian import reading
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.custodian.reading import (
-    amount,
-    budget,
-    check_secret,
-    check_trusted,
-    known,
-    numbers,
-    read_yaml,
-    section,
-    with_password,
-)
+from hdpstats.custodian.reading import known, section
 from hdpstats.ledger.location import password_in
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.privacy.budget import Budget
@@ -253,7 +244,7 @@ class SiteSettings:
             An entry is missing, unknown or of the wrong type; a file that it names does not exist.
         """
         place = Path(path)
-        found = known(read_yaml(place), name="the settings", needed=_NEEDED, allowed=_OPTIONAL)
+        found = known(reading.read_yaml(place), name="the settings", needed=_NEEDED, allowed=_OPTIONAL)
         if (found["format"], found["version"]) != (FORMAT, VERSION):
             raise ArgumentError(f"the settings must say 'format: {FORMAT}' and 'version: {VERSION}'")
         folder = place.resolve().parent
@@ -261,11 +252,10 @@ class SiteSettings:
         listen = known(found["listen"], name="listen", needed={"host", "port"})
         permissions, caps = _analysts(found["analysts"], schema)
         ledger, heads = _ledger(found["ledger"], folder), _heads(found.get("heads", {}), folder)
-        check_trusted(place, name="settings")
-        if any(
-            password_in(str(each)) for each in (found["ledger"]["place"], found.get("heads", {}).get("database", ""))
-        ):
-            check_secret(place, name="settings")
+        reading.check_trusted(place, name="settings")
+        databases = (found["ledger"]["place"], found.get("heads", {}).get("database", ""))
+        if any(password_in(str(each)) for each in databases):
+            reading.check_secret(place, name="settings")
         return cls(
             data=_file(found["data"], folder, name="data"),
             schema=schema,
@@ -283,7 +273,7 @@ class SiteSettings:
             analysts=permissions,
             caps=caps,
             limits=_limits(found.get("limits", {})),
-            timing=Timing(**numbers(found.get("timing", {}), _TIMING, name="timing")),
+            timing=Timing(**reading.numbers(found.get("timing", {}), _TIMING, name="timing")),
             overruns=place.resolve().with_suffix(".overruns.db"),
         )
 
@@ -304,7 +294,7 @@ def _analysts(entries: object, schema: Schema) -> tuple[dict[str, Permissions], 
         cap = {key: found.pop(key) for key in ("epsilon", "delta") if key in found}
         permissions[analyst] = Permissions.from_dict(found, name=label, declared=schema.keys())
         if cap:
-            caps[analyst] = budget(cap, name=f"the cap of {name!r}")
+            caps[analyst] = reading.budget(cap, name=f"the cap of {name!r}")
     if caps and set(caps) != set(permissions):
         missing = ", ".join(sorted(set(permissions) - set(caps)))
         message = f"analysts: either each has an epsilon, a cap, or none has; without one is {missing}"
@@ -315,10 +305,12 @@ def _analysts(entries: object, schema: Schema) -> tuple[dict[str, Permissions], 
 def _ledger(entries: object, folder: Path) -> dict[str, Any]:
     found = known(entries, name="ledger", needed={"place", "dataset"}, allowed=_LEDGER)
     place, variable = text(found["place"], name="place", longest=4000), found.pop("password_variable", None)
-    found["place"] = with_password(place, variable, name="ledger") if "://" in place else folder / place
+    found["place"] = reading.with_password(place, variable, name="ledger") if "://" in place else folder / place
     if "gaussian" in found:
-        found["gaussian"] = budget(found["gaussian"], name="gaussian")
-    return found | {key: amount(found[key], name=f"ledger: {key}") for key in ("epsilon", "delta") if key in found}
+        found["gaussian"] = reading.budget(found["gaussian"], name="gaussian")
+    return found | {
+        key: reading.amount(found[key], name=f"ledger: {key}") for key in ("epsilon", "delta") if key in found
+    }
 
 
 def _heads(entries: object, folder: Path) -> Heads:
@@ -334,7 +326,7 @@ def _heads(entries: object, folder: Path) -> Heads:
         url = text(found["database"], name="heads: database", longest=4000)
         if "://" not in url:
             raise ArgumentError("heads: database must be a URL, such as postgresql://…", argument="heads")
-        found["database"] = with_password(url, variable, name="heads")
+        found["database"] = reading.with_password(url, variable, name="heads")
     if "head" in found:
         found["head"] = checked_sha256(found["head"], name="heads: head")
         found["entries"] = integer(found["entries"], name="heads: entries", lower=1, upper=2**31 - 1)
@@ -350,9 +342,7 @@ def _identities(entries: object, folder: Path) -> Identities:
     optional = {"key", "issuer", "jwks", "ca", "claim", "bound"}
     found = known(entries, name="tokens", needed={"audience"}, allowed=optional)
     if ("key" in found) == ("issuer" in found) or ("key" in found and "jwks" in found):
-        message = (
-            "tokens must have either a key, or an issuer (and jwks, the URL of its keys, where it does not publish it)"
-        )
+        message = "tokens must have either a key, or an issuer (and jwks, the URL of its keys, where it publishes none)"
         raise ArgumentError(message, argument="tokens")
     place = "jwks" if "jwks" in found else "issuer"
     if place in found and not text(found[place], name=place, longest=4000).startswith("https://"):
@@ -396,7 +386,7 @@ _TIMING = {
 
 
 def _limits(entries: object) -> Limits:
-    limits = Limits(**numbers(entries, _LIMITS, name="limits"))
+    limits = Limits(**reading.numbers(entries, _LIMITS, name="limits"))
     for name in ("query", "public"):
         if getattr(limits, name) > limits.bytes_each or limits.bytes_each > limits.bytes:
             message = f"limits: {name} must be at most bytes_each, and that at most bytes: none could arrive otherwise"

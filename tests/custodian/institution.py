@@ -178,7 +178,7 @@ class Institution:
         return issue(key or self.secret, analyst=analyst, audience=audience, hours=hours, certificate=bound)
 
     def connect(self, running, **options):
-        """Connect as ann, unless told otherwise."""
+        """Connect as ann, unless stated otherwise."""
         usual = {"token": self.token(), "ca": self.authority.path, "cert": self.ann_files}
         return hdp.connect(running.url, **{**usual, **options})
 

@@ -214,7 +214,7 @@ def test_rehearsals_and_slots_take_turns_in_the_order_in_which_they_asked():
 
 
 def test_nothing_is_predicted_while_a_private_computation_runs(slots, monkeypatch, time):
-    """Its seconds would tell of the computation, and the computation would overrun because of it."""
+    """Its seconds would depend on the computation, and the computation would overrun because of it."""
     order, compute, tasks = [], PreparedHistogram.compute, Together(slots._turns)
 
     def rehearsal(self, query, *, rows, analyst):

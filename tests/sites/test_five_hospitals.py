@@ -212,11 +212,11 @@ class Doomed(Site):
 for name in ("schema", "records", "terms"):
     setattr(Doomed, name, property(lambda self, name=name: getattr(self.site, name)))
 
-told = json.load(sys.stdin)
-last = told["last"]
-sites = {name: Doomed(hdp.connect(url, **told["files"])) for name, url in told["urls"].items()}
+given = json.load(sys.stdin)
+last = given["last"]
+sites = {name: Doomed(hdp.connect(url, **given["files"])) for name, url in given["urls"].items()}
 study = hdp.Study(private=sites, public=PUBLIC)
-hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton", replicate=told["replicate"])
+hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton", replicate=given["replicate"])
 """
 
 
@@ -225,7 +225,7 @@ def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospita
     replicate = next(REPLICATES)
     before = {name: hospitals.entries(name, "charge") for name in ROWS}
     institution = hospitals.institution
-    told = {
+    given = {
         "last": last,
         "replicate": replicate,
         "files": {
@@ -236,7 +236,7 @@ def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospita
         "urls": {name: running.url for name, running in hospitals.running.items()},
     }
     died = subprocess.run(
-        [sys.executable, "-c", ASKER], input=json.dumps(told), text=True, capture_output=True, timeout=120
+        [sys.executable, "-c", ASKER], input=json.dumps(given), text=True, capture_output=True, timeout=120
     )
     assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
     charged = {name: hospitals.entries(name, "charge")[len(before[name]) :] for name in ROWS}

@@ -173,7 +173,7 @@ def test_malformed_grants_are_refused(path, argument, value):
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
-def test_a_fit_of_several_gaussian_rounds_fits_in_a_cap_where_its_promise_fits(path, request_for, cost, rounds):
+def test_a_fit_of_several_gaussian_rounds_fits_in_a_cap_where_its_guarantee_fits(path, request_for, cost, rounds):
     ledger = Ledger(path, dataset="trial", epsilon=4, delta=1e-6)
     ledger.grant("ana", epsilon=1, delta=1e-6)
     ledger.grant("ben", epsilon=1.5, delta=1e-6)

@@ -75,7 +75,7 @@ def test_a_refused_first_gaussian_release_divides_nothing(path, request_for, cos
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 7])
-def test_a_fit_of_several_rounds_fits_where_its_promise_fits(request_for, rounds):
+def test_a_fit_of_several_rounds_fits_where_its_guarantee_fits(request_for, rounds):
     ledger = Ledger(None, dataset="trial", epsilon=1, delta=1e-6)
     for number, part in enumerate(shared(MU_SQUARED, [1] * rounds, MU_SQUARED_GRAIN)):
         ledger.charge(request_for(number + 1), Spend(0, 0, part, ONE.asked))

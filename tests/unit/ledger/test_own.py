@@ -37,7 +37,7 @@ def seen(ledger, analyst, handed_out):
 
 
 def test_what_an_analyst_sees_is_the_same_whatever_others_ask(path, tmp_path, request_for):
-    """Numbers of entries told how many requests others had made in between, and heads that there were any."""
+    """Numbers of entries showed how many requests others had made in between, and heads that there were any."""
     views, heads = [], []
     for name, others in (("quiet", 0), ("busy", 5)):
         ledger = Ledger(tmp_path / f"{name}.db", dataset="trial", epsilon=10)

@@ -167,7 +167,7 @@ def test_an_analyst_who_paid_for_a_draw_that_died_is_handed_the_next_one_when_he
 
 
 def test_a_file_with_two_names_is_refused(path, request_for):
-    """SQLite's log goes by the name: each of two names would sell the whole total."""
+    """SQLite's log goes by the name: each of two names would charge the whole total."""
     ledger = Ledger(path, dataset="trial", epsilon=1)
     other = path.with_name("other.db")
     os.link(path, other)
@@ -234,7 +234,7 @@ def test_who_was_given_up_wrongly_waits_a_minute_before_he_gives_up_another(monk
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_nobody_beats_for_a_computation_that_has_ended(monkeypatch, fails):
-    """Also where an interrupt came before the beats were told to end."""
+    """Also where an interrupt came before the beats were ended."""
     monkeypatch.setattr(leases, "BEAT", 0.001)
     beats, working = [], threading.Event()
     working.set()
