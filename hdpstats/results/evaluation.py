@@ -245,22 +245,18 @@ def _calibration(noisy: NoisyTable, predicted: FloatArray, times: FloatArray | N
     found, tells, size = measure(noisy, partial(incidence, cause=k)), noisy.tells, noisy.cells.size
     observed = np.where(tells, monotone(found.value), np.nan)
     error = np.where(tells, found.std_error, np.nan)
-    groups = np.arange(1, len(predicted) + 1)
-    parts = []
-    for place in spread_out(predicted.shape[1], SHOWN).tolist():
-        part = pd.DataFrame(
-            {
-                "group": groups,
-                "rows": np.rint(size).astype(np.int64),
-                "predicted": predicted[:, place],
-                "observed": observed[:, place],
-                "std_error": error[:, place],
-            }
-        )
-        if times is not None:
-            part.insert(0, "time", times[place])
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+    places, groups = spread_out(predicted.shape[1], SHOWN), len(predicted)
+    when = {} if times is None else {"time": np.repeat(times[places], groups)}
+    return pd.DataFrame(
+        {
+            **when,
+            "group": np.tile(np.arange(1, groups + 1), len(places)),
+            "rows": np.tile(np.rint(size).astype(np.int64), len(places)),
+            "predicted": predicted[:, places].T.ravel(),
+            "observed": observed[:, places].T.ravel(),
+            "std_error": error[:, places].T.ravel(),
+        }
+    )
 
 
 def _table(

@@ -129,18 +129,8 @@ def _baseline(facts: ModelFacts, estimate: Estimate) -> list[bool]:
 
 def maketables(estimate: Estimate) -> pd.DataFrame:
     """Return the coefficient table of the maketables plug-in protocol."""
-    limits = estimate.conf_int(0.05)
-    return pd.DataFrame(
-        {
-            "b": estimate.params.to_numpy(),
-            "se": estimate.bse.to_numpy(),
-            "t": estimate.tvalues.to_numpy(),
-            "p": estimate.pvalues.to_numpy(),
-            "ci95l": limits[0].to_numpy(),
-            "ci95u": limits[1].to_numpy(),
-        },
-        index=pd.Index(estimate.terms, name="Coefficient"),
-    )
+    table = tidy(estimate, exponentiate=False, conf_level=0.95).set_index("term").rename_axis("Coefficient")
+    return table.set_axis(["b", "se", "t", "p", "ci95l", "ci95u"], axis=1)
 
 
 def statistic(key: str, facts: ModelFacts, guarantee: Guarantee | None) -> int | float | str | None:
