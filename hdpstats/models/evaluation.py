@@ -23,10 +23,9 @@ from hdpstats.records.query import of_kind
 from hdpstats.records.sites import charged_events
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
-from hdpstats.results.checking import spread_out
 from hdpstats.results.evaluation import Evaluation, read_table, times_of
 from hdpstats.results.fitted import DesignRows, check_identified
-from hdpstats.results.survival import curves_at, hazard_facts
+from hdpstats.results.survival import curves_at, hazard_facts, spread_out
 
 PER_GROUP, PER_BIN = 15.0, 30.0
 """People times epsilon over the sensitivity for each risk group and each bin of time, per number of them."""

@@ -26,7 +26,7 @@ from hdpstats.records.point import PointRelease
 from hdpstats.records.query import of_kind
 from hdpstats.records.sites import charged_events
 from hdpstats.results import WeightedSample
-from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -31,7 +31,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
 from hdpstats.records.sites import charged_events
 from hdpstats.results import Released, Result, WeightedSample
-from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable

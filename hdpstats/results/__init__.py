@@ -6,12 +6,11 @@
 from hdpstats.public.check import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
-from hdpstats.results.checking import NOT_CHECKED, DeferredCheck, check_public
 from hdpstats.results.evaluation import Evaluation
-from hdpstats.results.facts import HazardFacts, ModelFacts
+from hdpstats.results.facts import HazardFacts, ModelFacts, SampleFacts
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
-from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.survival import NOT_CHECKED, DeferredCheck, check_public
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.results.weighted_tables import Estimated
 

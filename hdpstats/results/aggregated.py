@@ -16,9 +16,8 @@ from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots, serialization, tables
-from hdpstats.results.data_sets import DataSet
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.nodes import Node
+from hdpstats.results.sites import DataSet
 from hdpstats.results.summary import (
     coefficient_cells,
     coefficient_headers,
@@ -47,6 +46,41 @@ _INTERVALS: Final = {
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Node:
+    """A group of results, or a result.
+
+    Attributes
+    ----------
+    path : tuple of str
+        The names from the top to this place.
+    estimate : Estimate
+        What is estimated there.
+    members : int
+        How many stand right under it; 0 for a result.
+    weights : tuple of (p,) float64
+        The weight of each member in each term.
+    tau, scatter : (p,) float64
+        The standard deviation between members, and Cochran's Q of the members as if there were none; NaN for a result.
+    degrees : int
+        Of freedom that ``scatter`` has: members less one.
+    """
+
+    path: tuple[str, ...]
+    estimate: Estimate
+    members: int
+    weights: tuple[FloatArray, ...]
+    tau: FloatArray
+    scatter: FloatArray
+    degrees: int
+
+    @property
+    def level(self) -> int:
+        """How far below the top."""
+        return len(self.path) - 1
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Aggregate:
     """Estimates of groups of results, of groups of groups, and of all together. `hdpstats.api.aggregate` makes one.
@@ -62,7 +96,7 @@ class Aggregate:
     facts : ModelFacts
         The model of the first result.
     guarantees : tuple of Guarantee
-        What the results promise to the people in each of them.
+        What the results guarantee to the people in each of them.
     releases : tuple of str
         The SHA-256 of the releases that it rests on, by which one is known that is already counted.
     data_sets : tuple of (tuple of DataSet)
@@ -194,10 +228,10 @@ class Aggregate:
         ]
         rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
         if self.guarantees:
-            rows.append(("Privacy:", self._promise()))
+            rows.append(("Privacy:", self._guarantee()))
         return rows
 
-    def _promise(self) -> str:
+    def _guarantee(self) -> str:
         """Say what all results keep together for one person, who is in one data set only."""
         accounts = [frozenset(each.account for each in sets if each.account) for sets in self.data_sets]
         epsilon, delta = over_data_sets(list(zip(accounts, self.guarantees, strict=True)))

@@ -30,9 +30,8 @@ from hdpstats.inference.across_sites import (
     spread_variance,
 )
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.aggregated import Aggregate
+from hdpstats.results.aggregated import Aggregate, Node
 from hdpstats.results.groups import Group, Member, tree_of
-from hdpstats.results.nodes import Node
 from hdpstats.results.result import Result
 
 INTERVALS: Final = ("model", "across_sites")

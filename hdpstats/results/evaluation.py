@@ -24,10 +24,10 @@ from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRele
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.follow_up import integrated_brier
 from hdpstats.records.query import LedgerEntry
-from hdpstats.results.checking import SHOWN, spread_out
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.plots import draw_calibration
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, named, plain
+from hdpstats.results.survival import SHOWN, spread_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

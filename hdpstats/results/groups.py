@@ -12,9 +12,9 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.sites import SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate
-from hdpstats.results.data_sets import DataSet, data_sets_of
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
+from hdpstats.results.sites import DataSet, data_sets_of
 
 
 @final

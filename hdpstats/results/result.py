@@ -15,11 +15,11 @@ from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, serialization, tables
-from hdpstats.results.checking import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.prediction import Predictor
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, result_page, summarise
+from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:

@@ -97,6 +97,47 @@ def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:
     return tuple(each.entry for each in charged if each.entry is not None)
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataSet:
+    """A data set whose people paid for a result.
+
+    Attributes
+    ----------
+    dataset, version : str, int
+        What its custodian calls it.
+    account : str
+        The identity of its account. Data sets and versions with one account are of the same people; empty where it is
+        not known.
+    """
+
+    dataset: str
+    version: int
+    account: str
+
+    def __str__(self) -> str:
+        return f"data set {self.dataset!r}, version {self.version}"
+
+
+def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> tuple[DataSet, ...]:
+    """Return the data sets of releases, and of all that sites were charged, each once.
+
+    Accounts of ledgers show whether two results are of the same people. The data sets are all whose people paid: also
+    of a site that released its number of people and then gave nothing else.
+
+    Parameters
+    ----------
+    releases
+        The release of a fit, and the number of people that was released before it.
+    sites
+        The sites that were asked, also those that are in no release.
+    """
+    entries = [entry for each in releases for entry in entries_of(each)]
+    entries += [entry for site in sites for entry in site.entries]
+    found = (DataSet(dataset=entry.dataset, version=entry.version, account=entry.account) for entry in entries)
+    return tuple(dict.fromkeys(found))
+
+
 def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:
     """Return a row per site: site, status, records, epsilon, delta, rounds, weight, dataset, entry (the last one)."""
     last = [site.entries[-1] if site.entries else None for site in sites]

@@ -25,7 +25,7 @@ from hdpstats.results import (
     serialization,
     weighted_tables,
 )
-from hdpstats.results.weighted_facts import SampleFacts
+from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_tables import Estimated
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study

@@ -13,9 +13,9 @@ from hdpstats._base.validation import real
 from hdpstats.display import EscapedSummary, details, grid, meter, notes, number, page, pairs, percent, section, summary
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
+from hdpstats.results.facts import SampleFacts
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, plain
 from hdpstats.results.tables import normal_quantile
-from hdpstats.results.weighted_facts import SampleFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 
