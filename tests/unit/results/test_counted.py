@@ -63,7 +63,7 @@ def test_it_comes_back_from_json(counted):
     assert other.to_json() == text
     assert str(other) == str(counted)
     document = json.loads(text)
-    document["count"] = document["release"]
+    document["released"]["count"] = document["released"]["release"]
     with pytest.raises(ArgumentError, match="not a result"):
         Result.from_json(json.dumps(document))
 
