@@ -16,7 +16,7 @@ from hdpstats._base.errors import (
 )
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
-from hdpstats.mechanisms import options as mechanisms
+from hdpstats.mechanisms import registry as mechanisms
 from hdpstats.models import (
     DiscreteHazard,
     Distribution,

@@ -35,7 +35,7 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.inference import draws
-from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import total
 from hdpstats.records.query import Query
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian.reading import known, words
 from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.model_families import FAMILIES, family_of
+from hdpstats.mechanisms.registry import FAMILIES, family_of
 from hdpstats.records.query import Query
 
 MODELS: Final = frozenset().union(*FAMILIES.values())

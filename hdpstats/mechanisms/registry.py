@@ -1,70 +1,260 @@
-"""Which mechanism answers which query, and which person_loss belongs to which model."""
+"""All mechanisms in one list, which fits, plans, sites, JSON and permissions read.
 
-from collections.abc import Callable
-from typing import Any, Final
+A new mechanism has its own folder, and one entry here.
+"""
 
-from hdpstats._base.errors import SiteError
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, cast, final
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.clipped_newton import site as gradient
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.curve import site as curve
-from hdpstats.mechanisms.curve.query import CurveQuery
-from hdpstats.mechanisms.distance import site as distance
-from hdpstats.mechanisms.distance.query import DistanceQuery
-from hdpstats.mechanisms.evaluation import site as evaluation
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery
-from hdpstats.mechanisms.exponential import site as sampling
-from hdpstats.mechanisms.exponential.query import ExponentialQuery
-from hdpstats.mechanisms.histogram import site as histogram
-from hdpstats.mechanisms.histogram.query import HistogramQuery
-from hdpstats.mechanisms.importance_weights import site as importance
-from hdpstats.mechanisms.importance_weights.query import ImportanceWeightsQuery
-from hdpstats.mechanisms.neighbours import site as neighbours
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.output import site as output
-from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.clipped_newton import query as clipped_newton
+from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
+from hdpstats.mechanisms.count import query as count
+from hdpstats.mechanisms.count import site as count_site
+from hdpstats.mechanisms.curve import query as curve
+from hdpstats.mechanisms.curve import site as curve_site
+from hdpstats.mechanisms.distance import query as distance
+from hdpstats.mechanisms.distance import site as distance_site
+from hdpstats.mechanisms.evaluation import query as evaluation
+from hdpstats.mechanisms.evaluation import site as evaluation_site
+from hdpstats.mechanisms.exponential import query as exponential
+from hdpstats.mechanisms.exponential import site as exponential_site
+from hdpstats.mechanisms.exponential.query import ExponentialMechanism
+from hdpstats.mechanisms.histogram import query as histogram
+from hdpstats.mechanisms.histogram import site as histogram_site
+from hdpstats.mechanisms.histogram.query import PerturbedHistogram
+from hdpstats.mechanisms.importance_weights import query as importance_weights
+from hdpstats.mechanisms.importance_weights import site as importance_weights_site
+from hdpstats.mechanisms.neighbours import query as neighbours
+from hdpstats.mechanisms.neighbours import site as neighbours_site
+from hdpstats.mechanisms.objective import query as objective
+from hdpstats.mechanisms.objective import site as objective_site
+from hdpstats.mechanisms.objective.query import ObjectivePerturbation
+from hdpstats.mechanisms.output import query as output
+from hdpstats.mechanisms.output import site as output_site
+from hdpstats.mechanisms.output.query import OutputPerturbation
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import hazard_person_loss
 from hdpstats.mechanisms.person_loss.multinomial import multinomial_person_loss
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
-from hdpstats.mechanisms.public_hessian import site as score
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
-from hdpstats.mechanisms.selection import site as selection
-from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
-from hdpstats.mechanisms.statistics import site as statistics
-from hdpstats.mechanisms.statistics.query import StatisticsQuery
-from hdpstats.mechanisms.subsample import site as subsample
-from hdpstats.mechanisms.subsample.query import SubsampleQuery
-from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel
-from hdpstats.records.query import Query
+from hdpstats.mechanisms.public_hessian import query as public_hessian
+from hdpstats.mechanisms.public_hessian import site as public_hessian_site
+from hdpstats.mechanisms.public_hessian.query import PublicHessian
+from hdpstats.mechanisms.selection import query as selection
+from hdpstats.mechanisms.selection import site as selection_site
+from hdpstats.mechanisms.statistics import query as statistics
+from hdpstats.mechanisms.statistics import site as statistics_site
+from hdpstats.mechanisms.statistics.query import SufficientStatistics
+from hdpstats.mechanisms.subsample import query as subsample
+from hdpstats.mechanisms.subsample import site as subsample_site
+from hdpstats.mechanisms.subsample.query import SubsampleAggregate
+from hdpstats.records.codec import declare_kinds, from_dict
+from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
+from hdpstats.records.query import MechanismOptions, Query, Release
+from hdpstats.records.sites import SitesQuery, SitesRelease
 
-WITH_PERSON_LOSS: Final[dict[type[Query], Callable[[Any, PersonLoss, SiteFacts], Prepared]]] = {
-    ObjectiveQuery: objective.prepare,
-    OutputQuery: output.prepare,
-    ExponentialQuery: sampling.prepare,
-    ClippedNewtonQuery: gradient.prepare,
-    PublicHessianQuery: score.prepare,
-}
-"""The mechanisms that are told one person's loss under the query's model, by query and site."""
+__all__ = [
+    "BY_NAME",
+    "ClippedNewton",
+    "ExponentialMechanism",
+    "ObjectivePerturbation",
+    "OutputPerturbation",
+    "PerturbedHistogram",
+    "PublicHessian",
+    "SubsampleAggregate",
+    "SufficientStatistics",
+]
 
-WITHOUT_PERSON_LOSS: Final[dict[type[Query], Callable[[Any, SiteFacts], Prepared]]] = {
-    CountQuery: count.prepare,
-    EvaluationQuery: evaluation.prepare,
-    HistogramQuery: histogram.prepare,
-    ImportanceWeightsQuery: importance.prepare,
-    NeighboursQuery: neighbours.prepare,
-    SelectionQuery: selection.prepare,
-    LossSelectionQuery: selection.prepare_loss,
-    DistanceQuery: distance.prepare,
-    CurveQuery: curve.prepare,
-    StatisticsQuery: statistics.prepare,
-    SubsampleQuery: subsample.prepare,
-}
-"""The mechanisms that are told everything by query and site."""
+HAZARD: Final = frozenset({HazardModel.kind})
+REGRESSION: Final = frozenset({RegressionModel.kind})
+ANY_MODEL: Final = frozenset({MultinomialModel.kind}) | HAZARD | REGRESSION
+DENSITY_RATIO: Final = frozenset({importance_weights.DensityRatioModel.kind})
+DISTRIBUTION: Final = frozenset({"distribution"})
+NO_MODEL: Final[frozenset[str]] = frozenset()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """One mechanism.
+
+    Attributes
+    ----------
+    query : type
+        Its query; the query's kind, without the version, is the mechanism's name.
+    releases : tuple of type
+        What answers the query.
+    models : frozenset of str
+        The families of models that it fits or reads; none where it has no model.
+    prepare : callable or None
+        Takes a query and the facts about a site, and one person's loss between them where the mechanism uses it, and
+        returns a `Prepared`. None for the rounds of a fit, which are records for results: no site answers them.
+    uses_person_loss : bool
+        Whether the site computes one person's loss under the query's model for it.
+    options : type or None
+        The options that `fit` takes; None where users do not name the mechanism.
+    columns : callable or None
+        Returns the columns that an answer is computed from, from a query and the facts about a site, where they are
+        known without `prepare`.
+    """
+
+    query: type[Query]
+    releases: tuple[type[Release], ...]
+    models: frozenset[str]
+    prepare: Callable[..., Prepared] | None = None
+    uses_person_loss: bool = False
+    options: type[MechanismOptions] | None = None
+    columns: Callable[[Any, SiteFacts], tuple[str, ...]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, as custodians permit it, users choose it and ledgers show it."""
+        return name_of(self.query)
+
+
+def name_of(query: Query | type[Query]) -> str:
+    """Return the name of the mechanism that answers a query: the query's kind without its version."""
+    return query.kind.partition("/")[0]
+
+
+def _of_space(query: Any, _: SiteFacts) -> tuple[str, ...]:
+    return cast(tuple[str, ...], query.space.names)
+
+
+def _of_ratio(query: Any, site_facts: SiteFacts) -> tuple[str, ...]:
+    return importance_weights_site.ratio_design(query.model, site_facts.schema).needs
+
+
+MECHANISMS: Final = (
+    Mechanism(
+        objective.ObjectiveQuery,
+        (objective.ObjectiveRelease,),
+        ANY_MODEL,
+        objective_site.prepare,
+        uses_person_loss=True,
+        options=ObjectivePerturbation,
+    ),
+    Mechanism(
+        output.OutputQuery,
+        (output.OutputRelease,),
+        ANY_MODEL,
+        output_site.prepare,
+        uses_person_loss=True,
+        options=OutputPerturbation,
+    ),
+    Mechanism(
+        clipped_newton.ClippedNewtonQuery,
+        (clipped_newton.ClippedNewtonRelease,),
+        ANY_MODEL,
+        clipped_newton_site.prepare,
+        uses_person_loss=True,
+        options=ClippedNewton,
+    ),
+    Mechanism(clipped_newton.ClippedNewtonRounds, (clipped_newton.ClippedNewtonRoundsRelease,), ANY_MODEL),
+    Mechanism(
+        public_hessian.PublicHessianQuery,
+        (public_hessian.PublicHessianRelease,),
+        REGRESSION,
+        public_hessian_site.prepare,
+        uses_person_loss=True,
+        options=PublicHessian,
+    ),
+    Mechanism(public_hessian.PublicHessianRounds, (public_hessian.PublicHessianRoundsRelease,), REGRESSION),
+    Mechanism(
+        exponential.ExponentialQuery,
+        (exponential.ExponentialRelease,),
+        ANY_MODEL,
+        exponential_site.prepare,
+        uses_person_loss=True,
+        options=ExponentialMechanism,
+    ),
+    Mechanism(
+        histogram.HistogramQuery,
+        (histogram.HistogramRelease,),
+        NO_MODEL,
+        histogram_site.prepare,
+        options=PerturbedHistogram,
+    ),
+    Mechanism(
+        statistics.StatisticsQuery,
+        (statistics.StatisticsRelease,),
+        DISTRIBUTION,
+        statistics_site.prepare,
+        options=SufficientStatistics,
+    ),
+    Mechanism(
+        subsample.SubsampleQuery,
+        (subsample.SubsampleRelease,),
+        DISTRIBUTION,
+        subsample_site.prepare,
+        options=SubsampleAggregate,
+    ),
+    Mechanism(count.CountQuery, (count.CountRelease,), NO_MODEL, count_site.prepare),
+    Mechanism(
+        evaluation.EvaluationQuery, (evaluation.EvaluationRelease,), HAZARD | REGRESSION, evaluation_site.prepare
+    ),
+    Mechanism(
+        importance_weights.ImportanceWeightsQuery,
+        (objective.ObjectiveRelease, output.OutputRelease),
+        DENSITY_RATIO,
+        importance_weights_site.prepare,
+        columns=_of_ratio,
+    ),
+    Mechanism(
+        neighbours.NeighboursQuery,
+        (neighbours.NeighboursRelease,),
+        NO_MODEL,
+        neighbours_site.prepare,
+        columns=_of_space,
+    ),
+    Mechanism(
+        selection.SelectionQuery,
+        (selection.SelectionRelease,),
+        NO_MODEL,
+        selection_site.prepare,
+        columns=_of_space,
+    ),
+    Mechanism(selection.LossSelectionQuery, (selection.SelectionRelease,), REGRESSION, selection_site.prepare_loss),
+    Mechanism(distance.DistanceQuery, (distance.DistanceRelease,), NO_MODEL, distance_site.prepare, columns=_of_space),
+    Mechanism(curve.CurveQuery, (curve.CurveRelease,), REGRESSION, curve_site.prepare),
+)
+"""All mechanisms. Two entries answer a choice: by distance, and by loss."""
+
+BY_NAME: Final[Mapping[str, type[MechanismOptions]]] = MappingProxyType(
+    {each.name: each.options for each in MECHANISMS if each.options is not None}
+)
+"""The options of mechanisms by the names that `fit` takes."""
+
+FAMILIES: Final = {each.name: each.models for each in MECHANISMS}
+"""The families of models that each mechanism fits or reads."""
+
+_BY_QUERY: Final = {each.query: each for each in MECHANISMS if each.prepare is not None}
+
+declare_kinds(Query, {each.query.kind: each.query for each in MECHANISMS} | {SitesQuery.kind: SitesQuery})
+declare_kinds(
+    Release, {each.kind: each for known in MECHANISMS for each in known.releases} | {SitesRelease.kind: SitesRelease}
+)
+
+
+def named(mechanism: object) -> MechanismOptions | None:
+    """Return the options of a mechanism given by name or as an object; None where the model is to choose ("auto")."""
+    if isinstance(mechanism, MechanismOptions):
+        return mechanism
+    if isinstance(mechanism, str) and mechanism == "auto":
+        return None
+    if isinstance(mechanism, str) and mechanism in BY_NAME:
+        return BY_NAME[mechanism]()
+    names = ", ".join(map(repr, BY_NAME))
+    raise MechanismError(
+        f"mechanism must be 'auto', {names} or an object of hdp.mechanisms, not {mechanism!r}: these are the ones "
+        "whose proofs the package holds",
+        available=tuple(BY_NAME),
+    )
 
 
 def prepare(query: Query, site_facts: SiteFacts) -> Prepared:
@@ -77,32 +267,52 @@ def prepare(query: Query, site_facts: SiteFacts) -> Prepared:
     """
     check_kind(query)
     asked: Any = query
-    if type(query) in WITH_PERSON_LOSS:
-        return WITH_PERSON_LOSS[type(query)](asked, person_loss_of(asked.model, site_facts), site_facts)
-    return WITHOUT_PERSON_LOSS[type(query)](asked, site_facts)
+    mechanism = _BY_QUERY[type(query)]
+    person = (person_loss_of(asked.model, site_facts),) if mechanism.uses_person_loss else ()
+    return cast(Callable[..., Prepared], mechanism.prepare)(asked, *person, site_facts)
 
 
 def check_kind(query: Query) -> None:
     """Refuse a query that no mechanism answers."""
-    if type(query) not in WITH_PERSON_LOSS.keys() | WITHOUT_PERSON_LOSS.keys():
+    if type(query) not in _BY_QUERY:
         raise SiteError(f"this site does not answer {type(query).__name__}")
 
 
 def columns_of(query: Query, site_facts: SiteFacts) -> tuple[str, ...]:
     """Return the declared columns that an answer is computed from, in alphabetical order.
 
-    They are what `prepare` finds, and told by query and schema alone: no public rows are needed, and no constant.
+    They are what `prepare` finds, and depend on query and schema alone: no public rows are needed, and no constant.
     """
     asked: Any = query
-    if isinstance(query, NeighboursQuery | SelectionQuery | DistanceQuery):
-        names = query.space.names
-    elif isinstance(query, ImportanceWeightsQuery):
-        names = importance.ratio_design(query.model, site_facts.schema).needs
-    elif type(query) in WITH_PERSON_LOSS:
+    mechanism = _BY_QUERY.get(type(query))
+    if mechanism is not None and mechanism.columns is not None:
+        names = mechanism.columns(query, site_facts)
+    elif mechanism is not None and mechanism.uses_person_loss:
         names = person_loss_of(asked.model, site_facts).needs
     else:
         names = prepare(query, site_facts).needs
     return tuple(sorted(names))
+
+
+def family_of(query: Query) -> str | None:
+    """Return the family of the model that a query fits or reads; None where it has none.
+
+    A performance curve and a choice by loss are logistic fits; an evaluation reads the coefficients of a logistic fit,
+    or with a grid of times those of a hazard.
+
+    Raises
+    ------
+    KeyError
+        The query is of no mechanism.
+    """
+    asked: Any = query
+    families = FAMILIES[name_of(query)]
+    if len(families) < 2:
+        return next(iter(families), None)
+    model = getattr(asked, "model", None)
+    if model is not None:
+        return str(model.kind)
+    return RegressionModel.kind if asked.grid is None else HazardModel.kind
 
 
 def person_loss_of(model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
@@ -117,3 +327,23 @@ def person_loss_of(model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
     if isinstance(model, MultinomialModel):
         return multinomial_person_loss(model, site_facts.schema)
     return regression_person_loss(model, site_facts.schema)
+
+
+def query_from_json(text: str) -> Query:
+    """Read a query; raises SiteError when the text is not one."""
+    return cast(Query, _read(Query, text))
+
+
+def release_from_json(text: str) -> Release:
+    """Read a release; raises SiteError when the text is not one."""
+    return cast(Release, _read(Release, text))
+
+
+def _read(base: Any, text: str) -> Any:
+    what = f"this is not a {base.__name__.lower()} that hdpstats knows"
+    try:
+        return from_dict(base, canonical.loads(text))
+    except ArgumentError as error:
+        raise SiteError(f"{what}: {error}") from None
+    except ValueError:
+        raise SiteError(what) from None

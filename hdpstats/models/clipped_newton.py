@@ -20,6 +20,7 @@ from hdpstats.mechanisms.clipped_newton.covariance import (
 )
 from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
 from hdpstats.mechanisms.clipped_newton.query import (
+    ClippedNewton,
     ClippedNewtonQuery,
     ClippedNewtonRelease,
     ClippedNewtonRounds,
@@ -36,7 +37,6 @@ from hdpstats.mechanisms.clipped_newton.rounds import (
     first_queries,
 )
 from hdpstats.mechanisms.objective.multinomial_request import MultinomialSide, side_at
-from hdpstats.mechanisms.options import ClippedNewton
 from hdpstats.mechanisms.planning import of_sums, predicted_errors
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec

@@ -14,7 +14,6 @@ from hdpstats._base.validation import choice, real
 from hdpstats.formulas import compile_design
 from hdpstats.inference.sandwich import Estimates
 from hdpstats.losses.families import FAMILIES, Family, Interval
-from hdpstats.mechanisms.options import DistributionMechanism, SubsampleAggregate, SufficientStatistics
 from hdpstats.mechanisms.planning import PredictedErrors
 from hdpstats.mechanisms.statistics.estimate import (
     from_blocks,
@@ -24,9 +23,9 @@ from hdpstats.mechanisms.statistics.estimate import (
     predicted,
     projected,
 )
-from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
+from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease, SufficientStatistics
 from hdpstats.mechanisms.statistics.site import family_of
-from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
+from hdpstats.mechanisms.subsample.query import SubsampleAggregate, SubsampleQuery, SubsampleRelease
 from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
@@ -195,7 +194,9 @@ def _interval(family: Family, name: str, pair: object) -> Interval:
     return low, high
 
 
-def fit_distribution(model: DistributionSpec, mechanism: DistributionMechanism, request: FitRequest) -> Result:
+def fit_distribution(
+    model: DistributionSpec, mechanism: SufficientStatistics | SubsampleAggregate, request: FitRequest
+) -> Result:
     """Ask every site for noisy statistics, or for blocks, and read the answers."""
     sites = model.study.sites
     request = replace(request, delta=Fraction(0))  # whatever was offered: both mechanisms are pure
@@ -246,7 +247,12 @@ def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release) -> Answ
 
 
 def question(
-    model: DistributionSpec, mechanism: DistributionMechanism, request: FitRequest, *, records: int, people: int
+    model: DistributionSpec,
+    mechanism: SufficientStatistics | SubsampleAggregate,
+    request: FitRequest,
+    *,
+    records: int,
+    people: int,
 ) -> StatisticsQuery | SubsampleQuery:
     """Return what a site of so many records is asked, when ``people`` are at all sites together."""
     if isinstance(mechanism, SubsampleAggregate):

@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats.mechanisms.options import (
-    BY_NAME,
-    ClippedNewton,
-    ExponentialMechanism,
-    Mechanism,
-    ObjectivePerturbation,
-    OutputPerturbation,
-    PerturbedHistogram,
-    PublicHessian,
-    SubsampleAggregate,
-    SufficientStatistics,
-)
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
+from hdpstats.mechanisms.exponential.query import ExponentialMechanism
+from hdpstats.mechanisms.histogram.query import PerturbedHistogram
+from hdpstats.mechanisms.objective.query import ObjectivePerturbation
+from hdpstats.mechanisms.output.query import OutputPerturbation
+from hdpstats.mechanisms.public_hessian.query import PublicHessian
+from hdpstats.mechanisms.registry import BY_NAME
+from hdpstats.mechanisms.statistics.query import SufficientStatistics
+from hdpstats.mechanisms.subsample.query import SubsampleAggregate
 from hdpstats.models.clipped_newton import fit_clipped_newton, predict_clipped_newton
 from hdpstats.models.distribution_spec import fit_distribution, predict_statistics
 from hdpstats.models.hazard_spec import HazardSpec
@@ -25,6 +22,7 @@ from hdpstats.models.points import Prediction, fit_points, predict_objective
 from hdpstats.models.public_hessian import fit_public_hessian
 from hdpstats.models.request import FitRequest
 from hdpstats.models.weighted import fit_histogram
+from hdpstats.records.query import MechanismOptions
 from hdpstats.results import Result
 
 CLEARLY = 0.8
@@ -64,11 +62,11 @@ class FitMethods:
         The names that the refusal gives.
     """
 
-    methods: Mapping[type[Mechanism], FitMethod]
+    methods: Mapping[type[MechanismOptions], FitMethod]
     refusal: str
     available: tuple[str, ...]
 
-    def of(self, mechanism: Mechanism) -> FitMethod:
+    def of(self, mechanism: MechanismOptions) -> FitMethod:
         """Return the method of a mechanism, or raise MechanismError."""
         if type(mechanism) not in self.methods:
             raise MechanismError(self.refusal, available=self.available)
@@ -155,7 +153,9 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     return rounds if rounds.errors.against_public < factor * plain.errors.against_public else plain
 
 
-def _predicted(spec: ModelSpec, mechanism: Mechanism, request: FitRequest, people: Mapping[str, int]) -> Prediction:
+def _predicted(
+    spec: ModelSpec, mechanism: MechanismOptions, request: FitRequest, people: Mapping[str, int]
+) -> Prediction:
     methods = methods_of(spec)
     found = methods.of(mechanism).predict
     if found is None:
@@ -167,7 +167,7 @@ def _predicted(spec: ModelSpec, mechanism: Mechanism, request: FitRequest, peopl
     return found(spec, mechanism, request, people)
 
 
-def recommended(spec: ModelSpec, request: FitRequest) -> Mechanism:
+def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
     """Return the mechanism of a request that names none: the one of smaller predicted errors.
 
     Nothing is predicted where there is no choice: noisy Newton steps need public people, and are chosen with a delta.

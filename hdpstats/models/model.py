@@ -4,12 +4,12 @@ from abc import ABC
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from hdpstats.mechanisms.options import Mechanism
 from hdpstats.models.fit import fit_likelihood, fit_private
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.plan import Plan, plan
 from hdpstats.models.request import epsilons_of, fit_request
 from hdpstats.models.weighted import fit_weighted
+from hdpstats.records.query import MechanismOptions
 from hdpstats.results import Result, WeightedSample
 
 
@@ -34,7 +34,7 @@ class Model(ABC):
         *,
         n: int | None = None,
         delta: float = 0,
-        mechanism: str | Mechanism = "auto",
+        mechanism: str | MechanismOptions = "auto",
         se_share: float = 0.0,
     ) -> Plan:
         """Return predicted standard errors per coefficient and epsilon: from public rows and declarations, for free.
@@ -74,7 +74,7 @@ class Model(ABC):
         epsilon: float | Mapping[str, float],
         *,
         delta: float = 0,
-        mechanism: str | Mechanism = "auto",
+        mechanism: str | MechanismOptions = "auto",
         se_share: float = 0.0,
         replicate: int = 1,
         allow_large_epsilon: bool = False,

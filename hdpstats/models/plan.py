@@ -10,7 +10,7 @@ import pandas as pd
 
 from hdpstats.display import element, grid, notes, number, page
 from hdpstats.display.plots import COLOURS, pyplot
-from hdpstats.mechanisms.options import BY_NAME
+from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.fit import predict
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import ONLY, FitRequest, people_of

@@ -11,13 +11,12 @@ from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import is_clear
 from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
 from hdpstats.inference.objective import estimates
-from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
+from hdpstats.mechanisms.exponential.query import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
-from hdpstats.mechanisms.options import ExponentialMechanism, Mechanism, ObjectivePerturbation, OutputPerturbation
-from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.planning import PredictedErrors, averaged, of_point, predicted_errors
@@ -35,7 +34,7 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.records.point import PointQuery, PointRelease
-from hdpstats.records.query import of_kind
+from hdpstats.records.query import MechanismOptions, of_kind
 from hdpstats.results import Result
 from hdpstats.sites.asking import ask
 
@@ -53,7 +52,7 @@ NAMES: dict[type[PointQuery], str] = {
 class Prediction:
     """What a fit by a mechanism would report, and whether it would report standard errors at all."""
 
-    mechanism: Mechanism
+    mechanism: MechanismOptions
     errors: PredictedErrors
     reported: bool
 

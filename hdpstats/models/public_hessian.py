@@ -7,9 +7,9 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.inference.sandwich import public_only
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
-from hdpstats.mechanisms.options import PublicHessian
 from hdpstats.mechanisms.public_hessian.estimate import Path, estimates
 from hdpstats.mechanisms.public_hessian.query import (
+    PublicHessian,
     PublicHessianQuery,
     PublicHessianRelease,
     PublicHessianRounds,

@@ -14,14 +14,14 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
 from hdpstats.inference.sandwich import Estimates
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.mechanisms.options import Mechanism, ObjectivePerturbation, named
-from hdpstats.mechanisms.registry import prepare
+from hdpstats.mechanisms.objective.query import ObjectivePerturbation
+from hdpstats.mechanisms.registry import named, prepare
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.privacy.accountant import guarantee, over_sites, total
 from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilon, rounded_down
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.query import Query, Release, of_kind
+from hdpstats.records.query import MechanismOptions, Query, Release, of_kind
 from hdpstats.records.sites import SitesQuery, SitesRelease, answers_in, charged_events
 from hdpstats.results import ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.sites import entries_of
@@ -40,7 +40,7 @@ class FitRequest:
 
     epsilon: Fraction
     delta: Fraction
-    mechanism: Mechanism | None
+    mechanism: MechanismOptions | None
     replicate: int
     epsilons: Mapping[str, Fraction] = field(default_factory=dict)
 

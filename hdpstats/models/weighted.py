@@ -16,9 +16,8 @@ from hdpstats._base.errors import ArgumentError, HdpError, MechanismError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease
+from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.request import axes_of, centres, places
-from hdpstats.mechanisms.options import PerturbedHistogram
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets

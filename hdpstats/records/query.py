@@ -42,6 +42,12 @@ class Query(Record, ABC):
         return canonical.dumps(self.to_dict())
 
 
+class MechanismOptions(ABC):  # noqa: B024  (what they share is that `fit` takes them)
+    """What a user may choose about a mechanism: an object that ``fit(mechanism=...)`` takes."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChargedQuery(Query, ABC):
     """A query that a site answers and charges by itself."""

@@ -13,8 +13,7 @@ from hdpstats._base.forgetting import forgets_rows
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.costly import costly_table
-from hdpstats.mechanisms.json_codec import release_from_json
-from hdpstats.mechanisms.registry import check_kind, columns_of, prepare
+from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable

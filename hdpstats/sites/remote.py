@@ -14,7 +14,7 @@ import pandas as pd
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.validation import integer, real, text
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -17,7 +17,7 @@ from hdpstats.custodian.prediction import FIRST, LONGEST_REHEARSAL, MARGIN, MOST
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
-from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.sites.codes import RequestRefused
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING

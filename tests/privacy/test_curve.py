@@ -12,7 +12,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.curve import site as curve
 from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS

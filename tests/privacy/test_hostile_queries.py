@@ -14,9 +14,9 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SiteError
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel

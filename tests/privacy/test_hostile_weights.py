@@ -17,8 +17,8 @@ from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.distance.query import DistanceQuery
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
-from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.mechanisms.neighbours.query import NeighboursQuery
+from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
 from hdpstats.noise.distributions import lattice, lattice_noise
 from hdpstats.privacy.sensitivity import BoxNorm

@@ -12,11 +12,11 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms.json_codec import query_from_json
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import multinomial as mechanism
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
+from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import MultinomialModel

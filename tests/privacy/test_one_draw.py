@@ -296,7 +296,7 @@ CHILD = """
 import os, sys
 import hdpstats.api as hdp
 from hdpstats.mechanisms.objective.site import PreparedObjective
-from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.registry import query_from_json
 from tests.support import RECORDS, SCHEMA, people
 
 place, query = sys.argv[1], query_from_json(sys.stdin.readline())

@@ -7,7 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.registry import query_from_json
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 
 NEED_PUBLIC_ROWS = {"importance_weights/1", "neighbours/1", "selection/1", "distance/1"}

@@ -5,10 +5,47 @@ from fractions import Fraction
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.records.limits import MOST_COEFFICIENTS, check_size
-from hdpstats.records.query import check_epsilon
+from hdpstats.records.query import MechanismOptions, check_epsilon
 from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewton(MechanismOptions):
+    """Noisy sums of clipped scores at a few points, solved against public people: for an (epsilon, delta).
+
+    What is clipped is a person's whole score, however long the follow-up, so that much less noise is needed than the
+    worst record would ask for. The bias of clipping is taken out by public people with outcomes, of whom 12 per
+    coefficient are needed: private ones are taken to be distributed as they are.
+
+    Parameters
+    ----------
+    rounds
+        How often the site is asked, 1 to 4; 1 for a fit without a delta.
+    clip_quantile
+        Scores are clipped at this quantile of their length at the public fit, from 0.5 to 0.999.
+    censoring
+        How long private people are followed in a survival model: ``"as public"``, as a product-limit estimate from
+        public people says, or ``"administrative"``, to the horizon, all of them.
+
+    Examples
+    --------
+    >>> ClippedNewton(clip_quantile=0.9)
+    ClippedNewton(rounds=3, clip_quantile=0.9, censoring='as public')
+    """
+
+    rounds: int = 3
+    clip_quantile: float = 0.95
+    censoring: str = "as public"
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        integer(self.rounds, name="rounds", lower=1, upper=4)
+        real(self.clip_quantile, name="clip_quantile", lower=0.5, upper=0.999)
+        choice(self.censoring, name="censoring", options=("as public", "administrative"))
 
 
 @final

@@ -6,6 +6,20 @@ from typing import ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.limits import MOST_PROPOSALS, check_size
 from hdpstats.records.point import PointQuery, PointRelease
+from hdpstats.records.query import MechanismOptions
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialMechanism(MechanismOptions):
+    """A draw from the tempered posterior on a box (Nguyen and Hui 2017, algorithm 3, made exact): for a delta.
+
+    The draw is exact, by rejection: no Markov chain, whose distance from its limit nobody knows. The delta is the
+    probability that no proposal is accepted, bounded before a row is read, whatever the rows are. Fits that would
+    rarely accept are refused, as are sites where the number of people is protected, links other than logit, and models
+    without public rows. Its noise is a multiple of the sampling error at any number of people; that of the other
+    mechanisms falls faster.
+    """
 
 
 @final

@@ -6,9 +6,38 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import integer
 from hdpstats.records.limits import MOST_CELLS, check_size
-from hdpstats.records.query import ChargedQuery, check_pure
+from hdpstats.records.query import ChargedQuery, MechanismOptions, check_pure
 from hdpstats.records.table import TableRelease
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PerturbedHistogram(MechanismOptions):
+    """Noisy counts of the cells of a public grid, to whose centres the model is fitted (Lei 2011), pure.
+
+    It uses no public record: the baseline for what they add. For few columns only; a grid that would be too fine for
+    the number of people is refused before anything is charged.
+
+    Parameters
+    ----------
+    bins
+        Classes of each numeric column between its declared bounds; by default as many as balance what a cell hides and
+        what the noise of more cells adds.
+
+    Examples
+    --------
+    >>> PerturbedHistogram(bins=10)
+    PerturbedHistogram(bins=10)
+    """
+
+    bins: int | None = None
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        if self.bins is not None:
+            integer(self.bins, name="bins", lower=2, upper=10**4)
 
 
 @final

@@ -3,7 +3,28 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from hdpstats.mechanisms.objective.query import WithHessianShare
 from hdpstats.records.point import PointQuery, PointRelease
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputPerturbation(WithHessianShare):
+    """Noise on the certified minimiser (Nguyen and Hui 2017, algorithm 1, corrected; public-whitened form).
+
+    Pure, unless a delta is offered with which normal noise is smaller. More noise than objective perturbation adds
+    wherever that has a proof; this proof asks nothing of the losses but a bounded gradient.
+
+    Parameters
+    ----------
+    se_share
+        Share of epsilon, from 0 to 0.9, that buys a noisy Hessian, as for `ObjectivePerturbation`.
+
+    Examples
+    --------
+    >>> OutputPerturbation().share
+    Fraction(0, 1)
+    """
 
 
 @final

@@ -9,10 +9,20 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import text
 from hdpstats.losses.families import Interval
-from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
+from hdpstats.records.query import ChargedQuery, ChargedRelease, MechanismOptions, check_pure
 
 UNITS = 2**20
 """A statistic, or a block's estimate, is rounded to so many steps of its declared interval."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SufficientStatistics(MechanismOptions):
+    """Noisy sums of the sufficient statistics of an exponential family (Chen and Sung, algorithm 3, corrected), pure.
+
+    The noise falls with the number of people, whatever the parameters: the choice for all families of
+    `hdpf.distribution`.
+    """
 
 
 @final

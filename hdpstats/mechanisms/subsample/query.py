@@ -5,9 +5,49 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import choice, text
+from hdpstats._base.validation import choice, integer, real, text
 from hdpstats.records.limits import MOST_BLOCKS, check_size
-from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
+from hdpstats.records.query import ChargedQuery, ChargedRelease, MechanismOptions, check_pure
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SubsampleAggregate(MechanismOptions):
+    """The mean of estimates from disjoint blocks of people, with noise (Chen and Sung, algorithm 1, corrected), pure.
+
+    Blocks are runs of rows where whoever holds the rows declared that their order was not made from values
+    (``Study(row_order="arbitrary")``, or a site's own declaration). Where people are named instead
+    (``Study(unit=..., max_rows_per_unit=1)``) a hash of the name makes the blocks, whatever the order, with twice the
+    noise. Otherwise the site refuses.
+
+    For `hdpf.distribution`. `SufficientStatistics` needs less noise; this asks nothing of an estimate but that it can
+    be projected on a public box. Noise and bias vanish beside the sampling error only where epsilon is large against
+    the sixth root of one over the number of people.
+
+    Parameters
+    ----------
+    blocks
+        How many; by default the number of least predicted error, with 25 rows each or more.
+    window
+        With 25 public rows or more, estimates of blocks are projected on a window around the public estimate, so many
+        standard errors of a block's distance from it wide on each side; less noise than on the whole ranges. None for
+        the whole ranges.
+
+    Examples
+    --------
+    >>> SubsampleAggregate(blocks=40)
+    SubsampleAggregate(blocks=40, window=5.0)
+    """
+
+    blocks: int | None = None
+    window: float | None = 5.0
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        if self.blocks is not None:
+            integer(self.blocks, name="blocks", lower=1, upper=2**20)
+        if self.window is not None:
+            real(self.window, name="window", lower=1.0, upper=100.0)
 
 
 @final

@@ -11,14 +11,14 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.options import ObjectivePerturbation, named
+from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import (
     RegressionPeople,
     RegressionPersonLoss,
     regression_person_loss,
     score_norm,
 )
+from hdpstats.mechanisms.registry import named
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.determinant import coupled_loss

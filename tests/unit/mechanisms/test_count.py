@@ -13,7 +13,7 @@ from hdpstats._base.errors import InsufficientBudget, MechanismError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import MechanismName

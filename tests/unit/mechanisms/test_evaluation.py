@@ -13,7 +13,7 @@ from hdpstats._base.errors import FormulaError, MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.evaluation import site as evaluation
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation

@@ -13,7 +13,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram import site as histogram
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.limits import MOST_CELLS

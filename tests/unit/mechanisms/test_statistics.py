@@ -12,7 +12,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SchemaError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import site as statistics
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery
 from hdpstats.noise import BoxNoise

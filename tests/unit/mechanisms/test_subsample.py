@@ -11,7 +11,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.mechanisms.statistics.query import UNITS
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.mechanisms.subsample.query import SubsampleQuery

@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.registry import query_from_json
 
 SCHEMA = hdp.Schema(
     y=hdp.Continuous(0, 50),

@@ -7,7 +7,7 @@ import pytest
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.json_codec import query_from_json
+from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.selection.query import LossSelectionQuery
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of

@@ -14,7 +14,7 @@ from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonRounds,
     ClippedNewtonRoundsRelease,
 )
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.model import RegressionModel

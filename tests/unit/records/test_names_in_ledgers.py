@@ -13,11 +13,11 @@ from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRele
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
 from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
-from hdpstats.mechanisms.json_codec import KINDS, query_from_json, release_from_json
 from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
 from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
@@ -236,4 +236,4 @@ def test_a_release_keeps_its_name_and_is_read_back(name):
 
 def test_every_kind_that_a_site_answers_is_here():
     rounds = {"clipped_newton_rounds", "public_hessian_rounds"}  # records for results
-    assert {each.kind.partition("/")[0] for each in QUERIES.values()} == KINDS - rounds
+    assert {each.kind.partition("/")[0] for each in QUERIES.values()} == FAMILIES.keys() - rounds

@@ -8,8 +8,8 @@ import pytest
 
 from hdpstats._base.errors import HdpError, MechanismError
 from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import MechanismName, PrivacyEvent

@@ -7,13 +7,13 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box
-from hdpstats.mechanisms.json_codec import query_from_json, release_from_json
 from hdpstats.mechanisms.public_hessian.query import (
     PublicHessianQuery,
     PublicHessianRelease,
     PublicHessianRounds,
     PublicHessianRoundsRelease,
 )
+from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
