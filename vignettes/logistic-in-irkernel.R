@@ -34,7 +34,8 @@ tail(gbsg[c("age", "size", "grade3", "nodes", "event3")])
 # %% [markdown]
 # These are ordinary data frames. `size` is a factor, and `event3` is `NA` for women who were lost before three years; both
 # cross to Python and back unharmed. What bounds and levels are is declared, not looked up; what a missing private value
-# becomes is declared as well (the last column), because a warning that counts them would tell something about the records.
+# becomes is declared as well (the last column), because a warning that counts them would disclose something about the
+# records.
 
 # %%
 schema <- dp_schema(
@@ -67,7 +68,7 @@ stopifnot(all.equal(unname(coef(free)), unname(coef(by_glm)), tolerance = 1e-6))
 stopifnot(all.equal(unname(vcov(free)), unname(vcov(by_glm)), tolerance = 1e-5))
 
 # %% [markdown]
-# Also free: what an answer would be worth. Each column of the table is a price.
+# Also free: the standard errors to expect. Each column of the table is one epsilon.
 
 # %%
 epsilon <- c(0.1, 0.25, 0.5, 1, 3, 10)

@@ -89,7 +89,7 @@ result
 # %% [markdown]
 # Open *Estimates side by side*. The two trials treated children differently, and so hazards by stage may differ. Where
 # public and private estimates are further apart than their errors, the pooled one leans to the private trial, and
-# its standard error grows: the table is honest about what the third trial can no longer tell.
+# its standard error grows: the table shows what can no longer be learned from the third trial.
 #
 # ## Read, in R
 #
@@ -188,7 +188,7 @@ pd.DataFrame(
 # %% [markdown]
 # (The two ratios have their noise to themselves; a difference smaller than their intervals says nothing.)
 #
-# That was the last of it. The next question is refused, and an R error that stands for one of Python's arrives as that:
+# That was the last of it. The next question is refused. An R error of the class of a Python error is raised as that:
 
 # %%
 try:
@@ -225,7 +225,7 @@ assert by_cox.frame["difference_in_se"].abs().max() < 0.25
 by_cox
 
 # %% [markdown]
-# The same in R's own words, for those who trust nothing else:
+# The same with R's own functions, as an independent check:
 
 # %% magic_args="-i four_years,free" language="R"
 # library(survival)
