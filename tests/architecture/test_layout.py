@@ -17,7 +17,7 @@ MECHANISMS = sorted(path.parent for path in (ROOT / "hdpstats" / "mechanisms").g
 
 MOST_LINES = 400
 
-TOO_LONG = {"hdpstats/custodian/settings.py"}
+TOO_LONG: set[str] = set()
 """Modules that are too long, until they are split."""
 
 USED_TWICE = {"Asked", "Box", "Calibration", "Model"}
