@@ -63,14 +63,8 @@ def maximum_likelihood(
             RuntimeWarning,
             stacklevel=3,
         )
-    values, covariance = np.full(len(kept), np.nan), np.full((len(kept), len(kept)), np.nan)
-    values[kept] = theta / scale
-    covariance[np.ix_(kept, kept)] = np.linalg.pinv(information) / np.outer(scale, scale)
-    aliased = ", ".join(term for term, is_kept in zip(terms, kept, strict=True) if not is_kept)
-    note = f"A coefficient that public rows do not identify is NaN: {aliased}." if aliased else None
-    return Estimate(
-        label="maximum likelihood", terms=terms, values=values, sampling=covariance, privacy=0.0 * covariance, note=note
-    )
+    covariance = np.linalg.pinv(information) / np.outer(scale, scale)
+    return _spread(kept, theta / scale, covariance, terms=terms, label="maximum likelihood")
 
 
 def identified(X: FloatArray) -> BoolArray:
@@ -181,17 +175,24 @@ def _estimate(
     return _spread(kept, values, inverse @ meat @ inverse * (n / max(n - p, 1)), terms=terms)
 
 
-def _spread(kept: BoolArray, values: FloatArray, covariance: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
+def _spread(
+    kept: BoolArray, values: FloatArray, covariance: FloatArray, *, terms: tuple[str, ...], label: str = "ordinary fit"
+) -> Estimate:
     """Return an estimate with NaN for the coefficients that the rows do not identify."""
     whole, square = np.full(len(kept), np.nan), np.full((len(kept), len(kept)), np.nan)
     whole[kept], square[np.ix_(kept, kept)] = values, covariance
-    aliased = ", ".join(term for term, is_kept in zip(terms, kept, strict=True) if not is_kept)
+    return _noted(whole, square, terms=terms, label=label)
+
+
+def _noted(values: FloatArray, covariance: FloatArray, *, terms: tuple[str, ...], label: str) -> Estimate:
+    """Return an estimate with a note that names the coefficients that are NaN."""
+    aliased = ", ".join(term for term, value in zip(terms, values, strict=True) if np.isnan(value))
     return Estimate(
-        label="ordinary fit",
+        label=label,
         terms=terms,
-        values=whole,
-        sampling=square,
-        privacy=0.0 * square,
+        values=values,
+        sampling=covariance,
+        privacy=0.0 * covariance,
         note=f"A coefficient that public rows do not identify is NaN: {aliased}." if aliased else None,
     )
 
@@ -264,16 +265,7 @@ def hazard_likelihood(
         known = np.isfinite(np.diag(covariance))
         block = np.kron(np.eye(causes), np.ones((e + p, e + p))) == 0
         covariance[block & known[:, None] & known[None, :]] = 0.0
-    aliased = [term for term, value in zip(terms, values.ravel(), strict=True) if np.isnan(value)]
-    note = f"A coefficient that public rows do not identify is NaN: {', '.join(aliased)}." if aliased else None
-    return Estimate(
-        label="maximum likelihood",
-        terms=terms,
-        values=values.ravel(),
-        sampling=covariance,
-        privacy=0.0 * covariance,
-        note=note,
-    )
+    return _noted(values.ravel(), covariance, terms=terms, label="maximum likelihood")
 
 
 def _standardised(X: FloatArray, features: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
