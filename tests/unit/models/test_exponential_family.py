@@ -1,4 +1,4 @@
-"""Families at the front desk: estimates, intervals, refusals before any charge, results like those of other models."""
+"""Families of distributions: estimates, intervals, refusals before any charge, results like those of other models."""
 
 import numpy as np
 import pandas as pd

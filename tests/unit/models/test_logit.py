@@ -1,4 +1,4 @@
-"""The logistic model at the front desk: constructors, plan, fit and public fit."""
+"""The logistic model: constructors, plan, fit and public fit."""
 
 from fractions import Fraction
 

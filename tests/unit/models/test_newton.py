@@ -153,7 +153,7 @@ def test_a_fit_whose_later_rounds_cannot_be_paid_is_refused_before_the_first():
     assert one.ledger.spent.epsilon == 0
 
 
-def test_a_protected_number_of_people_is_bought_and_reckoned_with():
+def test_a_protected_number_of_people_is_released_first_and_used():
     one = site(3000, 8, relation="add_or_remove_one", n_max=5000)
     result = model_of(one).fit(1.0, mechanism=NEWTON(rounds=1))
     assert result.guarantee.epsilon == 1

@@ -1,4 +1,4 @@
-"""How many people fits and plans reckon with, and what is left of epsilon once the number is bought."""
+"""The number of people that fits and plans use, and what is left of epsilon once it is released."""
 
 from fractions import Fraction
 
