@@ -12,7 +12,7 @@ import hdpstats
 from hdpstats.public.follow_up import FollowUp, brier_scores, concordance, kaplan_meier
 
 REFERENCE = json.loads((Path(__file__).parent / "discrimination.json").read_text(encoding="utf-8"))
-RAW = pd.read_csv(Path(hdpstats.__file__).parent / "data" / "csv" / "rotterdam.csv")
+RAW = pd.read_csv(Path(hdpstats.__file__).parent / "schema" / "csv" / "rotterdam.csv")
 RECUR = RAW["recur"].to_numpy()
 SCORE = (np.round(RAW["age"] / 5) + RAW["nodes"]).to_numpy(dtype=float)
 
