@@ -1,4 +1,4 @@
-r"""The certified minimiser of a penalised sum of losses, by work that is a public constant.
+r"""The certified minimiser of a penalised sum of losses, by work that is a public constant, and what is released of it.
 
 Output and objective perturbation build on it. What it does to the rows depends on public facts only, as far as time
 tells (`Effort`, from the query, the declared bounds of the design and the declared number of people):
@@ -13,6 +13,17 @@ A query for which floats cannot do that, or not in `MOST_STEPS`, is refused befo
 Numbers in growing precision (`hdpstats.solvers.refine`) are out of reach of an accepted query whose declarations are
 true: they are for more people than ``n_max``, and for noise longer than any that occurs (chance below 2^-60). The
 distance from the minimiser, on which the guarantee rests, is certain there too; what the work tells is not.
+
+**A noisy Hessian** at the released coefficients, where a query asks for one: standard errors without public rows. What
+is computed is the upper triangle of :math:`\sum_i \nabla^2\ell_i(\theta)` with off-diagonal entries multiplied by the
+square root of two, so that its Euclidean norm is the Frobenius norm of the matrix.
+
+Guarantee: epsilon-DP. One person contributes a positive semidefinite matrix of trace, hence Frobenius norm, at most
+``B`` (`PersonLoss.trace`). For two such matrices ``||H - H'||_F^2 = ||H||^2 + ||H'||^2 - 2 tr(H H') <= 2 B^2``: the
+sensitivity is ``sqrt(2) B`` where a person is replaced (attained by orthogonal rows) and ``B`` where one is added or
+removed. Every person's contribution is rounded to a grid *before* integers are added, so the sum is exact and rounding
+adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already released, hence public (adaptive
+composition).
 """
 
 import math
@@ -24,8 +35,18 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
-from hdpstats.records.point import MinimiserQuery
+from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.distributions import LatticeNoise
+from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.normal import RoundedNormal
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
+from hdpstats.records.point import MinimiserQuery, PointRelease
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.newton import SMALL
@@ -34,6 +55,9 @@ from hdpstats.solvers.refine import refine
 
 MOST_STEPS = 200_000
 """Accelerated steps of a minimisation: reached at condition numbers of about ten millions."""
+
+HESSIAN_FINENESS = Fraction(1, 2**24)
+"""Grid of the Hessian's entries relative to the sensitivity: leaves room for 2^38 records in 64-bit integers."""
 
 
 @final
@@ -124,3 +148,194 @@ def too_much(condition: float, steps: int | None) -> MechanismError:
 def on_lattice(theta: Sequence[Fraction], grid: Fraction) -> tuple[int, ...]:
     """Return the lattice point nearest to exact numbers, halves upwards."""
     return tuple(math.floor(value / grid + Fraction(1, 2)) for value in theta)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HessianCalibration:
+    """Public constants: sensitivity, lattice distribution, lattice step, standard deviation of each stacked entry."""
+
+    sensitivity: Sensitivity
+    noise: BallNoise
+    grid: Fraction
+    noise_sd: float
+
+
+def calibrate_hessian(person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> HessianCalibration:
+    """Return the constants of a Hessian release that costs ``epsilon``."""
+    D = person_loss.dimension
+    entries = D * (D + 1) // 2
+    grid = power_of_two_below(person_loss.trace) * HESSIAN_FINENESS
+    root = sqrt_up(Fraction(2)) if relation is Relation.REPLACE_ONE else 1
+    value = root * person_loss.trace + grid * sqrt_up(Fraction(entries))
+    rate = round_down(epsilon * grid / value, 90)
+    return HessianCalibration(
+        sensitivity=Sensitivity(value=value, norm=BallNorm(), relation=relation),
+        noise=BallNoise(dimension=entries, rate=rate),
+        grid=grid,
+        noise_sd=math.sqrt(entries + 1.0) * float(grid / rate),
+    )
+
+
+def noisy_hessian(calibration: HessianCalibration, people: People, *, theta: FloatArray) -> tuple[float, ...]:
+    """Return the stacked noisy Hessian at ``theta``, entries (i, j) with i <= j, row by row."""
+    noise = calibration.noise.draw()
+    total = people.stacked_hessian(theta, grid=float(calibration.grid))
+    integers = [int(t) + n for t, n in zip(total.tolist(), noise, strict=True)]
+    return tuple(lift(integers, calibration.grid).tolist())
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Perturbation:
+    """The noise ``b`` in the objective.
+
+    Attributes
+    ----------
+    sensitivity : Sensitivity
+        Of the gradient sum, in the norm of the noise.
+    noise : LatticeNoise or RoundedNormal
+        The lattice distribution of ``b``.
+    grids : tuple of Fraction
+        The lattice step of each coordinate of ``b`` (D,).
+    rate, sd : Fraction
+        ``rho``: density of the noise proportional to ``exp(-rho K(b))``; or the standard deviation of normal noise.
+        The other one is 0.
+    size : float
+        A length that the noise exceeds with probability below 2^-60: ``K(b) rho`` has a gamma distribution of shape D.
+    event : PrivacyEvent
+        What it costs.
+    """
+
+    sensitivity: Sensitivity
+    noise: LatticeNoise | RoundedNormal
+    grids: tuple[Fraction, ...]
+    rate: Fraction
+    sd: Fraction
+    size: float
+    event: PrivacyEvent
+
+    @property
+    def cell(self) -> Fraction:
+        """The length of half the diagonal of a lattice cell."""
+        return sqrt_up(sum((g * g for g in self.grids), Fraction(0))) / 2
+
+    def draw(self) -> list[Fraction]:
+        """Return one draw of ``b`` (D,), a point of its lattice."""
+        return [n * g for n, g in zip(self.noise.draw(), self.grids, strict=True)]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointCalibration:
+    """The public constants of one run: functions of the query, the schema and the declared number of records only.
+
+    Attributes
+    ----------
+    release : type of PointRelease
+        What is released.
+    perturbation : Perturbation or None
+        The noise in the objective; None where all noise is added to the minimiser.
+    sensitivity : Sensitivity
+        Of the gradient sum, in the norm of the noise in the objective; else of the rounded minimiser.
+    effort : Effort
+        The work of the minimisation, and the accuracy that it reaches.
+    noise : BallNoise or RoundedNormal
+        The lattice distribution that is added to the computed point, in steps of ``grid``.
+    grid : Fraction
+        The lattice of the release.
+    noise_rate, noise_sd : Fraction
+        Of the noise in the objective, else on the minimiser: the rate of K-norm noise or the standard deviation of
+        normal noise; the other one is 0.
+    hessian : HessianCalibration or None
+        The noisy Hessian, where the query asks for one.
+    records : int
+        The number of people, public or declared.
+    events : tuple of PrivacyEvent
+        What will have run.
+    """
+
+    release: type[PointRelease]
+    perturbation: Perturbation | None
+    sensitivity: Sensitivity
+    effort: Effort
+    noise: BallNoise | RoundedNormal
+    grid: Fraction
+    noise_rate: Fraction
+    noise_sd: Fraction
+    hessian: HessianCalibration | None
+    records: int
+    events: tuple[PrivacyEvent, ...]
+
+    @property
+    def solver_radius(self) -> Fraction:
+        """How far the computed minimiser is from the exact one at most."""
+        return self.effort.radius
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedPoint(Prepared):
+    """A minimisation with its constants fixed."""
+
+    query: MinimiserQuery
+    person_loss: PersonLoss
+    calibration: PointCalibration
+
+    def compute(self, table: AdmittedTable) -> PointRelease:
+        """Minimise, add noise and release."""
+        return run(self.query, self.calibration, self.person_loss.people(table))
+
+
+def prepared(query: MinimiserQuery, person_loss: PersonLoss, calibration: PointCalibration) -> PreparedPoint:
+    """Return a run at a site with its constants."""
+    return PreparedPoint(
+        needs=person_loss.needs,
+        events=calibration.events,
+        query=query,
+        person_loss=person_loss,
+        calibration=calibration,
+    )
+
+
+def run(query: MinimiserQuery, calibration: PointCalibration, people: People) -> PointRelease:
+    """Draw all noise, then minimise, add noise to the computed point and release.
+
+    Guarantee: ``(query.epsilon, query.delta)``-DP by the proof of `hdpstats.mechanisms.objective.site` or
+    `hdpstats.mechanisms.output.site`.
+    """
+    inside = calibration.perturbation
+    perturbation = [Fraction(0)] * len(query.centre) if inside is None else inside.draw()
+    noise = calibration.noise.draw()
+    theta = solve(query, calibration, people, perturbation=perturbation)
+    released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), noise, strict=True)]
+    numbers = lift(released, calibration.grid)
+    hessian = calibration.hessian
+    return calibration.release(
+        theta=tuple(numbers.tolist()),
+        hessian=None if hessian is None else noisy_hessian(hessian, people, theta=numbers),
+        noise_rate=float(calibration.noise_rate),
+        noise_sd=float(calibration.noise_sd),
+        hessian_noise_sd=0.0 if hessian is None else hessian.noise_sd,
+        grid=float(calibration.grid),
+        records=calibration.records,
+        events=calibration.events,
+    )
+
+
+def solve(
+    query: MinimiserQuery, calibration: PointCalibration, people: People, *, perturbation: list[Fraction]
+) -> tuple[Fraction, ...]:
+    """Return a point that is surely within ``solver_radius`` of the exact minimiser for this perturbation."""
+    return certified(query, people, effort=calibration.effort, perturbation=perturbation)
+
+
+def hessian_of(
+    query: MinimiserQuery, person_loss: PersonLoss, *, relation: Relation
+) -> tuple[HessianCalibration | None, tuple[PrivacyEvent, ...]]:
+    """Return the constants of the noisy Hessian that a query asks for, and what it costs."""
+    epsilon = query.epsilon * query.hessian_share
+    if epsilon == 0:
+        return None, ()
+    hessian = calibrate_hessian(person_loss, epsilon=epsilon, relation=relation)
+    return hessian, (PrivacyEvent(ran=MechanismName.HESSIAN, epsilon=epsilon),)

@@ -11,7 +11,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
-from hdpstats.mechanisms.clipped_newton.covariance import (
+from hdpstats.mechanisms.clipped_newton.estimate import (
     ALIKE,
     ALIKE_IN_FOLLOW_UP,
     ASSUMED,
@@ -26,10 +26,9 @@ from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonRounds,
     ClippedNewtonRoundsRelease,
 )
-from hdpstats.mechanisms.clipped_newton.rounds import (
+from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,
-    SiteRounds,
     advance,
     check_enough,
     clip_at,
@@ -38,6 +37,7 @@ from hdpstats.mechanisms.clipped_newton.rounds import (
 )
 from hdpstats.mechanisms.objective.multinomial_request import MultinomialSide, side_at
 from hdpstats.mechanisms.planning import of_sums, predicted_errors
+from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.multinomial_spec import MultinomialSpec

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, final
+from typing import Final, cast, final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hdpstats.mechanisms.exponential.query import ExponentialMechanism, Exponent
 from hdpstats.mechanisms.exponential.request import choose_exponential
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
@@ -30,6 +30,7 @@ from hdpstats.models.request import (
     private_result,
     record_counts,
 )
+from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS
@@ -132,9 +133,9 @@ def predict_objective(
         noise = _objective_noise(
             query,
             person_loss,
-            rate=float(constants.perturbation.rate),
-            sd=float(constants.perturbation.sd),
-            after=smoothing_distribution(constants.smoothing, constants.grid),
+            rate=float(constants.noise_rate),
+            sd=float(constants.noise_sd),
+            after=smoothing_distribution(cast(BallNoise, constants.noise), constants.grid),
         )
         points.append(of_point(side, noise=noise, records=site.records))
         if constants.hessian is not None:

@@ -6,7 +6,6 @@ from functools import partial
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.sandwich import public_only
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.public_hessian.estimate import Path, estimates
 from hdpstats.mechanisms.public_hessian.query import (
     PublicHessian,
@@ -15,7 +14,7 @@ from hdpstats.mechanisms.public_hessian.query import (
     PublicHessianRounds,
     PublicHessianRoundsRelease,
 )
-from hdpstats.mechanisms.public_hessian.rounds import (
+from hdpstats.mechanisms.public_hessian.request import (
     LEAST_RIDGE,
     Newton,
     advance,
@@ -26,6 +25,7 @@ from hdpstats.mechanisms.public_hessian.rounds import (
     queries_at,
     standardised,
 )
+from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest, SiteRecords, ask_rounds, private_result, record_counts

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.geometry import leverage_at
 from hdpstats.losses import HazardLink
+from hdpstats.mechanisms.minimiser import PointCalibration
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
@@ -128,7 +129,7 @@ class Regime:
             public_sha256=None,
         )
 
-    def calibrate(self) -> objective.Calibration:
+    def calibrate(self) -> PointCalibration:
         """Return the constants that a site fixes."""
         return objective.calibrate(self.query, self.person_loss, records=5, relation=self.relation)
 

@@ -17,7 +17,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, perturbed_objective, worst_neighbours
-from hdpstats.mechanisms import curvature
+from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.count.query import CountQuery
@@ -283,14 +283,14 @@ def test_constants_do_not_depend_on_the_table(kind):
 def test_everybody_counts_in_the_sum_also_beyond_the_declared_number(kind):
     """A cut to the first n_max would exchange a person for another where one is added."""
     counted = []
-    right = objective.solve
+    right = minimiser.solve
 
     def solve(query, calibration, made, **options):
         counted.append(made.count)
         return right(query, calibration, made, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objective, "solve", solve)
+        patch.setattr(minimiser, "solve", solve)
         for number in (40, 41):
             _, model = MODELS[kind](FRAMES[kind](number), n_max=30)
             model.fit(epsilon=1.0)
@@ -449,7 +449,9 @@ def test_the_noise_is_half_that_of_an_exchange(regime):
     assert 2 * half.sensitivity.value == whole.sensitivity.value
     assert half.sensitivity.relation is ADD
     assert float(half.noise_rate / whole.noise_rate) == pytest.approx(2.0, rel=1e-3)
-    hessians = [curvature.calibrate(loss, epsilon=Fraction(1), relation=relation) for relation in (ADD, REPLACE)]
+    hessians = [
+        minimiser.calibrate_hessian(loss, epsilon=Fraction(1), relation=relation) for relation in (ADD, REPLACE)
+    ]
     assert hessians[1].noise_sd / hessians[0].noise_sd == pytest.approx(math.sqrt(2.0), rel=1e-3)
 
 

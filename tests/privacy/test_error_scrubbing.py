@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms import minimiser
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.error_scrubbing import REFUSAL, errors_scrubbed
 from tests.support import RECORDS, people, seen_of_ledger, study_of
@@ -88,7 +88,7 @@ def caught_from(call, kind):
 
 
 def test_a_failure_says_one_fixed_thing(model, study, monkeypatch):
-    monkeypatch.setattr(objective, "run", betray)
+    monkeypatch.setattr(minimiser, "run", betray)
     seen = observe(lambda: model.fit(epsilon=1.0))
     assert seen.exception == ("SiteError", REFUSAL, "None", "None")
     assert (seen.printed, seen.logged, seen.warned, seen.result) == ("", (), (), None)
@@ -96,7 +96,7 @@ def test_a_failure_says_one_fixed_thing(model, study, monkeypatch):
 
 
 def test_a_failure_leads_to_no_row(model, study, monkeypatch):
-    monkeypatch.setattr(objective, "run", betray)
+    monkeypatch.setattr(minimiser, "run", betray)
     error = caught_from(lambda: model.fit(epsilon=1.0), hdp.SiteError)
     assert error.args == (REFUSAL,)
     assert error.facts == {}
@@ -128,7 +128,7 @@ def test_the_wall_keeps_nothing_of_a_computation_that_failed():
 
 def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, monkeypatch):
     """The search of the test above must be able to fail."""
-    monkeypatch.setattr(objective, "run", betray)
+    monkeypatch.setattr(minimiser, "run", betray)
     monkeypatch.setattr("hdpstats.sites.attempts.errors_scrubbed", lambda compute: compute())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -145,7 +145,7 @@ def test_whatever_fails_looks_the_same(model, monkeypatch, kind):
     def fail(query, calibration, rows):
         raise kind(CANARY)
 
-    monkeypatch.setattr(objective, "run", fail)
+    monkeypatch.setattr(minimiser, "run", fail)
     error = caught_from(lambda: model.fit(epsilon=1.0), BaseException)
     assert type(error) is hdp.SiteError
     assert str(error) == REFUSAL
@@ -156,7 +156,7 @@ def test_an_interrupt_passes_bare(model, study, monkeypatch):
     def interrupt(query, calibration, rows):
         raise KeyboardInterrupt(CANARY, rows)
 
-    monkeypatch.setattr(objective, "run", interrupt)
+    monkeypatch.setattr(minimiser, "run", interrupt)
     error = caught_from(lambda: model.fit(epsilon=1.0), KeyboardInterrupt)
     assert error.args == ()
     assert error.__cause__ is None
@@ -170,7 +170,7 @@ def test_a_failure_stays_charged_and_the_same_request_completes_without_another_
         raise kind(CANARY)
 
     with monkeypatch.context() as patched:
-        patched.setattr(objective, "run", fail)
+        patched.setattr(minimiser, "run", fail)
         for _ in range(2):
             with pytest.raises((hdp.SiteError, KeyboardInterrupt)):
                 model.fit(epsilon=1.0)
@@ -183,7 +183,7 @@ def test_a_failure_stays_charged_and_the_same_request_completes_without_another_
 
 
 def test_a_failure_is_seen_alike_for_neighbours(monkeypatch):
-    monkeypatch.setattr(objective, "run", betray)
+    monkeypatch.setattr(minimiser, "run", betray)
     seen = []
     for frame in (people(RECORDS), marked()):
         study = study_of(frame, epsilon=10)
@@ -205,7 +205,7 @@ def test_the_state_of_warnings_and_floating_point_is_restored():
 def watched(study, monkeypatch):
     """Record, each time that rows are read or used, what the ledger says at that moment."""
     read, ran = [], []
-    admit, run = PrivateTable.admit, objective.run
+    admit, run = PrivateTable.admit, minimiser.run
 
     def admit_and_note(table, names, **options):
         read.append((study.ledger.spent.epsilon, tuple(study.ledger.history()["released"])))
@@ -216,7 +216,7 @@ def watched(study, monkeypatch):
         return run(query, calibration, rows)
 
     monkeypatch.setattr(PrivateTable, "admit", admit_and_note)
-    monkeypatch.setattr(objective, "run", run_and_note)
+    monkeypatch.setattr(minimiser, "run", run_and_note)
     return read, ran
 
 
@@ -262,9 +262,9 @@ def test_hostile_arguments_do_not_reach_rows(model, watched):
 def test_noise_is_drawn_before_rows_are_used(study, monkeypatch):
     """The time that drawing takes says nothing about rows."""
     order = []
-    solve, draw = objective.solve, objective.BallNoise.draw
-    monkeypatch.setattr(objective, "solve", lambda *a, **k: (order.append("rows"), solve(*a, **k))[1])
-    monkeypatch.setattr(objective.BallNoise, "draw", lambda noise: (order.append("noise"), draw(noise))[1])
+    solve, draw = minimiser.solve, minimiser.BallNoise.draw
+    monkeypatch.setattr(minimiser, "solve", lambda *a, **k: (order.append("rows"), solve(*a, **k))[1])
+    monkeypatch.setattr(minimiser.BallNoise, "draw", lambda noise: (order.append("noise"), draw(noise))[1])
     hdpf.logit("y ~ 0 + x", data=study).fit(epsilon=1.0)
     assert order == ["noise", "noise", "rows"]
 

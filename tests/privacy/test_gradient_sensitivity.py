@@ -19,8 +19,9 @@ from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
+from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.registry import person_loss_of
+from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
@@ -100,7 +101,7 @@ def lattice_sum(query: ClippedNewtonQuery, frame: pd.DataFrame) -> np.ndarray:
     table = PrivateTable.from_frame(frame, SCHEMA, unit=site_facts.unit).admit(person_loss.needs)
     grid = float(gradient.calibrate(query, relation=site_facts.relation).grid)
     scores = person_loss.people(table).scores(np.array(query.theta))
-    return gradient.grid_sum(gradient.clipped(scores, float(query.clip)), grid=grid) * grid
+    return grid_sum(gradient.clipped(scores, float(query.clip)), grid=grid) * grid
 
 
 def person(rng: np.random.Generator, name: int, *, far: float) -> pd.DataFrame:
@@ -249,8 +250,8 @@ def test_a_person_whose_score_is_no_number_leaves_the_sum_of_the_others() -> Non
     query = make_query(MODELS["logistic"])
     scores = np.random.default_rng(3).normal(size=(5, 3))
     broken = np.vstack([scores, [np.inf, 0.0, np.nan]])
-    whole = gradient.grid_sum(gradient.clipped(broken, 2.5), grid=2.0**-29)
-    assert np.array_equal(whole, gradient.grid_sum(gradient.clipped(scores, 2.5), grid=2.0**-29))
+    whole = grid_sum(gradient.clipped(broken, 2.5), grid=2.0**-29)
+    assert np.array_equal(whole, grid_sum(gradient.clipped(scores, 2.5), grid=2.0**-29))
     with np.errstate(invalid="ignore"):
         late = np.nan_to_num(broken.sum(axis=0))  # the control: mapped after summing
     assert not np.allclose(late, scores.sum(axis=0))

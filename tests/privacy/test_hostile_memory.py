@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.person_loss import hazard_people, regression
-from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
+from hdpstats.mechanisms.person_loss import base, hazard
+from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from tests.unit.solvers.capped_problems import capped
 
@@ -65,7 +65,7 @@ def test_pieces_of_any_size_give_the_same_integers(numbers: int, monkeypatch: py
         loss=LogisticLoss(), X=rng.standard_normal((70, 6)), y=np.ones(70), weights=np.ones(70), offset=np.zeros(70)
     )
     whole = people.stacked_hessian(theta, grid=grid), rows.stacked_hessian(theta, grid=grid)
-    monkeypatch.setattr(hazard_people, "NUMBERS", numbers)
-    monkeypatch.setattr(regression, "NUMBERS", numbers)
+    monkeypatch.setattr(hazard, "NUMBERS", numbers)
+    monkeypatch.setattr(base, "NUMBERS", numbers)
     assert np.array_equal(people.stacked_hessian(theta, grid=grid), whole[0])
     assert np.array_equal(rows.stacked_hessian(theta, grid=grid), whole[1])

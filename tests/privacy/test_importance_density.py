@@ -20,7 +20,7 @@ from hdpstats.formulas.geometry import mallows_weights
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.importance_weights import site as importance
-from hdpstats.mechanisms.importance_weights.box import extent
+from hdpstats.mechanisms.importance_weights.coding import extent
 from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.objective import site as objective

@@ -15,6 +15,8 @@ from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.formulas import geometry as rows_of_geometry
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms import minimiser
+from hdpstats.mechanisms.minimiser import PointCalibration
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import regression
@@ -64,13 +66,13 @@ def make_query(
     )
 
 
-def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> objective.Calibration:
+def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> PointCalibration:
     """Return the constants that a site fixes where case weights are declared to be at most ``weight``."""
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
     return objective.calibrate(query, person_loss, records=3)
 
 
-def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> LinearObjective:
+def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearObjective:
     """Return the problem that `solve` gives to the solver."""
     seen: list[LinearObjective] = []
     D = query.model.dimension
@@ -85,7 +87,7 @@ def problem_of(query: ObjectiveQuery, calibration: objective.Calibration) -> Lin
     minimise = accelerated.minimise
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerated, "minimise", spy)
-        objective.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
+        minimiser.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
     return seen[0]
 
 

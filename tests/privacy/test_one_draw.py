@@ -16,7 +16,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain
 from hdpstats.ledger import leases
 from hdpstats.ledger.leases import Holder
-from hdpstats.mechanisms.objective.site import PreparedObjective
+from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.noise import entropy
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
@@ -44,7 +44,7 @@ def site_at(place, **options):
 @pytest.fixture
 def computed(monkeypatch):
     """The perturbations that were drawn, and what else is to happen when a computation begins."""
-    drawn, right = [], PreparedObjective.compute
+    drawn, right = [], PreparedPoint.compute
 
     class Spy:
         draws = drawn
@@ -58,7 +58,7 @@ def computed(monkeypatch):
         Spy.after()
         return release
 
-    monkeypatch.setattr(PreparedObjective, "compute", compute)
+    monkeypatch.setattr(PreparedPoint, "compute", compute)
     return Spy
 
 
@@ -295,18 +295,18 @@ def test_a_forked_process_does_not_go_on_with_the_bits_of_its_parent(tmp_path, q
 CHILD = """
 import os, sys
 import hdpstats.api as hdp
-from hdpstats.mechanisms.objective.site import PreparedObjective
+from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.mechanisms.registry import query_from_json
 from tests.support import RECORDS, SCHEMA, people
 
 place, query = sys.argv[1], query_from_json(sys.stdin.readline())
 site = hdp.LocalSite(people(RECORDS), schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3))
 if len(sys.argv) > 2:
-    right = PreparedObjective.compute
+    right = PreparedPoint.compute
     def compute(self, table):
         right(self, table)
         os._exit(7)
-    PreparedObjective.compute = compute
+    PreparedPoint.compute = compute
 print(site.answer(query).theta)
 """
 

@@ -20,8 +20,7 @@ from hdpstats.mechanisms.curve import site as curve
 from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.query import ExponentialQuery
-from hdpstats.mechanisms.minimiser import effort_of
-from hdpstats.mechanisms.output import site as output
+from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
@@ -262,7 +261,7 @@ def test_neighbours_take_work_within_the_public_bound(name: str) -> None:
             effort = effort_of(query, person_loss, noise=0.0, records=30)
             with pytest.MonkeyPatch.context() as patch:
                 spied = Spied(patch)
-                output.certified(query, people, effort=effort, perturbation=(Fraction(0),) * person_loss.dimension)
+                certified(query, people, effort=effort, perturbation=(Fraction(0),) * person_loss.dimension)
                 spied.check(effort.work.steps)
 
 

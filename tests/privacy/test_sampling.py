@@ -16,7 +16,7 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.query import ExponentialQuery
-from hdpstats.mechanisms.exponential.site import Calibration, potential
+from hdpstats.mechanisms.exponential.site import ExponentialCalibration, potential
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.privacy.event import MechanismName
@@ -78,7 +78,7 @@ RECORDS = 40
 # draws
 
 
-def coarse(query: ExponentialQuery, steps: tuple[int, ...]) -> Calibration:
+def coarse(query: ExponentialQuery, steps: tuple[int, ...]) -> ExponentialCalibration:
     """Return constants on a lattice of few points, on which the distribution can be enumerated."""
     right = sampling.calibrate(query, CONTRAST, records=RECORDS)
     grid = 2.0**-3
@@ -86,7 +86,9 @@ def coarse(query: ExponentialQuery, steps: tuple[int, ...]) -> Calibration:
     return replace(right, box=box)
 
 
-def enumerated(query: ExponentialQuery, constants: Calibration, rows: RegressionPeople) -> dict[tuple[int, int], float]:
+def enumerated(
+    query: ExponentialQuery, constants: ExponentialCalibration, rows: RegressionPeople
+) -> dict[tuple[int, int], float]:
     """Return the probabilities of all lattice points, from the losses themselves."""
     places = [(i, j) for i in range(-constants.box.steps[0], constants.box.steps[0] + 1) for j in _range(constants, 1)]
     s, ridge, middle = float(constants.temperature), float(query.ridge), constants.box.at(np.zeros(2))
@@ -99,7 +101,7 @@ def enumerated(query: ExponentialQuery, constants: Calibration, rows: Regression
     return dict(zip(places, (heights / heights.sum()).tolist(), strict=True))
 
 
-def _range(constants: Calibration, axis: int) -> range:
+def _range(constants: ExponentialCalibration, axis: int) -> range:
     return range(-constants.box.steps[axis], constants.box.steps[axis] + 1)
 
 
@@ -120,7 +122,7 @@ def test_draws_have_the_distribution(name: str) -> None:
     chance.tells(distribution, drawn, chance.OutcomeDistribution(enumerated(query, hotter, rows)))
 
 
-def _place(release: hdp.Result, constants: Calibration) -> tuple[int, int]:
+def _place(release: hdp.Result, constants: ExponentialCalibration) -> tuple[int, int]:
     first, second = (
         round(value / constants.box.grid) - origin
         for value, origin in zip(release.theta, constants.box.origin, strict=True)
@@ -141,7 +143,7 @@ def test_half_of_the_change_is_too_little(monkeypatch: pytest.MonkeyPatch) -> No
     # As if a person could change the sum by 2 m instead of 4 m.
     right = sampling.calibrate
 
-    def broken(*args: object, **fields: object) -> Calibration:
+    def broken(*args: object, **fields: object) -> ExponentialCalibration:
         found = right(*args, **fields)
         return replace(found, rate=2 * found.rate, temperature=2 * found.temperature)
 
@@ -165,7 +167,9 @@ def largest_loss(epsilon: float) -> float:
     return largest
 
 
-def _computed(query: ExponentialQuery, constants: Calibration, rows: RegressionPeople) -> dict[tuple[int, int], float]:
+def _computed(
+    query: ExponentialQuery, constants: ExponentialCalibration, rows: RegressionPeople
+) -> dict[tuple[int, int], float]:
     """Return the probabilities of all lattice points, from the integer potentials."""
     places = [(i, j) for i in _range(constants, 0) for j in _range(constants, 1)]
     at_centre, s = rows.losses(constants.box.at(np.zeros(2))), float(constants.temperature)

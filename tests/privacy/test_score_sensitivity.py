@@ -15,10 +15,10 @@ import pytest
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.lower_bound import score_between
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.clipped_newton.site import grid_sum
 from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
 from hdpstats.mechanisms.registry import person_loss_of, prepare
+from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel

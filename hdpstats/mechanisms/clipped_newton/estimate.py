@@ -51,6 +51,12 @@ estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that o
 sources, is estimated (`hdpstats.inference.combination`). Iterated to a fixed point this is Gauss and Newton's method
 for the nonlinear problem; the public fit keeps it where the expectations exist, however large the noise is.
 
+**Standard errors.** The pooled estimate :math:`\theta_{pub} + W (u - \theta_{pub})` errs by ``W`` times the error of
+the private one and :math:`(1 - W)` times the error of the public fit, the difference between the sources included. With
+normal noise the errors are taken to be normal; after one round with pure noise their distribution is drawn, as the
+noise has heavier tails. All of it is post-processing of released and public numbers. Where several sites answered, each
+noise is drawn by itself, with the weight of its site.
+
 References
 ----------
 H. Künsch, L. Stefanski, R. Carroll (1989), Conditionally unbiased bounded-influence estimation in general regression
@@ -64,10 +70,24 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.across_sites import Heterogeneity, heterogeneity
 from hdpstats.inference.combination import between_covariance
-from hdpstats.mechanisms.clipped_newton.expectations import Expected, between_people, expected, spread_of_slopes
+from hdpstats.inference.sandwich import DRAWS, Estimates, SiteEstimate, public_only
+from hdpstats.mechanisms.clipped_newton.expectations import (
+    Expected,
+    between_people,
+    expected,
+    response_of,
+    root_of,
+    spread_of_slopes,
+)
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
+from hdpstats.mechanisms.score_sums import SiteAnswers, site_weights, sum_noise
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import Outcomes
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 ITERATIONS = 30
 SETTLED = 4
@@ -77,57 +97,17 @@ LONGEST = 1.5
 """The largest change of a coefficient in one iteration."""
 
 TOLERANCE = 1e-9
-WEAK = 1e-7
-"""Information added in every direction, relative to the mean: where nobody is followed there is none."""
-
-ALIKE = 9
+DIGITS = 9
 """Digits to which the shares of rounds are compared: sites that agree in them have one average."""
 
+ASSUMED = "Estimates and standard errors take private people to be distributed as the public ones"
+ALIKE = f"{ASSUMED} in their covariates."
+ALIKE_IN_FOLLOW_UP = f"{ASSUMED} in their covariates and in how long they are followed."
+FOLLOWED_TO_HORIZON = f"{ASSUMED} in their covariates, and all of them to be followed to the horizon."
+"""What the estimates rest on."""
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Answer:
-    """One round: where it was asked (D,), the noisy sum (D,), the standard deviation of its noise."""
-
-    theta: FloatArray
-    total: FloatArray
-    noise_sd: float
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class SiteAnswers:
-    """One site: its number of people, the standard deviation of the noise in that number, its rounds in their order."""
-
-    records: int
-    records_sd: float
-    answers: Sequence[Answer]
-
-    @property
-    def people(self) -> float:
-        """The number of people, at least 1."""
-        return float(max(self.records, 1))
-
-    @property
-    def noise(self) -> float:
-        """Variance of the averaged sum's noise in each coordinate."""
-        return 1.0 / sum(self._precisions)
-
-    @property
-    def asked(self) -> list[tuple[FloatArray, float]]:
-        """Where the site was asked, with the shares of the rounds in the average."""
-        whole = sum(self._precisions)
-        return [(each.theta, part / whole) for each, part in zip(self.answers, self._precisions, strict=True)]
-
-    @property
-    def total(self) -> FloatArray:
-        """The averaged sum (D,)."""
-        sums = (share * each.total for (_, share), each in zip(self.asked, self.answers, strict=True))
-        return np.asarray(sum(sums))
-
-    @property
-    def _precisions(self) -> list[float]:
-        return [each.noise_sd**-2.0 for each in self.answers]
+Noises = Sequence[tuple[float, NoiseDistribution | NormalDistribution]]
+"""Weights of sums with the distributions of the noise in them."""
 
 
 @final
@@ -210,19 +190,6 @@ class _Part:
     at: Expected
 
 
-def site_weights(*, people: Sequence[float], noise: Sequence[float], variance: float) -> tuple[float, ...]:
-    """Return the weights of sites' sums, the largest 1.
-
-    ``people`` are their numbers of people, ``noise`` the variances of their noise in each coordinate, ``variance`` that
-    of one person's clipped score in each coordinate.
-
-    >>> site_weights(people=[1000, 1000, 100], noise=[0.0, 1000.0, 700.0], variance=1.0)
-    (1.0, 0.5, 0.125)
-    """
-    weights = [n / (n * variance + square) for n, square in zip(people, noise, strict=True)]
-    return tuple(weight / max(weights) for weight in weights)
-
-
 def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, clip: float) -> Matched:
     """Return the estimates after one round or more, starting from where the last one was asked."""
     at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
@@ -292,7 +259,7 @@ def _parts(
     found: dict[tuple[tuple[bytes, float], ...], Expected] = {}
     parts = []
     for site, weight in zip(sites, weights, strict=True):
-        average = tuple((at.tobytes(), round(share, ALIKE)) for at, share in site.asked)
+        average = tuple((at.tobytes(), round(share, DIGITS)) for at, share in site.asked)
         if average not in found:
             found[average] = expected(outcomes, theta, asked=site.asked, clip=clip)
         parts.append(_Part(site=site, weight=weight, at=found[average]))
@@ -323,12 +290,101 @@ def _linearised(theta: FloatArray, parts: Sequence[_Part], *, whole: int) -> Pri
     )
 
 
-def response_of(A: FloatArray) -> FloatArray:
-    """Return ``A^-1`` (D, D), with little information added in every direction."""
-    return np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * np.eye(len(A)))
+def estimates(
+    found: Matched,
+    fit: PublicFit,
+    releases: Sequence[ClippedNewtonRelease],
+    *,
+    T: FloatArray,
+    terms: tuple[str, ...],
+    note: str,
+) -> Estimates:
+    """Return the public-only, private-only and pooled estimates after the last round, and each site's own.
+
+    ``releases`` are the last ones of the sites, in the order of ``found.sites``; ``T`` (p, D) maps whitened
+    coefficients to those that ``terms`` (p) name; ``note`` says what the estimates rest on.
+    """
+    W, several = found.weight, len(releases) > 1
+    apart = (np.eye(len(W)) - W) @ (fit.covariance + found.between) @ (np.eye(len(W)) - W).T
+    distributions = [
+        sum_noise(release, sd=site.noise**0.5) for release, site in zip(releases, found.sites, strict=True)
+    ]
+    noises = list(zip(found.weights, distributions, strict=True))
+    page = _Page(T=T, terms=terms, note=note, seeds=tuple(release.sha256 for release in releases))
+    private = page.estimate("private only", found.private.theta, found.private, noises)
+    own = [
+        page.estimate("private only", site.theta, site, [(1.0, distribution)])
+        for site, distribution in zip(found.sites, distributions, strict=True)
+    ]
+    return Estimates(
+        public_only=public_only(fit, T, terms=terms),
+        private_only=private,
+        pooled=page.estimate("pooled", found.pooled, found.private, noises, weight=W, others=apart),
+        sites=tuple(
+            SiteEstimate(estimate=each, weight=share)
+            for each, share in zip(own if several else [private], found.shares, strict=True)
+        ),
+        heterogeneity=_heterogeneity(found.sites, distributions, page) if several else None,
+    )
 
 
-def root_of(covariance: FloatArray) -> FloatArray:
-    """Return the symmetric root (D, D) of a covariance, of which rounding may have made an eigenvalue negative."""
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) @ vectors.T)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Page:
+    """How estimates are written down: the coefficients' names and coordinates, a note, the seeds of draws."""
+
+    T: FloatArray
+    terms: tuple[str, ...]
+    note: str
+    seeds: tuple[str, ...]
+
+    def estimate(
+        self,
+        label: str,
+        theta: FloatArray,
+        source: PrivateEstimate,
+        noises: Noises,
+        *,
+        weight: FloatArray | None = None,
+        others: FloatArray | None = None,
+    ) -> Estimate:
+        """Return an estimate that errs by ``weight`` times the error of ``source``, and by an error of its own."""
+        D, T = len(theta), self.T
+        response = T @ source.response if weight is None else T @ weight @ source.response
+        rest = np.zeros((len(T), len(T))) if others is None else T @ others @ T.T
+        return Estimate(
+            label=label,
+            terms=self.terms,
+            values=T @ theta,
+            sampling=response @ source.sampling @ response.T + rest,
+            privacy=response @ (source.noise * np.eye(D) + source.counting) @ response.T,
+            distribution=self._distribution(source, noises, response=response, others=rest),
+            note=self.note,
+        )
+
+    def _distribution(
+        self, source: PrivateEstimate, noises: Noises, *, response: FloatArray, others: FloatArray
+    ) -> ErrorDistribution | None:
+        """Return the distribution of the errors where a site's noise is not normal, None where it is."""
+        if all(isinstance(distribution, NormalDistribution) for _, distribution in noises):
+            return None
+        rng = draws.generator(*self.seeds)
+        sampled = draws.normal(rng, source.sampling + source.counting, DRAWS)
+        for weight, distribution in noises:
+            sampled += weight * draws.perturbation(rng, distribution, count=DRAWS)
+        return ErrorDistribution.of_draws(sampled @ response.T + draws.normal(rng, others, DRAWS))
+
+
+def _heterogeneity(
+    sites: Sequence[PrivateEstimate], distributions: Sequence[NoiseDistribution | NormalDistribution], page: _Page
+) -> Heterogeneity:
+    """Return whether the sites agree: what public people err by, they err by alike, so that it cancels."""
+    rng = draws.generator(*page.seeds)
+    errors, variances = [], []
+    for site, distribution in zip(sites, distributions, strict=True):
+        own = site.scores + site.counting
+        errors.append(
+            (draws.normal(rng, own, DRAWS) + draws.perturbation(rng, distribution, count=DRAWS)) @ site.response.T
+        )
+        variances.append(site.response @ (own + site.noise * np.eye(len(own))) @ site.response.T)
+    return heterogeneity(np.array([site.theta for site in sites]), variances, np.array(errors), T=page.T)

@@ -7,8 +7,11 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.clipped_newton.site import clipped
+from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.outcomes import NUMBERS, Outcomes
+
+WEAK = 1e-7
+"""Information added in every direction, relative to the mean: where nobody is followed there is none."""
 
 
 @final
@@ -103,3 +106,14 @@ def score_quantile(outcomes: Outcomes, theta: FloatArray, *, level: float) -> fl
     order = np.argsort(size, kind="stable")
     below = np.cumsum(share[order])
     return float(size[order][min(int(np.searchsorted(below, level * below[-1])), len(size) - 1)])
+
+
+def response_of(A: FloatArray) -> FloatArray:
+    """Return ``A^-1`` (D, D), with little information added in every direction."""
+    return np.linalg.inv(A + WEAK * (np.trace(A) / len(A)) * np.eye(len(A)))
+
+
+def root_of(covariance: FloatArray) -> FloatArray:
+    """Return the symmetric root (D, D) of a covariance, of which rounding may have made an eigenvalue negative."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) @ vectors.T)

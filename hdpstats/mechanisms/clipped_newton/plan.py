@@ -15,8 +15,15 @@ from typing import final
 
 import numpy as np
 
-from hdpstats.mechanisms.clipped_newton.estimate import PrivateEstimate, response_of, root_of, site_weights
-from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, spread_of_slopes
+from hdpstats.mechanisms.clipped_newton.estimate import PrivateEstimate
+from hdpstats.mechanisms.clipped_newton.expectations import (
+    between_people,
+    expected,
+    response_of,
+    root_of,
+    spread_of_slopes,
+)
+from hdpstats.mechanisms.score_sums import site_weights
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import Outcomes
 

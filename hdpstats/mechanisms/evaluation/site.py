@@ -31,8 +31,7 @@ from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
-from hdpstats.mechanisms.person_loss.regression import declared_bound
+from hdpstats.mechanisms.person_loss.base import declared_bound, sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical

@@ -58,8 +58,8 @@ def choose_exponential(
     ridge = whole / (condition - 1.0) if condition > 1.0 else math.inf
     if ridge > STRONGEST * level:
         raise _refusal(
-            f"with {person_loss.dimension} coefficients and {proposals} proposals one would rarely be accepted unless "
-            "the ridge drowned the private records"
+            f"with {person_loss.dimension} coefficients and {proposals} proposals a draw would rarely be accepted "
+            "unless the ridge outweighed the private records"
         )
     enough = least_proposals(query.epsilon, delta) / acceptance_of(person_loss.dimension, condition=Fraction(condition))
     return ExponentialQuery(

@@ -79,7 +79,7 @@ SPREAD = 15
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Calibration:
+class ExponentialCalibration:
     """The public constants of one run: functions of the query, the schema and the public number of records only.
 
     Attributes
@@ -125,7 +125,7 @@ class PreparedExponential(Prepared):
 
     query: ExponentialQuery
     person_loss: PersonLoss
-    calibration: Calibration
+    calibration: ExponentialCalibration
 
     def compute(self, table: AdmittedTable) -> ExponentialRelease:
         """Draw and release."""
@@ -153,7 +153,7 @@ def prepare(query: ExponentialQuery, person_loss: PersonLoss, site_facts: SiteFa
     )
 
 
-def calibrate(query: ExponentialQuery, person_loss: PersonLoss, *, records: int) -> Calibration:
+def calibrate(query: ExponentialQuery, person_loss: PersonLoss, *, records: int) -> ExponentialCalibration:
     """Return the constants of a run, or raise MechanismError where it would accept too rarely for its delta."""
     if not person_loss.valued:
         raise MechanismError(
@@ -187,7 +187,7 @@ def calibrate(query: ExponentialQuery, person_loss: PersonLoss, *, records: int)
             available=("objective", "output"),
         )
     box = _box(query, grid)
-    return Calibration(
+    return ExponentialCalibration(
         box=box,
         unit=unit,
         most=most,
@@ -279,7 +279,7 @@ def _too_fine() -> MechanismError:
     )
 
 
-def run(query: ExponentialQuery, calibration: Calibration, people: People) -> ExponentialRelease:
+def run(query: ExponentialQuery, calibration: ExponentialCalibration, people: People) -> ExponentialRelease:
     """Draw, or release the centre.
 
     Guarantee: ``(query.epsilon, query.delta)``-DP by the module's proof.
@@ -311,7 +311,7 @@ def run(query: ExponentialQuery, calibration: Calibration, people: People) -> Ex
     )
 
 
-def potential(calibration: Calibration, people: People, at_centre: FloatArray, k: tuple[int, ...]) -> int:
+def potential(calibration: ExponentialCalibration, people: People, at_centre: FloatArray, k: tuple[int, ...]) -> int:
     """Return ``sum_i u_i`` at a lattice point, each person's number rounded and clipped by itself.
 
     ``at_centre`` are the people's losses at the centre. What is not a number counts as 0.
@@ -349,7 +349,7 @@ class Proposals:
         )
 
 
-def _lowest(query: ExponentialQuery, calibration: Calibration, people: People) -> LatticeMinimum:
+def _lowest(query: ExponentialQuery, calibration: ExponentialCalibration, people: People) -> LatticeMinimum:
     """Return the lattice point of least ``V``, nearly: it lacks at most half of the slack."""
     box, D = calibration.box, len(calibration.box.origin)
     middle = box.at(np.zeros(D))
@@ -360,7 +360,7 @@ def _lowest(query: ExponentialQuery, calibration: Calibration, people: People) -
     )
 
 
-def _proposals(query: ExponentialQuery, calibration: Calibration, lowest: LatticeMinimum) -> Proposals:
+def _proposals(query: ExponentialQuery, calibration: ExponentialCalibration, lowest: LatticeMinimum) -> Proposals:
     grid = exact(calibration.box.grid)
     ridge = calibration.temperature * query.ridge * grid * grid / 2
     curvature = round_down(ridge, 90)

@@ -15,16 +15,16 @@ with :math:`\sigma = 1 / (1 + e^{\beta'x})` in (0, 1). Gradients of opposite lab
 reckon with, do not occur, and the difference of two gradients is :math:`t' x' - t x` with ``t`` in [0, w] and ``t'`` in
 [0, w'].
 
-* *Box* (`hdpstats.mechanisms.importance_weights.box`): in each column both products lie between the box's sides, which
-0 is between, so their
+* *Box* (`hdpstats.mechanisms.importance_weights.coding`): in each column both products lie between the box's sides,
+which 0 is between, so their
   difference is at most its side: ``K = max_j |b_j| / side_j`` of it is at most 1. So it is for zeros and ones, whether
   centred or not; columns on [-1, 1] have the side 2.
 * *Geometry* (`hdpstats.records.geometry`): the first coordinate moves by at most 1 and the others by at most ``2 R``:
   ``K = max(|t|, ||v|| / 2 R)`` is at most 1.
 
-Euclidean distances are the diameter of `hdpstats.mechanisms.importance_weights.box.extent`, :math:`\sqrt{2 m + k}` for
-``m`` categories and ``k`` columns in [0, 1], and :math:`\sqrt{1 + 4 R^2}` in a geometry. Neither is the length of the
-longest row: two different levels are :math:`\sqrt{2}` apart.
+Euclidean distances are the diameter of `hdpstats.mechanisms.importance_weights.coding.extent`, :math:`\sqrt{2 m + k}`
+for ``m`` categories and ``k`` columns in [0, 1], and :math:`\sqrt{1 + 4 R^2}` in a geometry. Neither is the length of
+the longest row: two different levels are :math:`\sqrt{2}` apart.
 
 **Half of it.** `PersonLoss.reach` is what one person moves on his own, half of what a replaced one moves. Take a public
 constant ``g`` off every person's gradient: the objective changes by the public function :math:`n_D g'\beta`, which
@@ -58,7 +58,7 @@ from hdpstats.formulas.design import Design
 from hdpstats.formulas.geometry import Rows, whiten
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.importance_weights.box import Extent, boxed, extent
+from hdpstats.mechanisms.importance_weights.coding import Extent, boxed, extent
 from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
@@ -154,11 +154,6 @@ class DensityRatioPersonLoss(PersonLoss):
     @property
     def pays_determinant(self) -> bool:
         """The determinant is paid for."""
-        return True
-
-    @property
-    def valued(self) -> bool:
-        """Losses have values."""
         return True
 
     @property

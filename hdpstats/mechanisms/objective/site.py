@@ -23,156 +23,54 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
    is (`hdpstats.mechanisms.minimiser`).
 3. **Smoothing.** The computed point is rounded to a lattice and L2 K-norm noise of rate
-   ``epsilon_2 / (2 (error + rounding))`` is added (`hdpstats.mechanisms.objective.smoothing`).
+   ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`).
    For every fixed ``b`` the distributions around the computed and
    around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
    epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
 
-A fourth part, where it is bought, releases the weighted Hessian at the *released* coefficients.
+A fourth part, where a query asks for it, releases the weighted Hessian at the *released* coefficients.
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
 
-from hdpstats.mechanisms import curvature
-from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.minimiser import Effort, certified, effort_of, on_lattice
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.minimiser import (
+    Perturbation,
+    PointCalibration,
+    PreparedPoint,
+    effort_of,
+    hessian_of,
+    prepared,
+)
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
-from hdpstats.mechanisms.objective.smoothing import smoothing_noise
-from hdpstats.mechanisms.person_loss.base import People, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
 from hdpstats.noise.ball import BallNoise
-from hdpstats.noise.distributions import FINENESS, LatticeNoise, lattice, lattice_noise
-from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
+from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.records.point import MinimiserQuery
-from hdpstats.schema.table import AdmittedTable
 
 SMOOTHING_SHARE = Fraction(1, 1000)
 """Part of epsilon that covers the solver and floating point."""
 
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Perturbation:
-    """The noise ``b`` in the objective.
-
-    Attributes
-    ----------
-    sensitivity : Sensitivity
-        Of the gradient sum, in the norm of the noise.
-    noise : LatticeNoise or RoundedNormal
-        The lattice distribution of ``b``.
-    grids : tuple of Fraction
-        The lattice step of each coordinate of ``b`` (D,).
-    rate, sd : Fraction
-        ``rho``: density of the noise proportional to ``exp(-rho K(b))``; or the standard deviation of normal noise.
-        The other one is 0.
-    size : float
-        A length that the noise exceeds with probability below 2^-60: ``K(b) rho`` has a gamma distribution of shape D.
-    event : PrivacyEvent
-        What it costs.
-    """
-
-    sensitivity: Sensitivity
-    noise: LatticeNoise | RoundedNormal
-    grids: tuple[Fraction, ...]
-    rate: Fraction
-    sd: Fraction
-    size: float
-    event: PrivacyEvent
-
-    @property
-    def cell(self) -> Fraction:
-        """The length of half the diagonal of a lattice cell."""
-        return sqrt_up(sum((g * g for g in self.grids), Fraction(0))) / 2
-
-    def draw(self) -> list[Fraction]:
-        """Return one draw of ``b`` (D,), a point of its lattice."""
-        return [n * g for n, g in zip(self.noise.draw(), self.grids, strict=True)]
+STEPS = 8
+"""Lattice steps within ``total``, at most."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calibration:
-    """The public constants of one run: functions of the query, the schema and the declared number of records only.
-
-    Attributes
-    ----------
-    perturbation : Perturbation
-        The noise in the objective.
-    effort : Effort
-        The work of the minimisation, and the accuracy that it reaches.
-    smoothing : BallNoise
-        The lattice distribution added to the solution.
-    grid : Fraction
-        The lattice of the release.
-    hessian : curvature.HessianCalibration or None
-        The noisy Hessian, where it is bought.
-    records : int
-        The number of people, public or declared.
-    events : tuple of PrivacyEvent
-        What will have run.
-    """
-
-    perturbation: Perturbation
-    effort: Effort
-    smoothing: BallNoise
-    grid: Fraction
-    hessian: curvature.HessianCalibration | None
-    records: int
-    events: tuple[PrivacyEvent, ...]
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """Of the gradient sum, in the norm of the noise."""
-        return self.perturbation.sensitivity
-
-    @property
-    def solver_radius(self) -> Fraction:
-        """How far the computed minimiser is from the exact one at most."""
-        return self.effort.radius
-
-    @property
-    def noise_rate(self) -> Fraction:
-        """Rate of K-norm noise; 0 for normal noise."""
-        return self.perturbation.rate
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedObjective(Prepared):
-    """Objective perturbation with its constants fixed."""
-
-    query: MinimiserQuery
-    person_loss: PersonLoss
-    calibration: Calibration
-
-    def compute(self, table: AdmittedTable) -> ObjectiveRelease:
-        """Minimise, smooth and release."""
-        return run(self.query, self.calibration, self.person_loss.people(table))
-
-
-def prepare(query: MinimiserQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedObjective:
+def prepare(query: MinimiserQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedPoint:
     """Fix the constants of a run at a site."""
     calibration = calibrate(query, person_loss, records=site_facts.records, relation=site_facts.relation)
-    return PreparedObjective(
-        needs=person_loss.needs,
-        events=calibration.events,
-        query=query,
-        person_loss=person_loss,
-        calibration=calibration,
-    )
+    return prepared(query, person_loss, calibration)
 
 
 def calibrate(
     query: MinimiserQuery, person_loss: PersonLoss, *, records: int, relation: Relation = Relation.REPLACE_ONE
-) -> Calibration:
+) -> PointCalibration:
     """Return the constants of a run, or raise MechanismError where the proof does not cover the query.
 
     Parameters
@@ -187,29 +85,30 @@ def calibrate(
     relation
         Who is a neighbour of whom.
     """
-    epsilon_hessian = query.epsilon * query.hessian_share
     epsilon_smoothing = query.epsilon * SMOOTHING_SHARE
-    epsilon_objective = query.epsilon - epsilon_hessian - epsilon_smoothing
-    if query.delta > 0:
-        perturbation = _normal(query, person_loss, epsilon=epsilon_objective, relation=relation)
-    else:
-        perturbation = _knorm(query, person_loss, epsilon=epsilon_objective, relation=relation)
+    epsilon_objective = query.epsilon * (1 - query.hessian_share) - epsilon_smoothing
+    perturb = _normal if query.delta > 0 else _knorm
+    perturbation = perturb(query, person_loss, epsilon=epsilon_objective, relation=relation)
     effort = effort_of(query, person_loss, noise=perturbation.size, records=records)
     total = effort.radius + perturbation.cell / query.ridge
     smoothing, grid = smoothing_noise(total=total, dimension=person_loss.dimension, epsilon=epsilon_smoothing)
-    hessian = None
-    events = [perturbation.event, PrivacyEvent(ran=MechanismName.SMOOTHING, epsilon=epsilon_smoothing)]
-    if epsilon_hessian > 0:
-        hessian = curvature.calibrate(person_loss, epsilon=epsilon_hessian, relation=relation)
-        events.append(PrivacyEvent(ran=MechanismName.HESSIAN, epsilon=epsilon_hessian))
-    return Calibration(
+    hessian, of_hessian = hessian_of(query, person_loss, relation=relation)
+    return PointCalibration(
+        release=ObjectiveRelease,
         perturbation=perturbation,
+        sensitivity=perturbation.sensitivity,
         effort=effort,
-        smoothing=smoothing,
+        noise=smoothing,
         grid=grid,
+        noise_rate=perturbation.rate,
+        noise_sd=perturbation.sd,
         hessian=hessian,
         records=records,
-        events=tuple(events),
+        events=(
+            perturbation.event,
+            PrivacyEvent(ran=MechanismName.SMOOTHING, epsilon=epsilon_smoothing),
+            *of_hessian,
+        ),
     )
 
 
@@ -269,33 +168,38 @@ def normal_sd(
     return -round_down(-persons * person_loss.euclidean_reach / multiplier, 90)
 
 
-def run(query: MinimiserQuery, calibration: Calibration, people: People) -> ObjectiveRelease:
-    """Draw both noises, then minimise, smooth and release.
+def smoothing_noise(*, total: Fraction, dimension: int, epsilon: Fraction) -> tuple[BallNoise, Fraction]:
+    r"""Return the lattice noise that covers a distance ``total`` for ``epsilon / 2``, and its lattice step.
 
-    Guarantee: ``(query.epsilon, query.delta)``-DP by the module's proof.
+    The computed point is within ``total`` of the exact minimiser. It is rounded to multiples of ``grid``, the power of
+    two with ``4 <= total / grid < 8``, and L2 K-norm noise is added whose rate per lattice step is
+
+    .. math:: r = \frac{\epsilon_2}{2 (total / grid + \sqrt D)}
+
+    (part 3 of the module, where the guarantee is proved). Every coordinate then has the variance ``(D + 1) (grid /
+    r)^2``. The noise grows with the number of people, as the float error of a sum does, and falls with the ridge. With
+    many people and a small ridge it is no small part of the error.
     """
-    perturbation = calibration.perturbation.draw()
-    smoothing = calibration.smoothing.draw()
-    theta = solve(query, calibration, people, perturbation=perturbation)
-    released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), smoothing, strict=True)]
-    numbers = lift(released, calibration.grid)
-    hessian = None
-    if calibration.hessian is not None:
-        hessian = curvature.noisy_hessian(calibration.hessian, people, theta=numbers)
-    return ObjectiveRelease(
-        theta=tuple(numbers.tolist()),
-        hessian=hessian,
-        noise_rate=float(calibration.perturbation.rate),
-        noise_sd=float(calibration.perturbation.sd),
-        hessian_noise_sd=calibration.hessian.noise_sd if calibration.hessian is not None else 0.0,
-        grid=float(calibration.grid),
-        records=calibration.records,
-        events=calibration.events,
-    )
+    grid = power_of_two_below(total / (STEPS // 2))
+    rate = round_down(epsilon / (2 * (total / grid + sqrt_up(Fraction(dimension)))), 90)
+    return BallNoise(dimension=dimension, rate=rate), grid
 
 
-def solve(
-    query: MinimiserQuery, calibration: Calibration, people: People, *, perturbation: list[Fraction]
-) -> tuple[Fraction, ...]:
-    """Return a point that is surely within ``solver_radius`` of the exact minimiser for this perturbation."""
-    return certified(query, people, effort=calibration.effort, perturbation=perturbation)
+def smoothing_distribution(noise: BallNoise, grid: Fraction) -> NoiseDistribution:
+    """Return the distribution of the noise in the coordinates of the minimiser."""
+    return NoiseDistribution(norm=BallNorm(), dimension=noise.dimension, rate=float(noise.rate / grid))
+
+
+def widest_smoothing(release: ObjectiveRelease) -> NoiseDistribution | None:
+    """Return the widest distribution of the smoothing noise that a release may have; None where no smoothing ran.
+
+    A release tells its ``grid`` and ``epsilon_2``, not ``total``: the distribution is that of ``total = 8 grid``. Its
+    standard deviation is never smaller than that of the noise, and at most ``(8 + sqrt(D)) / (4 + sqrt(D))`` times as
+    large.
+    """
+    epsilon = sum((event.epsilon for event in release.events if event.ran is MechanismName.SMOOTHING), Fraction(0))
+    if not epsilon:
+        return None
+    dimension = len(release.theta)
+    rate = float(epsilon) / (2.0 * (STEPS + dimension**0.5)) / release.grid
+    return NoiseDistribution(norm=BallNorm(), dimension=dimension, rate=rate)

@@ -1,20 +1,32 @@
 """One person's loss as a mechanism sees it: constants with proofs, and the private people that it is summed over."""
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import Norm
+from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.records.model import AnyModel
+from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import Objective
 
 ROUNDING = 1 + Fraction(1, 2**40)
 """Inflation of a person's size: weights and rows are doubles, each within a few 2^-53 of its formula."""
 
+NUMBERS = 2**20
+"""Numbers of Hessians that are held at a time, however many people there are and however many rows one brings."""
+
 
 class People(ABC):
-    """Private people behind the wall, whitened and weighted: a sum of their losses can be formed, nothing else."""
+    """Private people, whitened and weighted: a sum of their losses can be formed, nothing else."""
 
     @property
     @abstractmethod
@@ -77,9 +89,9 @@ class PersonLoss(ABC):
         """D."""
 
     @property
-    @abstractmethod
     def norm(self) -> Norm:
-        """``K``."""
+        """``K``: the Euclidean norm, where it is no other."""
+        return BallNorm()
 
     @property
     @abstractmethod
@@ -102,9 +114,9 @@ class PersonLoss(ABC):
         """The dimension of a person's gradients."""
 
     @property
-    @abstractmethod
     def fixed_sign(self) -> bool:
         """Whether gradients are nonnegative multiples of a vector that the record fixes."""
+        return False
 
     @property
     def pays_determinant(self) -> bool:
@@ -112,9 +124,9 @@ class PersonLoss(ABC):
         return False
 
     @property
-    @abstractmethod
     def valued(self) -> bool:
         """Whether people's losses have values."""
+        return True
 
     @property
     @abstractmethod
@@ -170,6 +182,59 @@ class PersonLoss(ABC):
     @abstractmethod
     def people(self, table: AdmittedTable) -> People:
         """Return the private people of an admitted table: a total map, each person by itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeclaredLoss(PersonLoss, ABC):
+    """The loss of a model with the declared bound of its case weights."""
+
+    model: AnyModel
+    largest_weight: float
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.model.dimension
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight, rounding included."""
+        return Fraction(self.largest_weight) * ROUNDING
+
+
+def added_in_grid_steps(
+    people: int,
+    dimension: int,
+    *,
+    grid: float,
+    of_people: Callable[[slice, IntArray, IntArray, FloatArray], FloatArray],
+) -> IntArray:
+    """Return the exact integer sum of stacked Hessians, each person's rounded to multiples of ``grid`` first.
+
+    ``of_people`` returns those of a slice of people in grid steps, for the places ``i``, ``j`` of the upper triangle
+    and the factors of its entries. So many people are taken at a time that they have about `NUMBERS` entries.
+    """
+    i, j = np.triu_indices(dimension)
+    factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+    total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
+    for start in range(0, people, size):
+        total += np.rint(of_people(slice(start, start + size), i, j, factor)).astype(np.int64).sum(axis=0)
+    return total
+
+
+def numbers_of(table: AdmittedTable, name: str | None, *, otherwise: float) -> FloatArray:
+    """Return a column of a table, or the same number for every row where there is no column."""
+    return table.numeric[name] if name is not None else np.full(table.rows, otherwise)
+
+
+def declared_bound(schema: Schema, name: str | None, *, kind: str, default: float) -> float:
+    """Return the declared bound of a weight's or an offset's size."""
+    if name is None:
+        return default
+    column = schema.get(name)
+    if not isinstance(column, NumericColumn) or column.kind != kind:
+        raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
+    return max(abs(column.lower), abs(column.upper))
 
 
 def sensitivity_factor(relation: Relation) -> int:

@@ -6,7 +6,7 @@ numbers. Ending follow-up by a function of the covariates is censoring that tell
 estimate stays consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
 
 **Work** is bounded by public facts: sums of caps and the objective go through every interval of every spell, whatever
-its follow-up; scores person by person (`hdpstats.mechanisms.person_loss.hazard_people`) through those at risk, at most
+its follow-up; scores person by person (`HazardPeople`) through those at risk, at most
 all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.costly`.
 
 *Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
@@ -19,37 +19,172 @@ up over the person's spells, and the bound for time-varying rows holds.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import LINKS, HazardLink
-from hdpstats.losses.hazard import FARTHEST
+from hdpstats.losses.hazard import FARTHEST, CappedTerms
+from hdpstats.losses.links import logit_losses
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss, sensitivity_factor
-from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
-from hdpstats.mechanisms.person_loss.regression import declared_bound
+from hdpstats.mechanisms.person_loss.base import (
+    NUMBERS,
+    ROUNDING,
+    DeclaredLoss,
+    People,
+    declared_bound,
+    numbers_of,
+    sensitivity_factor,
+)
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers import CappedSpells
+from hdpstats.solvers import CappedSpells, HazardObjective
+from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, integer_bits
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class HazardPeople(People):
+    """Private spells: scores, losses and curvatures of each person from that person's spells alone.
+
+    ``person`` (m,) says whose each spell is, 0 to ``number`` - 1.
+    """
+
+    spells: CappedSpells
+    person: IntArray
+    number: int
+
+    @property
+    def count(self) -> int:
+        """The number of people."""
+        return self.number
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> HazardObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return HazardObjective(spells=self.spells, ridge=ridge, centre=centre, linear=linear)
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D), from that person's spells alone.
+
+        To the last bit: sums run over intervals and features in their order, one elementwise operation at a time. A
+        matrix product would depend on where in the table a person stands.
+        """
+        whole = self.spells
+        of_spells = np.zeros((len(whole.Z), whole.causes * whole.block))
+        for cause in range(whole.causes):
+            self._add_scores(of_spells[:, cause * whole.block : (cause + 1) * whole.block], theta, cause)
+        out = np.zeros((self.number, of_spells.shape[1]))
+        np.add.at(out, self.person, whole.weights[:, None] * of_spells)
+        return out
+
+    def _add_scores(self, out: FloatArray, theta: FloatArray, cause: int) -> None:
+        """Add the unweighted scores of a cause (0-based) to the spells' block of coefficients (m, e + p)."""
+        whole, e = self.spells, self.spells.A.shape[1]
+        slope = np.zeros(len(whole.Z))
+        for s, here, cells, ends in self._periods(theta, cause):
+            score = np.where(ends, -cells.event, cells.survived)
+            slope[here] += score
+            for j, feature in enumerate(whole.A[s].tolist()):
+                out[here, j] += feature * score
+        out[:, e:] += slope[:, None] * whole.Z
+
+    def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, CappedTerms, BoolArray]]:
+        """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.
+
+        The losses are those of a cause (0-based).
+        """
+        for s, here, eta, log_cap, ends in self._places(theta, cause):
+            yield s, here, self.spells.loss.cells(eta, log_cap), ends
+
+    def _places(
+        self, theta: FloatArray, cause: int
+    ) -> Iterator[tuple[int, IntArray, FloatArray, FloatArray, BoolArray]]:
+        """Yield every interval (0-based) with the spells at risk in it, predictors, log caps and ends in events."""
+        whole, e = self.spells, self.spells.A.shape[1]
+        part = theta[cause * whole.block : (cause + 1) * whole.block]
+        level = row_products(whole.Z, part[e:]) + whole.offset
+        caps = row_products(whole.Z, whole.cap_slopes[cause]) + whole.offset
+        for s, baseline in enumerate(row_products(whole.A, part[:e]).tolist()):
+            here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
+            log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
+            ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
+            yield s, here, baseline + level[here], log_cap, ends
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,), for the logit link."""
+        whole = self.spells
+        of_spells = np.zeros(len(whole.Z))
+        for cause in range(whole.causes):
+            for _, here, eta, log_cap, ends in self._places(theta, cause):
+                survived, event = logit_losses(eta, log_cap)
+                of_spells[here] += np.where(ends, event, survived)
+        out = np.zeros(self.number)
+        np.add.at(out, self.person, whole.weights * of_spells)
+        return out
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added.
+
+        What is rounded depends on the own person alone, to the last bit: see `scores`.
+        """
+        (i, j), D = np.triu_indices(len(theta)), len(theta)
+        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // D**2)
+        for first in range(0, self.number, size):
+            start, stop = np.searchsorted(self.person, [first, first + size]).tolist()
+            matrices = np.zeros((min(size, self.number - first), D, D))
+            for begin in range(start, stop, size):
+                part = slice(begin, min(begin + size, stop))
+                some = replace(self, spells=self.spells.take(part), person=self.person[part])
+                np.add.at(matrices, some.person - first, some._hessians(theta))
+            total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0)
+        return total
+
+    def _hessians(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of each spell's weighted loss (m, D, D)."""
+        Z, e, block = self.spells.Z, self.spells.A.shape[1], self.spells.block
+        out = np.zeros((len(Z), len(theta), len(theta)))
+        for cause in range(self.spells.causes):
+            plain, first, second = self._curvature_moments(theta, cause)
+            i, j, k = cause * block, cause * block + e, (cause + 1) * block
+            cross = first[:, :, None] * Z[:, None, :]
+            out[:, i:j, i:j] = second
+            out[:, i:j, j:k] = cross
+            out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
+            out[:, j:k, j:k] = plain[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+        return out
+
+    def _curvature_moments(self, theta: FloatArray, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return every spell's weighted sums of the curvatures times 1, ``A_s`` and ``A_s A_s'``."""
+        whole, (m, e) = self.spells, (len(self.spells.Z), self.spells.A.shape[1])
+        plain, first, second = np.zeros(m), np.zeros((m, e)), np.zeros((m, e, e))
+        for s, here, cells, ends in self._periods(theta, cause):
+            curvature = whole.weights[here] * np.where(ends, cells.event_curvature, cells.survived_curvature)
+            plain[here] += curvature
+            features = [(j, feature) for j, feature in enumerate(whole.A[s].tolist()) if feature]
+            for j, feature in features:
+                first[here, j] += feature * curvature
+                for k, other in features:
+                    second[here, j, k] += feature * other * curvature
+        return plain, first, second
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HazardPersonLoss(PersonLoss):
+class HazardPersonLoss(DeclaredLoss):
     """A hazard model with the declared bounds of its weights and offsets.
 
     ``most_rows`` is the largest number of rows of a person, ``time_varying`` whether covariates may vary within one.
@@ -57,7 +192,6 @@ class HazardPersonLoss(PersonLoss):
 
     model: HazardModel
     design: SurvivalDesign
-    largest_weight: float
     largest_offset: float
     most_rows: int
     time_varying: bool
@@ -86,21 +220,6 @@ class HazardPersonLoss(PersonLoss):
         return self.model.cap.total
 
     @property
-    def half(self) -> Fraction:
-        """The largest weight, rounding included."""
-        return Fraction(self.largest_weight) * ROUNDING
-
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return self.model.dimension
-
-    @property
-    def norm(self) -> Norm:
-        """The Euclidean norm."""
-        return BallNorm()
-
-    @property
     def reach(self) -> Fraction:
         """``a_max G``."""
         return self.half * Fraction(self.bounds.reach)
@@ -121,11 +240,6 @@ class HazardPersonLoss(PersonLoss):
         if self.time_varying:
             return self.dimension
         return min(self.dimension, self.model.causes * (len(self.model.baseline[0]) + 1))
-
-    @property
-    def fixed_sign(self) -> bool:
-        """No: survived intervals and the event pull in different directions, by coefficients."""
-        return False
 
     @property
     def valued(self) -> bool:
@@ -220,9 +334,7 @@ class HazardPersonLoss(PersonLoss):
             table, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=self.most_rows
         )
         rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
-        weights, offset = self.model.weights, self.model.offset
-        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
-        shift = table.numeric[offset] if offset is not None else np.zeros(table.rows)
+        case = numbers_of(table, self.model.weights, otherwise=1.0)
         whole = CappedSpells(
             loss=self.loss,
             A=np.array(self.model.baseline),
@@ -231,7 +343,7 @@ class HazardPersonLoss(PersonLoss):
             last=found.exit,
             cause=found.cause,
             weights=(rows.weights * case)[found.row],
-            offset=shift[found.row],
+            offset=numbers_of(table, self.model.offset, otherwise=0.0)[found.row],
             cap_baseline=np.array(self.model.cap.baseline),
             cap_slopes=np.array(self.model.cap.slopes).reshape(self.model.causes, -1),
             margin=self.model.cap.margin,

@@ -19,12 +19,18 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
-from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
-from hdpstats.mechanisms.person_loss.regression import NUMBERS, declared_bound
+from hdpstats.mechanisms.person_loss.base import (
+    ROUNDING,
+    DeclaredLoss,
+    People,
+    added_in_grid_steps,
+    declared_bound,
+    numbers_of,
+    sensitivity_factor,
+)
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -70,40 +76,22 @@ class MultinomialPeople(People):
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
         """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
         D = self.X.shape[1]
-        i, j = np.triu_indices(self.others * D)
-        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
-        for start in range(0, len(self.y), size):
-            part = slice(start, start + size)
+
+        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
             p, X = probabilities(self._predictor(theta, part)), self.X[part]
             bent = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
-            total += np.rint(bent * X[:, i % D] * X[:, j % D] * factor).astype(np.int64).sum(axis=0)
-        return total
+            return np.asarray(bent * X[:, i % D] * X[:, j % D] * factor)
+
+        return added_in_grid_steps(len(self.y), self.others * D, grid=grid, of_people=of_rows)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MultinomialPersonLoss(PersonLoss):
+class MultinomialPersonLoss(DeclaredLoss):
     """A multinomial model with the declared bound of its weights; ``design`` may be None where only constants count."""
 
     model: MultinomialModel
-    largest_weight: float
     design: Design | None = None
-
-    @property
-    def dimension(self) -> int:
-        """M D."""
-        return self.model.dimension
-
-    @property
-    def norm(self) -> Norm:
-        """The Euclidean norm."""
-        return BallNorm()
-
-    @property
-    def half(self) -> Fraction:
-        """The largest weight, rounding included."""
-        return Fraction(self.largest_weight) * ROUNDING
 
     @property
     def reach(self) -> Fraction:
@@ -127,18 +115,8 @@ class MultinomialPersonLoss(PersonLoss):
         return self.model.others
 
     @property
-    def fixed_sign(self) -> bool:
-        """No: probabilities of several levels pull in several directions."""
-        return False
-
-    @property
     def pays_determinant(self) -> bool:
         """Yes."""
-        return True
-
-    @property
-    def valued(self) -> bool:
-        """Losses have values."""
         return True
 
     @property
@@ -184,10 +162,11 @@ class MultinomialPersonLoss(PersonLoss):
     def people(self, table: AdmittedTable) -> MultinomialPeople:
         """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""
         rows = whiten(self.model.geometry, self._design.matrix(table))
-        weights = self.model.weights
-        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
         return MultinomialPeople(
-            others=self.model.others, X=rows.X, y=table.codes[self._design.response], weights=rows.weights * case
+            others=self.model.others,
+            X=rows.X,
+            y=table.codes[self._design.response],
+            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0),
         )
 
 

@@ -19,14 +19,21 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss
-from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import (
+    ROUNDING,
+    DeclaredLoss,
+    People,
+    added_in_grid_steps,
+    declared_bound,
+    numbers_of,
+    sensitivity_factor,
+)
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
-from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective
@@ -35,9 +42,6 @@ from hdpstats.solvers.objective import UNIT, integer_bits
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""
-
-NUMBERS = 2**20
-"""Numbers of Hessians that are held at a time, however many rows there are."""
 
 
 @final
@@ -83,22 +87,20 @@ class RegressionPeople(People):
 
         Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
         """
-        i, j = np.triu_indices(self.X.shape[1])
-        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
         steepest = float(self.loss.smoothness)
-        for start in range(0, len(self.y), size):
-            part = slice(start, start + size)
+
+        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
             X = self.X[part]
             eta = row_products(X, theta) + self.offset[part]
             curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
-            total += np.rint(X[:, i] * X[:, j] * (curvature[:, None] * factor)).astype(np.int64).sum(axis=0)
-        return total
+            return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
+
+        return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RegressionPersonLoss(PersonLoss):
+class RegressionPersonLoss(DeclaredLoss):
     """A regression model with the declared bounds of its weights and offsets (as the formula has them).
 
     ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
@@ -106,7 +108,6 @@ class RegressionPersonLoss(PersonLoss):
     """
 
     model: RegressionModel
-    largest_weight: float
     largest_offset: float
     design: Design | None = None
     response: Response = BETWEEN_0_AND_1
@@ -122,19 +123,9 @@ class RegressionPersonLoss(PersonLoss):
         return self.largest_offset / self.response.stretch
 
     @property
-    def dimension(self) -> int:
-        """D."""
-        return self.model.dimension
-
-    @property
     def norm(self) -> Norm:
         """The cylinder, or without an intercept the ball."""
         return score_norm(self.model.geometry)
-
-    @property
-    def half(self) -> Fraction:
-        """The largest weight, rounding included."""
-        return Fraction(self.largest_weight) * ROUNDING
 
     @property
     def reach(self) -> Fraction:
@@ -161,11 +152,6 @@ class RegressionPersonLoss(PersonLoss):
     def fixed_sign(self) -> bool:
         """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
         return self.loss.coupled
-
-    @property
-    def valued(self) -> bool:
-        """Losses of a linear predictor have values."""
-        return True
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -225,11 +211,12 @@ class RegressionPersonLoss(PersonLoss):
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""
         rows = whiten(self.model.geometry, self._design.matrix(table))
-        weights, offset = self.model.weights, self.model.offset
-        case = table.numeric[weights] if weights is not None else np.ones(table.rows)
-        shift = table.numeric[offset] / self.response.stretch if offset is not None else np.zeros(table.rows)
         return RegressionPeople(
-            loss=self.loss, X=rows.X, y=self.response.of(table), weights=rows.weights * case, offset=shift
+            loss=self.loss,
+            X=rows.X,
+            y=self.response.of(table),
+            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0),
+            offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
         )
 
 
@@ -256,13 +243,3 @@ def score_norm(geometry: Geometry) -> Norm:
     """Return the norm in which scores of a linear predictor are measured."""
     radius = Fraction(geometry.radius)
     return CylinderNorm(radius=radius) if geometry.intercept else BallNorm(radius=radius)
-
-
-def declared_bound(schema: Schema, name: str | None, *, kind: str, default: float) -> float:
-    """Return the declared bound of a weight's or an offset's size."""
-    if name is None:
-        return default
-    column = schema.get(name)
-    if not isinstance(column, NumericColumn) or column.kind != kind:
-        raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
-    return max(abs(column.lower), abs(column.upper))

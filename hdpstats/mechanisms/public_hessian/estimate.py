@@ -27,10 +27,8 @@ from scipy.special import expit
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.sandwich import Estimates, SiteEstimate
-from hdpstats.mechanisms.public_hessian.query import PublicHessianRelease
-from hdpstats.mechanisms.public_hessian.rounds import Newton, Queries, Releases, change, place_of
-from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, change, place_of
+from hdpstats.mechanisms.score_sums import sum_noise
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 DRAWS = 2000
@@ -117,9 +115,7 @@ def _errors(state: Newton, path: Path, groups: Mapping[str, Sequence[str]], plac
     error = _Error(sampling=world.start, privacy=np.zeros_like(world.start))
     for number, (asked, answered) in enumerate(zip(path.asked, path.answered, strict=True)):
         theta = place_of(asked)
-        noise = {
-            name: draws.perturbation(rng, _distribution(release), count=CHUNK) for name, release in answered.items()
-        }
+        noise = {name: draws.perturbation(rng, sum_noise(release), count=CHUNK) for name, release in answered.items()}
         before = error
         error = _after(state, world, before, theta, noise, public=True)
         if number == state.rounds - 1:
@@ -226,10 +222,3 @@ def _mean_curvature(one: FloatArray, other: FloatArray) -> FloatArray:
 
 def _solved(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(matrices, vectors[:, :, None])[:, :, 0])
-
-
-def _distribution(release: PublicHessianRelease) -> NoiseDistribution | NormalDistribution:
-    """Return the distribution of a release's noise."""
-    if release.is_gaussian:
-        return NormalDistribution(dimension=len(release.total), sd=release.noise_sd)
-    return NoiseDistribution(norm=BallNorm(), dimension=len(release.total), rate=release.noise_rate)

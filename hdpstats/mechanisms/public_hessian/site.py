@@ -11,7 +11,7 @@ adding or removing one by at most :math:`M \sigma(r)`, with :math:`r = M \|\thet
 ``theta = 0`` it is ``M``, and less would be wrong: `M` is attained.
 
 **Floating point.** A cut row is a vector of doubles no longer than :math:`M' = M (1 + 2^{-40})`, as proved for
-`hdpstats.mechanisms.clipped_newton.site.clipped`, and is taken as the person's row. Its computed predictor errs by at
+`hdpstats.mechanisms.score_sums.clipped`, and is taken as the person's row. Its computed predictor errs by at
 most
 :math:`2 (D + 2) 2^{-53} M' \|\theta\|` (Higham 2002, section 3.1), hence the probability by a quarter of that and 8
 times :math:`2^{-53}` (`Loss.score`), and the product by :math:`2^{-53}` of its size: together less than
@@ -33,63 +33,48 @@ Z. Ji, X. Jiang, S. Wang, L. Xiong, L. Ohno-Machado (2014), Differentially priva
 private and public data. BMC Medical Genomics 7 (Suppl. 1), S14.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.clipped_newton.site import FINENESS, MOST, Calibration, calibrated, clipped, with_noise
+from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss, sensitivity_factor
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.score_sums import (
+    FINENESS,
+    PreparedSum,
+    SumCalibration,
+    calibrated,
+    check_dimension,
+    clipped,
+    with_noise,
+)
 from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.logistic_score import sensitivity_at
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.rounds import gaussian_ahead, in_parts
-from hdpstats.schema.table import AdmittedTable
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedPublicHessian(Prepared):
-    """One round with its constants fixed."""
-
-    query: PublicHessianQuery
-    person_loss: RegressionPersonLoss
-    calibration: Calibration
-    records: int
-
-    def compute(self, table: AdmittedTable) -> PublicHessianRelease:
-        """Sum, add noise and release."""
-        people = cut(self.person_loss.people(table), self.query)
-        return PublicHessianRelease(
-            total=noisy_sum(self.query, self.calibration, people),
-            noise_sd=self.calibration.noise_sd,
-            grid=float(self.calibration.grid),
-            records=self.records,
-            events=self.events,
-        )
-
-
-def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedPublicHessian:
+def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedSum:
     """Fix the constants of a round at a site."""
     if not isinstance(person_loss, RegressionPersonLoss):
         raise MechanismError("scores of cut rows are proved for one row per person")
     calibration = calibrate(query, relation=site_facts.relation)
-    return PreparedPublicHessian(
+    return PreparedSum(
         needs=person_loss.needs,
         events=(calibration.event,),
         ahead=_ahead(query),
         query=query,
-        person_loss=person_loss,
         calibration=calibration,
         records=site_facts.records,
+        release=PublicHessianRelease,
+        total=lambda table: noisy_sum(query, calibration, cut(person_loss.people(table), query)),
     )
 
 
@@ -100,11 +85,10 @@ def _ahead(query: PublicHessianQuery) -> tuple[Spend, ...]:
     return gaussian_ahead(query.ahead, query.cost, Budget(query.epsilon, query.delta))
 
 
-def calibrate(query: PublicHessianQuery, *, relation: Relation) -> Calibration:
+def calibrate(query: PublicHessianQuery, *, relation: Relation) -> SumCalibration:
     """Return the constants of a round, or raise MechanismError where the proof does not cover it."""
     D = len(query.theta)
-    if D > MOST:
-        raise MechanismError(f"scores of cut rows are proved for at most {MOST} coefficients, not {D}")
+    check_dimension(D, "scores of cut rows")
     grid, norm = power_of_two_below(query.norm) * FINENESS, query.norm * ROUNDING
     size = sqrt_up(sum((Fraction(value) ** 2 for value in query.theta), Fraction(0)))
     of_floats = norm * ((D + 2) * norm * size / 2**54 + Fraction(1, 2**49)) + grid * sqrt_up(Fraction(D)) / 2
@@ -116,7 +100,7 @@ def calibrate(query: PublicHessianQuery, *, relation: Relation) -> Calibration:
     return calibrated(value, event, dimension=D, grid=grid, relation=relation)
 
 
-def noisy_sum(query: PublicHessianQuery, calibration: Calibration, people: RegressionPeople) -> tuple[float, ...]:
+def noisy_sum(query: PublicHessianQuery, calibration: SumCalibration, people: RegressionPeople) -> tuple[float, ...]:
     """Return the noisy sum of scores of cut rows; the noise is drawn before a score is computed.
 
     Guarantee: that of the calibration's event, by the module's proof.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.formulas import compile_one_sided
-from hdpstats.mechanisms.importance_weights.box import boxed, extent, is_indicator
+from hdpstats.mechanisms.importance_weights.coding import boxed, extent, is_indicator
 from hdpstats.mechanisms.importance_weights.query import Box
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.schema import Schema

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.clipped_newton.covariance import ALIKE, estimates
-from hdpstats.mechanisms.clipped_newton.estimate import Matched, PrivateEstimate
+from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, Matched, PrivateEstimate, estimates
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of

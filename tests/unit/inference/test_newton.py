@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.public_hessian.estimate import Path, _mean_curvature, estimates
 from hdpstats.mechanisms.public_hessian.query import PublicHessianRelease
-from hdpstats.mechanisms.public_hessian.rounds import Newton, PublicPeople, advance, costs_of, place_of, standardised
+from hdpstats.mechanisms.public_hessian.request import Newton, PublicPeople, advance, costs_of, place_of, standardised
+from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.model import RegressionModel

@@ -133,11 +133,11 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     # Half a lattice cell of b, through a problem whose curvature is at least the ridge.
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
     apart = (constants.solver_radius + cell) / constants.grid + Fraction(math.sqrt(D))
-    cost = 2 * constants.smoothing.rate * apart
+    cost = 2 * constants.noise.rate * apart
     promised = query.epsilon / 1000
     assert constants.events[1].epsilon == promised
     assert promised * (1 - SMALL) <= cost <= promised * (1 + Fraction(1, 2**45))
-    assert constants.smoothing.dimension == D
+    assert constants.noise.dimension == D
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

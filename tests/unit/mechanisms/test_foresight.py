@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.estimate import Answer, SiteAnswers, match
+from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
-from hdpstats.mechanisms.clipped_newton.site import clipped
+from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
 

@@ -13,6 +13,7 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.noise.ball import BallNoise
 from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.gaussian import mu_of
@@ -120,8 +121,8 @@ def test_the_sum_is_exact_whatever_the_order():
     rng = np.random.default_rng(6)
     rows = gradient.clipped(rng.standard_normal((20_000, 3)) * 5.0, 2.7)
     grid = float(gradient.calibrate(make_query(), relation=Relation.REPLACE_ONE).grid)
-    total = gradient.grid_sum(rows, grid=grid)
-    assert np.array_equal(total, gradient.grid_sum(rows[rng.permutation(len(rows))], grid=grid))
+    total = grid_sum(rows, grid=grid)
+    assert np.array_equal(total, grid_sum(rows[rng.permutation(len(rows))], grid=grid))
     by_hand = [sum(round(Fraction(value) / Fraction(grid)) for value in column) for column in rows.T.tolist()]
     assert total.tolist() == by_hand
 

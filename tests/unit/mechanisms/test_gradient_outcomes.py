@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected
-from hdpstats.mechanisms.person_loss.hazard_people import HazardPeople
+from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.public import outcomes as listed

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.estimate import Answer, SiteAnswers, match, root_of, site_weights
-from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, score_quantile
-from hdpstats.mechanisms.clipped_newton.site import clipped
+from hdpstats.mechanisms.clipped_newton.estimate import match
+from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
+from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
 

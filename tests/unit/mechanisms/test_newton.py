@@ -8,9 +8,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.public_hessian.query import PublicHessianRelease
-from hdpstats.mechanisms.public_hessian.rounds import (
+from hdpstats.mechanisms.public_hessian.request import (
     LARGEST,
     STEP,
     Newton,
@@ -27,6 +26,7 @@ from hdpstats.mechanisms.public_hessian.rounds import (
     step,
 )
 from hdpstats.mechanisms.public_hessian.site import calibrate
+from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.privacy.relation import Relation

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import certified
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputQuery
@@ -173,7 +174,7 @@ def test_a_release_is_the_rounded_minimiser_and_its_own_noise(delta, monkeypatch
 
     rng = np.random.default_rng(4)
     people = person(np.column_stack([np.ones(30), rng.standard_normal((30, 2))]), rng.integers(0, 2, 30), np.ones(30))
-    release = output.run(query, replace(constants, noise=Fixed()), people)
+    release = minimiser.run(query, replace(constants, noise=Fixed()), people)
     exact = exactly(query, people)
     for released, value, steps in zip(release.theta, exact, (5, 0, -7), strict=True):
         assert (Fraction(released) / constants.grid).denominator == 1
@@ -183,7 +184,7 @@ def test_a_release_is_the_rounded_minimiser_and_its_own_noise(delta, monkeypatch
     assert (release.records, release.entry, release.grid) == (RECORDS, None, float(constants.grid))
     assert (release.noise_rate > 0) == (delta == 0) == (release.noise_sd == 0)
     assert len(release.hessian) == 6
-    assert output.run(query, constants, people).theta != release.theta
+    assert minimiser.run(query, constants, people).theta != release.theta
 
 
 def test_the_certificate_is_asked_for(monkeypatch):

@@ -12,15 +12,15 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.estimate import Matched
 from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
-from hdpstats.mechanisms.clipped_newton.rounds import (
+from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,
-    SiteRounds,
     advance,
     check_enough,
     clip_at,
     costs_of,
 )
+from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.listed import BinaryOutcomes

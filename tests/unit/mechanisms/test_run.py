@@ -67,7 +67,7 @@ def test_the_solution_is_within_the_public_radius(n):
     query = make_query()
     rows = make_rows(query, n)
     constants = calibrate(query, records=n)
-    theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
+    theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
     assert distance(theta, truth(query, rows)) <= float(constants.solver_radius) < 1e-9
 
 
@@ -100,7 +100,7 @@ def test_a_solver_that_fails_is_replaced_by_one_that_cannot(bad, monkeypatch):
     monkeypatch.setattr(accelerated, "minimise", failing)
     monkeypatch.setattr(accelerated, "accelerate", spy)
     monkeypatch.setattr(minimiser, "refine", None)
-    theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
+    theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
     assert replaced == [bad]
     assert distance(theta, exact) <= float(constants.solver_radius)
 
@@ -112,7 +112,7 @@ def test_more_people_than_declared_are_refined_where_floats_do_not_do(monkeypatc
     few = replace(constants.effort, count=119, work=replace(constants.effort.work, radius=1e-30))
     refined, right = [], minimiser.refine
     monkeypatch.setattr(minimiser, "refine", lambda *given, **named: refined.append(1) or right(*given, **named))
-    theta = objective.solve(query, replace(constants, effort=few), rows, perturbation=PERTURBATION)
+    theta = minimiser.solve(query, replace(constants, effort=few), rows, perturbation=PERTURBATION)
     assert refined == [1]
     assert distance(theta, truth(query, rows)) <= 1e-30
 
@@ -128,7 +128,7 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
         return Solution(theta=right(problem, start=start, budget=budget).theta + 1e-7, gradient_norm=0.0, radius=0.0)
 
     monkeypatch.setattr(accelerated, "minimise", lying)
-    theta = objective.solve(query, constants, rows, perturbation=PERTURBATION)
+    theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
     assert distance(theta, exact) > float(constants.solver_radius)
 
 
@@ -140,7 +140,7 @@ def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
     columns = {name: getattr(rows, name)[order] for name in ("X", "y", "weights", "offset")}
     shuffled = replace(rows, **columns)
     radius = float(constants.solver_radius)
-    one, two = (objective.solve(query, constants, each, perturbation=PERTURBATION) for each in (rows, shuffled))
+    one, two = (minimiser.solve(query, constants, each, perturbation=PERTURBATION) for each in (rows, shuffled))
     assert distance(one, two) <= 2.0 * radius
 
 
@@ -149,7 +149,7 @@ def test_released_numbers_are_points_of_the_lattice(share):
     query = make_query(share)
     rows = make_rows(query)
     constants = calibrate(query)
-    release = objective.run(query, constants, rows)
+    release = minimiser.run(query, constants, rows)
     assert release.grid == float(constants.grid)
     assert all((Fraction(value) / constants.grid).denominator == 1 for value in release.theta)
     assert release.events == constants.events
@@ -159,7 +159,7 @@ def test_released_numbers_are_points_of_the_lattice(share):
         assert len(release.hessian) == 6
         assert all((Fraction(value) / constants.hessian.grid).denominator == 1 for value in release.hessian)
         assert release.hessian_noise_sd == constants.hessian.noise_sd
-    assert objective.run(query, constants, rows).theta != release.theta
+    assert minimiser.run(query, constants, rows).theta != release.theta
 
 
 def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
@@ -176,8 +176,8 @@ def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
             return self.integers
 
     perturbation = replace(constants.perturbation, noise=Fixed(integers))
-    still = replace(constants, perturbation=perturbation, smoothing=Fixed((5, 0, -7)))
-    release = objective.run(query, still, rows)
+    still = replace(constants, perturbation=perturbation, noise=Fixed((5, 0, -7)))
+    release = minimiser.run(query, still, rows)
     step = float(constants.grid)
     exact = truth(query, rows)
     with mpmath.workprec(200):

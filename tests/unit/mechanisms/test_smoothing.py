@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
-from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, smoothing_noise, widest_smoothing
+from hdpstats.mechanisms.objective.site import smoothing_distribution, smoothing_noise, widest_smoothing
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 
 EPSILON = Fraction(1, 1000)

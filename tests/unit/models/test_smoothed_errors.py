@@ -9,7 +9,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.smoothing import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.fit import predict
 from hdpstats.models.points import ask_objective, noise_of, read_points
 from hdpstats.models.request import Contribution, Contributions, fit_request
@@ -74,7 +74,7 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampl
     constants = objective.calibrate(query, person_loss, records=LARGE, relation=spec.study.relation)
     H = LARGE * 0.2 * np.eye(person_loss.dimension)  # curvature of the order that rows of unit variance have
     exact = OnMinimiser(
-        distribution=smoothing_distribution(constants.smoothing, constants.grid), ridge=float(query.ridge)
+        distribution=smoothing_distribution(constants.noise, constants.grid), ridge=float(query.ridge)
     ).covariance(H)
     length = 2.0 * float(constants.effort.radius) / float(constants.events[1].epsilon)
     assert np.all(np.diag(exact) > (person_loss.dimension + 1) * (length * 0.2 * LARGE) ** 2)
@@ -102,7 +102,7 @@ def test_plans_count_it_too():
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
     constants = objective.calibrate(query, spec.person_loss(query.model), records=LARGE, relation=spec.study.relation)
     T = spec.to_terms(query.model)
-    smoothing = T @ np.diag(smoothing_distribution(constants.smoothing, constants.grid).variance) @ T.T
+    smoothing = T @ np.diag(smoothing_distribution(constants.noise, constants.grid).variance) @ T.T
     predicted = predict(spec, asked(1.0), {"site": LARGE}).errors
     inside = NoiseDistribution(
         norm=spec.person_loss(query.model).norm, dimension=query.dimension, rate=float(constants.noise_rate)

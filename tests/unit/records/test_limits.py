@@ -12,8 +12,8 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import from_box
+from hdpstats.mechanisms import score_sums
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.clipped_newton import site as gradient_mechanism
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
@@ -238,5 +238,5 @@ def test_a_changed_query_is_checked_too() -> None:
 
 
 def test_limits_stay_within_what_proofs_and_samplers_cover() -> None:
-    assert limits.MOST_COEFFICIENTS <= gradient_mechanism.MOST
+    assert limits.MOST_COEFFICIENTS <= score_sums.MOST
     assert limits.MOST_WITH_HESSIAN * (limits.MOST_WITH_HESSIAN + 1) // 2 <= LARGEST_DIMENSION

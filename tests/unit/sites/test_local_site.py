@@ -9,6 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
@@ -212,8 +213,8 @@ def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificat
     calibration = objective.calibrate(query, regression_person_loss(query.model, SCHEMA), records=RECORDS)
     for _ in range(5):
         perturbation = calibration.perturbation.draw()
-        first, second = (objective.solve(query, calibration, each, perturbation=perturbation) for each in orders)
+        first, second = (minimiser.solve(query, calibration, each, perturbation=perturbation) for each in orders)
         apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
         assert apart <= (2 * calibration.solver_radius) ** 2
-        other = objective.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
+        other = minimiser.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
         assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * calibration.solver_radius) ** 2

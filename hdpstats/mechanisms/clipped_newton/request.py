@@ -26,7 +26,6 @@ Nothing here sees a site: `advance` is a pure function. Coefficients are rounded
 that the last bits of a linear algebra library do not turn the same fit into another one, which would be charged anew.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,9 +35,10 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.clipped_newton.estimate import Answer, Matched, SiteAnswers, match
+from hdpstats.mechanisms.clipped_newton.estimate import Matched, match
 from hdpstats.mechanisms.clipped_newton.expectations import score_quantile
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
+from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import Outcomes
@@ -50,36 +50,10 @@ PROPORTIONS = {1: (1,), 2: (2, 8), 3: (1, 3, 6), 4: (1, 2, 3, 4)}
 FEWEST_PER_COEFFICIENT = 12
 """Public people per coefficient without whom expectations over them are worth too little."""
 
-STEP = 2.0**-20
-"""Coefficients are asked at multiples of it."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SiteRounds:
-    """What is public about one site of a fit, fixed before the first round.
-
-    Attributes
-    ----------
-    records, records_sd : int, float
-        How many private people there are, and the standard deviation of the noise in that number.
-    epsilon, delta : Fraction
-        What the fit keeps.
-    costs : tuple of Fraction
-        What each round costs, as its query says it: the squared Gaussian parameter; without a delta 0 for the only
-        round of clipped scores, the epsilon of each round of cut rows.
-    """
-
-    records: int
-    records_sd: float
-    epsilon: Fraction
-    delta: Fraction
-    costs: tuple[Fraction, ...]
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Rounds:
+class Rounds(FitInRounds):
     """Everything public about a fit by rounds, fixed before the first.
 
     Attributes
@@ -92,20 +66,14 @@ class Rounds:
         The public fit.
     clip : Fraction
         The longest score of a person.
-    sites : mapping of str to SiteRounds
-        The sites by name.
-    schema_sha256, public_sha256, replicate
-        See `Query`.
+    sites, schema_sha256, public_sha256, replicate
+        See `FitInRounds`.
     """
 
     model: AnyModel
     outcomes: Outcomes
     fit: PublicFit
     clip: Fraction
-    sites: Mapping[str, SiteRounds]
-    schema_sha256: str
-    public_sha256: str | None
-    replicate: int
 
 
 def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fraction, ...]:
@@ -134,8 +102,7 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fracti
 
 def clip_at(outcomes: Outcomes, theta: FloatArray, *, level: float) -> Fraction:
     """Return the quantile of the length of people's scores at the public fit, rounded up to 8 binary digits."""
-    mantissa, exponent = math.frexp(score_quantile(outcomes, theta, level=level))
-    return Fraction(math.ceil(mantissa * 256.0), 256) * Fraction(2) ** exponent
+    return rounded_up(score_quantile(outcomes, theta, level=level))
 
 
 def check_enough(outcomes: Outcomes) -> None:
@@ -199,16 +166,11 @@ def first_queries(state: Rounds) -> dict[str, ClippedNewtonQuery]:
 
 
 def _query(state: Rounds, name: str, theta: FloatArray, rounds: int) -> ClippedNewtonQuery:
-    places, site = np.rint(theta / STEP) * STEP + 0.0, state.sites[name]
+    places = np.rint(theta / STEP) * STEP + 0.0
     return ClippedNewtonQuery(
         model=state.model,
         theta=tuple(places.tolist()),
         clip=state.clip,
-        epsilon=site.epsilon,
-        delta=site.delta,
-        mu_squared=site.costs[rounds],
-        ahead=sum(site.costs[rounds + 1 :], Fraction(0)),
-        schema_sha256=state.schema_sha256,
-        public_sha256=state.public_sha256,
-        replicate=state.replicate,
+        mu_squared=state.sites[name].costs[rounds],
+        **state.offered(name, round=rounds),
     )

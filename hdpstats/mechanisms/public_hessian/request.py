@@ -28,18 +28,15 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.rounds import SiteRounds
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
+from hdpstats.mechanisms.score_sums import STEP, FitInRounds, rounded_up
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, minimise
-
-STEP = 2.0**-20
-"""Coefficients are asked at multiples of it."""
 
 LARGEST = 1000.0
 """The largest size of a standardised coefficient."""
@@ -93,7 +90,7 @@ class PublicPeople:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Newton:
+class Newton(FitInRounds):
     """Everything public about a fit, fixed before the first round.
 
     Attributes
@@ -110,10 +107,8 @@ class Newton:
         The number of steps.
     from_public : bool
         Whether the first step starts at the public fit; else at 0.
-    sites : mapping of str to SiteRounds
-        The sites by name.
-    schema_sha256, public_sha256, replicate
-        See `Query`.
+    sites, schema_sha256, public_sha256, replicate
+        See `FitInRounds`.
     """
 
     model: RegressionModel
@@ -123,10 +118,6 @@ class Newton:
     ridge: float
     rounds: int
     from_public: bool
-    sites: Mapping[str, SiteRounds]
-    schema_sha256: str
-    public_sha256: str | None
-    replicate: int
 
     @property
     def start(self) -> FloatArray:
@@ -171,9 +162,8 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fracti
     >>> costs_of(Fraction(1), Fraction(0), rounds=2)
     (Fraction(1, 2), Fraction(1, 2))
     """
-    if delta == 0:
-        return shared(epsilon, (1,) * rounds, EPSILON_GRAIN)
-    return shared(square_of(epsilon, delta), (1,) * rounds, MU_SQUARED_GRAIN)
+    whole, grain = (epsilon, EPSILON_GRAIN) if delta == 0 else (square_of(epsilon, delta), MU_SQUARED_GRAIN)
+    return shared(whole, (1,) * rounds, grain)
 
 
 def standardised(X: FloatArray, *, intercept: bool) -> Geometry:
@@ -200,8 +190,7 @@ def longest_row(geometry: Geometry, *, lower: FloatArray, upper: FloatArray, tru
     first = int(geometry.intercept)
     ends = whiten(geometry, np.array([lower, upper])).X[:, first:]
     reach = np.minimum(np.max(np.abs(ends), axis=0), truncation)
-    mantissa, exponent = math.frexp(math.hypot(first, *reach.tolist()))
-    return Fraction(math.ceil(mantissa * 256.0), 256) * Fraction(2) ** exponent
+    return rounded_up(math.hypot(first, *reach.tolist()))
 
 
 def public_people(
@@ -221,13 +210,8 @@ def queries_at(state: Newton, theta: FloatArray, names: Sequence[str], *, round:
             theta=tuple(theta.tolist()),
             truncation=state.truncation,
             norm=state.norm,
-            epsilon=site.epsilon,
-            delta=site.delta,
             cost=site.costs[round],
-            ahead=sum(site.costs[round + 1 :], Fraction(0)),
-            schema_sha256=state.schema_sha256,
-            public_sha256=state.public_sha256,
-            replicate=state.replicate,
+            **state.offered(name, round=round),
         )
         for name, site in state.sites.items()
         if name in names
