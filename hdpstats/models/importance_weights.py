@@ -12,8 +12,8 @@ from hdpstats._base.validation import choice, integer, real
 from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
-from hdpstats.mechanisms.importance_weights.query import Box
-from hdpstats.mechanisms.importance_weights.request import RIDGES, Asked, Choice, choose_importance
+from hdpstats.mechanisms.importance_weights.query import ColumnBox
+from hdpstats.mechanisms.importance_weights.request import RIDGES, Choice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.models.weighted import both_sides
@@ -125,7 +125,7 @@ def importance_weights(
     sample = _public(table, design)
     chosen = choose_importance(
         sample,
-        Asked(
+        ImportanceTerms(
             records=site.records,
             epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
             delta=release_delta(delta),
@@ -201,7 +201,7 @@ def _kinds(mechanism: object) -> tuple[str, ...]:
 
 
 def _method(chosen: Choice) -> str:
-    coding = "columns in a box" if isinstance(chosen.query.model.coding, Box) else "publicly whitened columns"
+    coding = "columns in a box" if isinstance(chosen.query.model.coding, ColumnBox) else "publicly whitened columns"
     return (
         f"importance weights (Ji and Elkan 2013) by {chosen.query.perturbs} perturbation, {coding}, "
         f"ridge {chosen.ridge:.3g}"

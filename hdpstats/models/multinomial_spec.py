@@ -15,8 +15,8 @@ from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective.multinomial_request import (
-    Asked,
     MultinomialSide,
+    MultinomialTerms,
     choose_multinomial,
     multinomial_side,
     side_at,
@@ -100,7 +100,7 @@ class MultinomialSpec(LossSpec):
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
-        asked = Asked(
+        asked = MultinomialTerms(
             design=self.design,
             others=self.others,
             weights=self.weights,

@@ -20,7 +20,7 @@ MOST_LINES = 400
 TOO_LONG: set[str] = set()
 """Modules that are too long, until they are split."""
 
-USED_TWICE = {"Asked", "Box", "Calibration", "Model"}
+USED_TWICE = {"Model"}
 """Names that several classes have, until one of them is renamed."""
 
 NO_MECHANISM = {"person_loss"}

@@ -16,7 +16,7 @@ from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.distance.query import DistanceQuery
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
-from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.neighbours.query import NeighboursQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
@@ -41,7 +41,7 @@ PUBLIC = PublicTable.from_frame(people(20, 1), SCHEMA)
 SPACE = PointSpace(columns=(PointColumn(name="x", lower=-1.0, upper=1.0), PointColumn(name="g", levels=3)))
 COMMON: dict[str, Any] = {"epsilon": Fraction(1), "schema_sha256": SCHEMA.sha256, "public_sha256": PUBLIC.sha256}
 PAIR = ((0.0, 1.0), (1.0, 0.0))
-BOX = Box(location=(0.0,) * 3, scale=(1.0,) * 3, lower=(-1.0, 0.0, 0.0), upper=(1.0, 1.0, 1.0), intercept=True)
+BOX = ColumnBox(location=(0.0,) * 3, scale=(1.0,) * 3, lower=(-1.0, 0.0, 0.0), upper=(1.0, 1.0, 1.0), intercept=True)
 QUERIES: dict[str, Query] = {
     "neighbours": NeighboursQuery(space=SPACE, support=(0, 1, 2), **COMMON),
     "neighbours of all": NeighboursQuery(space=PointSpace(columns=()), support=None, **COMMON),

@@ -21,7 +21,7 @@ from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.importance_weights import site as importance
 from hdpstats.mechanisms.importance_weights.coding import extent
-from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
@@ -39,7 +39,7 @@ PUBLIC = PublicTable.from_frame(
     SCHEMA,
 )
 RECORDS = 3
-UNIT = Box(location=(0.0, 0.0), scale=(1.0, 1.0), lower=(-1.0, 0.0), upper=(1.0, 1.0), intercept=True)
+UNIT = ColumnBox(location=(0.0, 0.0), scale=(1.0, 1.0), lower=(-1.0, 0.0), upper=(1.0, 1.0), intercept=True)
 HALF = replace(UNIT, lower=(-0.5, 0.0), upper=(0.5, 0.5))
 WHITE = Geometry(
     location=(0.0, 0.4),
@@ -208,7 +208,7 @@ def test_minimisers_of_neighbours_lie_within_the_sensitivity_and_beyond_the_long
     # Ji and Elkan's remark, the length of the longest row over n lambda, is exceeded; the diameter over it is not.
     schema = Schema(u=Continuous(-1, 1), v=Continuous(-1, 1))
     public = PublicTable.from_frame(pd.DataFrame({"u": [-1.0] * 5, "v": [0.0] * 5}), schema)
-    coding = Box(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(-1.0,) * 2, upper=(1.0,) * 2, intercept=False)
+    coding = ColumnBox(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(-1.0,) * 2, upper=(1.0,) * 2, intercept=False)
     query = replace(asked(coding, ridge=3, perturbs="output"), schema_sha256=schema.sha256, public_sha256=public.sha256)
     site_facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=1000, public={public.sha256: public})
     person_loss = importance.density_ratio_person_loss(query.model, site_facts, public=public)
@@ -240,7 +240,7 @@ def test_the_site_minimises_the_objective_that_is_written_down(name):
 
 
 def test_constants_come_from_the_schema_whatever_levels_occur():
-    coding = Box(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(0.0,) * 2, upper=(1.0,) * 2, intercept=True)
+    coding = ColumnBox(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(0.0,) * 2, upper=(1.0,) * 2, intercept=True)
     query = asked(coding, columns=("g[T.b]", "g[T.c]"), formula="~ g")
     person_loss = person_loss_of(query)
     columns = [column for column in person_loss.design.columns if column.name in query.model.columns]

@@ -26,7 +26,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design, DesignColumn
 from hdpstats.formulas.geometry import LARGEST, Rows, at_radius, from_public, whiten
-from hdpstats.mechanisms.importance_weights.query import Box
+from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.records.geometry import Geometry
 
 REACH = 1.25
@@ -61,7 +61,7 @@ class Extent:
     diameter: float
 
 
-def boxed(box: Box, X: FloatArray) -> Rows:
+def boxed(box: ColumnBox, X: FloatArray) -> Rows:
     """Return the coded rows of design columns ``X`` (n, d) and their weights: each row from itself alone."""
     u = np.empty_like(X)
     weights = np.ones(len(X))
@@ -75,7 +75,7 @@ def boxed(box: Box, X: FloatArray) -> Rows:
     return Rows(X=np.column_stack([np.ones(len(X)), u]) if box.intercept else u, weights=weights)
 
 
-def extent(box: Box, columns: Sequence[DesignColumn]) -> Extent:
+def extent(box: ColumnBox, columns: Sequence[DesignColumn]) -> Extent:
     r"""Return the extent of coded rows of design columns, in doubles.
 
     **Leverage.** Of a category with coded indicators ``e`` (the row of a level, or that of none of them) the square is
@@ -109,7 +109,7 @@ def _side(largest: float, bound: float) -> float:
     return min(bound, largest) * largest if largest > 0.0 else 0.0
 
 
-def _patterns(box: Box, members: Sequence[int]) -> FloatArray:
+def _patterns(box: ColumnBox, members: Sequence[int]) -> FloatArray:
     """Return the coded values (levels + 1, columns) of a category: one level each, and none of them."""
     location, scale = (np.array([values[j] for j in members]) for values in (box.location, box.scale))
     return np.asarray((np.vstack([np.eye(len(members)), np.zeros(len(members))]) - location) / scale)
@@ -171,14 +171,14 @@ def public_sample(X: FloatArray, design: Design) -> PublicSample:
     )
 
 
-def box_of(sample: PublicSample) -> Box:
+def box_of(sample: PublicSample) -> ColumnBox:
     """Return the box of public rows; see the module."""
     sides = [
         _bounds_of(sample.design.columns[place], values, centred=sample.design.intercept)
         for place, values in zip(sample.places, sample.X.T, strict=True)
     ]
     location, scale, lower, upper = (tuple(values) for values in zip(*sides, strict=True))
-    return Box(location=location, scale=scale, lower=lower, upper=upper, intercept=sample.design.intercept)
+    return ColumnBox(location=location, scale=scale, lower=lower, upper=upper, intercept=sample.design.intercept)
 
 
 def _bounds_of(column: DesignColumn, values: FloatArray, *, centred: bool) -> tuple[float, float, float, float]:
@@ -218,14 +218,14 @@ def geometries_of(sample: PublicSample) -> Iterator[Geometry]:
         yield at_radius(unit, radius)
 
 
-def coded_rows(coding: Box | Geometry, X: FloatArray) -> Rows:
+def coded_rows(coding: ColumnBox | Geometry, X: FloatArray) -> Rows:
     """Return coded public rows from the columns of the model (n, d)."""
-    if isinstance(coding, Box):
+    if isinstance(coding, ColumnBox):
         return boxed(coding, X)
     return whiten(coding, np.column_stack([np.ones(len(X)), X]) if coding.intercept else X)
 
 
-def prior_of(coding: Box | Geometry, box: Box) -> FloatArray:
+def prior_of(coding: ColumnBox | Geometry, box: ColumnBox) -> FloatArray:
     """Return the covariance (D, D) of coefficients of a coding whose counterparts in the box are independent.
 
     The coefficients of a geometry are those of the box in other units, ``beta = (A S)'^-1 beta_box`` with ``S`` the
@@ -233,7 +233,7 @@ def prior_of(coding: Box | Geometry, box: Box) -> FloatArray:
     """
     first, d = int(coding.intercept), len(coding.location)
     prior = np.zeros((first + d, first + d))
-    if isinstance(coding, Box):
+    if isinstance(coding, ColumnBox):
         prior[first:, first:] = np.eye(d)
         return prior
     inverse = np.linalg.inv(coding.arrays()[1] * np.array(box.scale))

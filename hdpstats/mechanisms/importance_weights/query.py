@@ -19,7 +19,7 @@ MOST_COLUMNS = 500
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
+class ColumnBox:
     r"""A public coding of design columns in which each is bounded on its own, for columns of zeros and ones.
 
     A row ``x`` of the design becomes :math:`u_j = (x_j - m_j) / s_j` and has the weight
@@ -75,14 +75,14 @@ class DensityRatioModel(Record):
         A one-sided formula, read again by the site against its own schema.
     columns : tuple of str
         The columns of its design that take part, without the intercept: those that vary in public rows.
-    coding : Geometry or Box
+    coding : Geometry or ColumnBox
         How they are coded.
     """
 
     kind: ClassVar[str] = "density ratio"
     formula: str
     columns: tuple[str, ...]
-    coding: Geometry | Box
+    coding: Geometry | ColumnBox
 
     def __post_init__(self) -> None:
         """Refuse a coding of other columns."""

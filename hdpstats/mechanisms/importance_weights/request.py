@@ -35,7 +35,7 @@ from hdpstats.mechanisms.importance_weights.coding import (
     geometries_of,
     prior_of,
 )
-from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE, normal_sd
 from hdpstats.mechanisms.output.site import noise_variance
@@ -53,7 +53,7 @@ LARGEST_SD = 0.5
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class ImportanceTerms:
     """What is offered and wanted: a part of ``ridges`` (one where the user fixed it) and of the kinds of noise."""
 
     records: int
@@ -90,7 +90,7 @@ class Choice:
     error: float
 
 
-def choose_importance(sample: PublicSample, asked: Asked) -> Choice:
+def choose_importance(sample: PublicSample, asked: ImportanceTerms) -> Choice:
     """Return the query with the least predicted error of log weights, if possible among those with little noise.
 
     With more than `LARGEST_SD` the prediction is too good: exponentials of noise leave few rows with any weight.
@@ -101,7 +101,7 @@ def choose_importance(sample: PublicSample, asked: Asked) -> Choice:
         If no ridge that may be chosen leaves epsilon for noise.
     """
     box = box_of(sample)
-    codings: tuple[Box | Geometry, ...] = (box, *geometries_of(sample))
+    codings: tuple[ColumnBox | Geometry, ...] = (box, *geometries_of(sample))
     seen = replace(sample, X=sample.X[:: max(1, len(sample.X) // MOST_ROWS)])
     found = [
         choice
@@ -123,8 +123,8 @@ class _Case:
     """One coding with one kind of noise."""
 
     sample: PublicSample
-    asked: Asked
-    coding: Box | Geometry
+    asked: ImportanceTerms
+    coding: ColumnBox | Geometry
     kind: str
     delta: Fraction
 
@@ -136,14 +136,14 @@ class _Case:
         return DensityRatioPersonLoss(model=model, design=self.sample.design, public=rows, records=self.asked.records)
 
 
-def _kinds(asked: Asked) -> Iterator[tuple[str, Fraction]]:
+def _kinds(asked: ImportanceTerms) -> Iterator[tuple[str, Fraction]]:
     for kind in asked.kinds:
         yield kind, Fraction(0)
         if asked.delta > 0:
             yield kind, asked.delta
 
 
-def _best(case: _Case, box: Box) -> Choice | None:
+def _best(case: _Case, box: ColumnBox) -> Choice | None:
     """Return the smallest admissible ridge whose noise is small enough, or the largest ridge; None where none is."""
     person_loss, asked = case.person_loss, case.asked
     rows = person_loss.public

@@ -59,7 +59,7 @@ from hdpstats.formulas.geometry import Rows, whiten
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.importance_weights.coding import Extent, boxed, extent
-from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
@@ -111,7 +111,7 @@ class DensityRatioPersonLoss(PersonLoss):
     def norm(self) -> Norm:
         """The norm in which a replaced person moves the gradient by at most 1."""
         coding = self.model.coding
-        if isinstance(coding, Box):
+        if isinstance(coding, ColumnBox):
             sides = (Fraction(high) - Fraction(low) for low, high in zip(coding.lower, coding.upper, strict=True))
             return BoxNorm(radii=(*([Fraction(1)] if coding.intercept else []), *sides))
         radius = 2 * Fraction(coding.radius)
@@ -121,7 +121,7 @@ class DensityRatioPersonLoss(PersonLoss):
     def extent(self) -> Extent:
         """How large coded rows are."""
         coding = self.model.coding
-        if isinstance(coding, Box):
+        if isinstance(coding, ColumnBox):
             places = kept(self.model, self.design)
             return extent(coding, [self.design.columns[place] for place in places])
         return Extent(leverage=coding.leverage, diameter=math.sqrt(float(coding.intercept) + 4.0 * coding.radius**2))

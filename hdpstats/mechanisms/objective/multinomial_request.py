@@ -136,7 +136,7 @@ def side_at(side: MultinomialSide, radius: float) -> MultinomialSide:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class MultinomialTerms:
     """What a query of a multinomial model is about, the public side and the number of records aside."""
 
     design: Design
@@ -150,7 +150,7 @@ class Asked:
 
 
 def choose_multinomial(
-    asked: Asked,
+    asked: MultinomialTerms,
     side: MultinomialSide | None,
     *,
     records: int,
@@ -185,14 +185,14 @@ def choose_multinomial(
     )
 
 
-def _distribution(geometry: Geometry, asked: Asked, *, spent: float) -> NoiseDistribution:
+def _distribution(geometry: Geometry, asked: MultinomialTerms, *, spent: float) -> NoiseDistribution:
     """Return about the noise that epsilon buys in a geometry."""
     reach = asked.largest_weight * float(steepest(asked.others)) * math.hypot(geometry.radius, int(geometry.intercept))
     rate = spent / sensitivity_factor(asked.relation) / reach
     return NoiseDistribution(norm=BallNorm(), dimension=asked.others * geometry.dimension, rate=rate)
 
 
-def _at_best_radius(side: MultinomialSide, asked: Asked, *, spent: float, records: int) -> MultinomialSide:
+def _at_best_radius(side: MultinomialSide, asked: MultinomialTerms, *, spent: float, records: int) -> MultinomialSide:
     """Return the public rows at the radius of least predicted variance."""
     norms = np.linalg.norm(side.X[:, int(side.geometry.intercept) :], axis=1)
     if not side.geometry.location:
@@ -209,7 +209,7 @@ def _at_best_radius(side: MultinomialSide, asked: Asked, *, spent: float, record
     return min(candidates, key=variance)
 
 
-def _wanted(side: MultinomialSide, asked: Asked, *, spent: float, records: int) -> float:
+def _wanted(side: MultinomialSide, asked: MultinomialTerms, *, spent: float, records: int) -> float:
     """Return the ridge of least mean squared error given the public fit."""
     if side.fit is None:
         return 0.0
@@ -219,7 +219,7 @@ def _wanted(side: MultinomialSide, asked: Asked, *, spent: float, records: int) 
     return (score + noise) / (bent * spread)
 
 
-def _box(asked: Asked) -> Geometry:
+def _box(asked: MultinomialTerms) -> Geometry:
     first = int(asked.design.intercept)
     lower, upper = asked.design.lower[first:].tolist(), asked.design.upper[first:].tolist()
     return from_box(lower, upper, intercept=asked.design.intercept, row_norm=asked.row_norm)

@@ -8,7 +8,7 @@ import pytest
 
 from hdpstats.formulas import compile_one_sided
 from hdpstats.mechanisms.importance_weights.coding import boxed, extent, is_indicator
-from hdpstats.mechanisms.importance_weights.query import Box
+from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -26,7 +26,7 @@ def plain(design, *, location=0.0):
     """The box of a design's columns as they are, or centred."""
     columns = design.columns[int(design.intercept) :]
     m = [location] * len(columns)
-    return columns, Box(
+    return columns, ColumnBox(
         location=tuple(m),
         scale=(1.0,) * len(columns),
         lower=tuple(min(column.lower - location, 0.0) for column in columns),
@@ -111,7 +111,7 @@ def test_levels_of_one_category_exclude_each_other_and_nothing_else_does():
 
 
 def test_rows_beyond_the_box_are_weighted_down_onto_it_and_never_clipped():
-    box = Box(location=(1.0, 0.0), scale=(2.0, 1.0), lower=(-1.0, 0.0), upper=(0.5, 4.0), intercept=True)
+    box = ColumnBox(location=(1.0, 0.0), scale=(2.0, 1.0), lower=(-1.0, 0.0), upper=(0.5, 4.0), intercept=True)
     X = np.array([[1.0, 1.0], [5.0, 0.0], [-9.0, 8.0], [1.0, -1.0], [3.0, 4.0], [1e300, 0.0], [-1e300, 1e300]])
     rows = boxed(box, X)
     assert rows.X[:5].tolist() == [[1, 0, 1], [1, 2, 0], [1, -5, 8], [1, 0, -1], [1, 1, 4]]
@@ -125,7 +125,7 @@ def test_rows_beyond_the_box_are_weighted_down_onto_it_and_never_clipped():
 def test_a_row_is_coded_from_itself_alone_to_the_last_bit():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(500, 6)) * 3
-    box = Box(
+    box = ColumnBox(
         location=tuple(rng.normal(size=6)),
         scale=tuple(rng.uniform(0.1, 3, 6)),
         lower=(-1.0,) * 6,

@@ -10,8 +10,8 @@ import pytest
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import compile_one_sided
 from hdpstats.mechanisms.importance_weights.coding import box_of, coded_rows, geometries_of, prior_of, public_sample
-from hdpstats.mechanisms.importance_weights.query import Box
-from hdpstats.mechanisms.importance_weights.request import RIDGES, Asked, choose_importance
+from hdpstats.mechanisms.importance_weights.query import ColumnBox
+from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.records.geometry import Geometry
@@ -42,7 +42,7 @@ def sample_of(formula, frame=FRAME, schema=SCHEMA):
 
 
 def asked(**changes):
-    plain = Asked(
+    plain = ImportanceTerms(
         records=2000,
         epsilon=Fraction(1),
         delta=Fraction(0),
@@ -137,7 +137,7 @@ def test_a_few_columns_are_whitened_and_many_levels_stay_in_their_box():
     frame = pd.DataFrame((RNG.random((3000, 60)) < shares).astype(float), columns=list(levels))
     sample = sample_of("~ " + " + ".join(levels), frame, levels)
     many = choose_importance(sample, asked(epsilon=Fraction(1, 10), records=20000))
-    assert isinstance(many.query.model.coding, Box)
+    assert isinstance(many.query.model.coding, ColumnBox)
 
 
 def test_noise_is_chosen_by_what_is_predicted():

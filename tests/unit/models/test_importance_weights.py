@@ -11,7 +11,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
-from hdpstats.mechanisms.importance_weights.query import Box
+from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.models.importance_weights import importance_weights
@@ -164,7 +164,7 @@ def test_more_than_a_hundred_columns_are_weighted():
     frames = [pd.DataFrame(rng.integers(0, 2, (n, 120)), columns=list(schema)) for n in (400, 300)]
     study = hdp.Study(private=frames[0], public=frames[1], schema=schema, budget=hdp.Budget(epsilon=1))
     sample = importance_weights(study, "~ " + " + ".join(schema), epsilon=1)
-    assert isinstance(sample.queries[0].model.coding, Box)
+    assert isinstance(sample.queries[0].model.coding, ColumnBox)
     assert len(sample.releases[0].theta) == 121
     assert np.isfinite(sample.distribution.weights).all()
 
@@ -250,7 +250,7 @@ def test_a_site_refuses_models_that_do_not_fit_it(changes):
 
 def test_a_site_refuses_a_coding_in_which_rows_could_be_beyond_all_digits():
     study, query = asked_site()
-    box = Box(location=(0.0,) * 3, scale=(1e-12, 1, 1), lower=(-1.0,) * 3, upper=(100.0,) * 3, intercept=True)
+    box = ColumnBox(location=(0.0,) * 3, scale=(1e-12, 1, 1), lower=(-1.0,) * 3, upper=(100.0,) * 3, intercept=True)
     with pytest.raises(hdp.SiteError, match="leverage"):
         study.site.answer(replace(query, model=replace(query.model, coding=box)))
     assert study.ledger.spent.epsilon == 0
@@ -288,7 +288,7 @@ def test_no_private_cell_changes_what_is_seen(corner):
     assert found.exception is None
 
 
-@pytest.mark.parametrize("coding", [Box, Geometry])
+@pytest.mark.parametrize("coding", [ColumnBox, Geometry])
 @pytest.mark.parametrize("mechanism", ["objective", "output"])
 def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, monkeypatch):
     """By replay, with no chance: what a step of noise along each coordinate does, times the variance that is drawn.
@@ -296,7 +296,7 @@ def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, mo
     A standard error for noise of another rate would be wrong by that factor: by 1.5, or the root of 2 for a variance
     per coordinate that is counted twice, where 1.02 is allowed.
     """
-    if coding is Box:
+    if coding is ColumnBox:
         monkeypatch.setattr("hdpstats.mechanisms.importance_weights.request.geometries_of", lambda sample: iter(()))
 
     def mean(step, axis):

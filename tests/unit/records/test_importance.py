@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.records.geometry import Geometry, Source
 
-BOX = Box(location=(0.25, 50.0), scale=(1.0, 20.0), lower=(-0.25, -1.25), upper=(0.75, 1.25), intercept=True)
+BOX = ColumnBox(location=(0.25, 50.0), scale=(1.0, 20.0), lower=(-0.25, -1.25), upper=(0.75, 1.25), intercept=True)
 GEOMETRY = Geometry(
     location=(0.25, 50.0),
     whitening=((2.0, 0.0), (0.1, 0.05)),

@@ -12,7 +12,7 @@ from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
-from hdpstats.mechanisms.importance_weights.query import Box, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
@@ -89,7 +89,9 @@ QUERIES = {
         model=DensityRatioModel(
             formula="~ hormon + age",
             columns=("hormon", "age"),
-            coding=Box(location=(0.25, 50.0), scale=(1.0, 20.0), lower=(-1.0, -1.0), upper=(0.5, 1.0), intercept=True),
+            coding=ColumnBox(
+                location=(0.25, 50.0), scale=(1.0, 20.0), lower=(-1.0, -1.0), upper=(0.5, 1.0), intercept=True
+            ),
         ),
         perturbs="output",
         centre=(0.0, 0.1, 0.2),
