@@ -15,7 +15,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import geometry as rows_of_geometry
 from hdpstats.formulas.baseline import dummies, spline
 from hdpstats.losses import LINKS
-from hdpstats.losses import hazard as losses
+from hdpstats.losses.hazard import CappedTerms
+from hdpstats.losses.links import ProbitLink
 from hdpstats.mechanisms.person_loss import hazard as mechanism
 from hdpstats.privacy.hazard import (
     HazardBounds,
@@ -190,14 +191,14 @@ def test_the_search_finds_times_in_days(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     # The likelihood's score of an event, which nothing bounds for the probit link.
-    right = losses.ProbitHazard.cells
+    right = ProbitLink.cells
 
-    def cells(self: losses.ProbitHazard, eta: np.ndarray, log_cap: np.ndarray) -> losses.Cells:
+    def cells(self: ProbitLink, eta: np.ndarray, log_cap: np.ndarray) -> CappedTerms:
         near = np.clip(eta, -35.0, 35.0)
         event = np.exp(-0.5 * near * near - 0.5 * np.log(2.0 * np.pi) - log_ndtr(near))
         return replace(right(self, eta, log_cap), event=event, event_curvature=event * (event + near))
 
-    monkeypatch.setattr(losses.ProbitHazard, "cells", cells)
+    monkeypatch.setattr(ProbitLink, "cells", cells)
     at = Regime(link="probit", radius=3.0, ridge=60.0, intervals=4, total=4.0)
     assert worst(at).loss > 3.0 * at.promised
 
