@@ -88,6 +88,8 @@ class AccountReader(ABC):
     def charged(self, cost: Spend) -> Spend:
         """Return what a release of some cost is charged: rounded up, and at least the floor.
 
+        >>> from fractions import Fraction
+        >>> from hdpstats.ledger import Ledger
         >>> Ledger(None, dataset="trial", epsilon=3.0).charged(Spend(Fraction(1, 3))).epsilon
         Fraction(166666667, 500000000)
         """
@@ -116,6 +118,7 @@ class AccountReader(ABC):
 
         The cost is taken as that of one charge. With an analyst, whether his cap affords it too.
 
+        >>> from hdpstats.ledger import Ledger
         >>> Ledger(None, dataset="trial", epsilon=3.0).affords(Spend(4.0))
         False
         """
