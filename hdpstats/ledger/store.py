@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 METADATA = MetaData()
 
-FORMAT = "hdpstats-ledger-4"
+FORMAT = "hdpstats-ledger-5"
 """What this module writes and reads; a change of the tables or of what is hashed is a new format."""
 
 LEDGER = Table("ledger", METADATA, Column("format", String(40), primary_key=True))

@@ -66,6 +66,9 @@ class Stored:
 
 
 _T = TypeVar("_T")
+
+MOST_DIMENSIONS = 8
+"""Of an array: reading the sizes of more would take longer than the text is long."""
 _KINDS: dict[type, Mapping[str, type]] = {}
 
 
@@ -258,7 +261,8 @@ def _array(dtype: "np.dtype[Any]") -> tuple[Write, Read]:
         if not isinstance(flat, dict) or flat.keys() != {"shape", "numbers"}:
             raise _MismatchError("an array: a list, or a shape and numbers")
         numbers, shape = [one(each) for each in _listed(flat["numbers"])], _listed(flat["shape"])
-        if not all(type(size) is int and 0 <= size <= 2**40 for size in shape) or math.prod(shape) != len(numbers):
+        known = len(shape) <= MOST_DIMENSIONS and all(type(size) is int and 0 <= size <= 2**40 for size in shape)
+        if not known or math.prod(shape) != len(numbers):
             raise _MismatchError("an array with as many numbers as its shape says")
         try:
             return np.array(numbers, dtype=dtype).reshape(shape)

@@ -180,7 +180,10 @@ def drawn_once(
             stored = _next(ledger, request, prepared, compute, analyst, attempt, patient=patient)
             attempt.charging = attempt.charging and stored is None
             patient = patient or bool(attempt.number)
-        stored = stored or ledger.stored(request.id, analyst)
+        if stored is None:
+            stored = ledger.stored(request.id, analyst)
+            if stored is not None:
+                _ATTEMPTS.end(key)  # another computation recorded it: the bits of this one are of no use any more
     return stored
 
 

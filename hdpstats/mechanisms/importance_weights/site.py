@@ -157,6 +157,11 @@ class DensityRatioPersonLoss(PersonLoss):
         return True
 
     @property
+    def valued(self) -> bool:
+        """Losses have values in closed form."""
+        return True
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns."""
         return self.design.needs

@@ -124,9 +124,9 @@ class PersonLoss(ABC):
         return False
 
     @property
+    @abstractmethod
     def valued(self) -> bool:
         """Whether people's losses have values."""
-        return True
 
     @property
     @abstractmethod

@@ -120,6 +120,11 @@ class MultinomialPersonLoss(DeclaredLoss):
         return True
 
     @property
+    def valued(self) -> bool:
+        """Losses have values in closed form."""
+        return True
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns and case weights."""
         return (*self._design.needs, *(() if self.model.weights is None else (self.model.weights,)))

@@ -154,6 +154,11 @@ class RegressionPersonLoss(DeclaredLoss):
         return self.loss.coupled
 
     @property
+    def valued(self) -> bool:
+        """Losses have values in closed form."""
+        return True
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The design's columns, case weights and offsets."""
         extra = [name for name in (self.model.weights, self.model.offset) if name is not None]

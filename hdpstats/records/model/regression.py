@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.geometry import Geometry
@@ -43,10 +43,3 @@ class RegressionModel(Model):
     def dimension(self) -> int:
         """The number of coefficients, intercept included."""
         return self.geometry.dimension
-
-    def _loss(self) -> str | dict[str, Any]:
-        """Return the name of a loss without numbers, else the name with them."""
-        if not (self.parameters or self.table):
-            return self.loss
-        numbers = {"name": self.loss, "parameters": list(self.parameters)}
-        return numbers | ({"table": [list(row) for row in self.table]} if self.table else {})
