@@ -381,3 +381,22 @@ def test_a_second_computation_of_one_answer_has_a_pace_of_its_own(place, query, 
             release = site.answer(query, pace=pace)
     assert entered == [1, 1]
     assert computed.draws[1] == release.theta != computed.draws[0]
+
+
+def test_no_draw_is_kept_where_another_computation_recorded_the_release(place, query, tmp_path):
+    """It was given up while it computed, and the other one recorded: its own bits are of no use any more."""
+    recorded = site_at(str(tmp_path / "another.ledger")).answer(query).to_json()
+    site = site_at(place)
+    request, other = site._request(query), Holder(process="another machine 1 1")
+
+    @contextmanager
+    def pace():
+        yield
+        lease = site.ledger.lease(request.id)
+        charge = site.ledger.charge(request, Spend(query.epsilon), holder=other, over=lease)
+        site.ledger.persist(charge, recorded)
+
+    with pytest.warns(ChargedAgain, match="2 times"):
+        release = site.answer(query, pace=pace)
+    assert release.to_json() == recorded
+    assert kept(site) == []

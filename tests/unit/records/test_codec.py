@@ -111,6 +111,7 @@ def test_arrays_keep_their_shape(shape):
         ("matrix", {"shape": [0, 10**30], "numbers": []}),
         ("matrix", {"shape": [-1], "numbers": []}),
         ("matrix", {"shape": [0] * 100, "numbers": []}),
+        ("matrix", {"shape": [1] * 20_000, "numbers": [0.0]}),
         ("matrix", {"shape": [1], "numbers": ["1"]}),
         ("matrix", [[1.0]]),
         ("missing", float("nan")),
