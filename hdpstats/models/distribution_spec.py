@@ -31,7 +31,7 @@ from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import Contribution, Contributions, FitRequest, private_result
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.model import Model
+from hdpstats.records.model import QueryModel
 from hdpstats.records.query import Release, of_kind
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
@@ -112,7 +112,7 @@ class DistributionSpec(ModelSpec):
         *,
         records: int | None,
         public: int | None = None,  # noqa: ARG002
-        model: Model | None = None,  # noqa: ARG002
+        model: QueryModel | None = None,  # noqa: ARG002
     ) -> ModelFacts:
         """Return the public facts of a fit."""
         x = self.public

@@ -23,7 +23,7 @@ from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells
 from hdpstats.public.likelihood import hazard_likelihood
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model import HazardModel, Model
+from hdpstats.records.model import HazardModel, QueryModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
 from hdpstats.schema.columns import Categorical, Duration
@@ -173,7 +173,7 @@ class HazardSpec(LossSpec):
             return None
         return covariates.matrix(table.admitted(names))
 
-    def person_loss(self, model: Model) -> PersonLoss:
+    def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return one person's capped loss."""
         return HazardPersonLoss(
             model=of_model(model, HazardModel),
@@ -184,11 +184,11 @@ class HazardSpec(LossSpec):
             time_varying=self.study.unit is not None,
         )
 
-    def side(self, model: Model) -> HazardSide | None:
+    def side(self, model: QueryModel) -> HazardSide | None:
         """Return the public people at the query's radius and cap."""
         return None if self.public is None else self.public.at(model.geometry, of_model(model, HazardModel).cap)
 
-    def reference(self, model: Model) -> HazardSide:  # noqa: ARG002
+    def reference(self, model: QueryModel) -> HazardSide:  # noqa: ARG002
         """Refuse: without public follow-up nothing predicts who will be at risk when."""
         raise ArgumentError(
             "plan needs public people with the outcome for a hazard model: they show who is at risk when; give the "
@@ -196,13 +196,13 @@ class HazardSpec(LossSpec):
             argument="public",
         )
 
-    def to_terms(self, model: Model) -> FloatArray:
+    def to_terms(self, model: QueryModel) -> FloatArray:
         """Return the matrix from fitted coefficients to those of features and design columns."""
         baseline = self._flat_baseline if self.public is None else self.public.baseline
         return baseline.to_terms(model.geometry, len(self.causes))
 
     def facts(
-        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+        self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
     ) -> ModelFacts:
         """Return the public facts of a fit."""
         return ModelFacts(

@@ -15,13 +15,13 @@ from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.model import Model
+from hdpstats.records.model import QueryModel
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=QueryModel)
 
 FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
 FROM_SCHEMA = (
@@ -62,7 +62,7 @@ class ModelSpec(ABC):
 
     @abstractmethod
     def facts(
-        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+        self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
     ) -> ModelFacts:
         """Return the public facts of a fit; ``model`` is that of its query, None for a fit to public rows alone."""
 
@@ -146,23 +146,23 @@ class LossSpec(ModelSpec):
         """Return the query of one fit by objective perturbation."""
 
     @abstractmethod
-    def person_loss(self, model: Model) -> PersonLoss:
+    def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return one person's loss under the query's model."""
 
     @abstractmethod
-    def side(self, model: Model) -> PublicSide | None:
+    def side(self, model: QueryModel) -> PublicSide | None:
         """Return the public side at the query's geometry and cap."""
 
     @abstractmethod
-    def reference(self, model: Model) -> PublicSide:
+    def reference(self, model: QueryModel) -> PublicSide:
         """Return evenly spread rows in place of public ones, for a plan."""
 
     @abstractmethod
-    def to_terms(self, model: Model) -> FloatArray:
+    def to_terms(self, model: QueryModel) -> FloatArray:
         """Return the matrix (p, D) from whitened coefficients to those that `terms` name."""
 
 
-def of_model(model: Model, kind: type[M]) -> M:
+def of_model(model: QueryModel, kind: type[M]) -> M:
     """Return the model of a query, or refuse one of another type."""
     if not isinstance(model, kind):
         raise MechanismError("the query is about a model of another kind")

@@ -34,7 +34,7 @@ from hdpstats.models.model_spec import (
 )
 from hdpstats.public.likelihood import identified
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.model import Model, MultinomialModel
+from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
@@ -114,17 +114,17 @@ class MultinomialSpec(LossSpec):
             asked, self.public, records=records, epsilon=epsilon, hessian_share=share, replicate=replicate
         )
 
-    def person_loss(self, model: Model) -> PersonLoss:
+    def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
         return MultinomialPersonLoss(
             model=of_model(model, MultinomialModel), design=self.design, largest_weight=self.largest_weight
         )
 
-    def side(self, model: Model) -> MultinomialSide | None:
+    def side(self, model: QueryModel) -> MultinomialSide | None:
         """Return the public rows at the query's radius."""
         return None if self.public is None else side_at(self.public, model.geometry.radius)
 
-    def reference(self, model: Model) -> MultinomialSide:
+    def reference(self, model: QueryModel) -> MultinomialSide:
         """Return evenly spread rows in place of public ones."""
         rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
         return MultinomialSide(
@@ -136,12 +136,12 @@ class MultinomialSpec(LossSpec):
             fit=None,
         )
 
-    def to_terms(self, model: Model) -> FloatArray:
+    def to_terms(self, model: QueryModel) -> FloatArray:
         """Return the matrix from whitened coefficients to the design's, a block per level."""
         return np.asarray(np.kron(np.eye(self.others), model.geometry.to_raw()), dtype=np.float64)
 
     def facts(
-        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+        self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
     ) -> ModelFacts:
         """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
         words = "" if model is None else f"; multinomial logistic loss, reference level {self.levels[0]!r}"

@@ -34,7 +34,7 @@ from hdpstats.models.model_spec import (
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public, with_radius
 from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.model import Model, RegressionModel
+from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
 
@@ -236,7 +236,7 @@ class RegressionSpec(LossSpec):
             table=self.chosen.table,
         )
 
-    def person_loss(self, model: Model) -> PersonLoss:
+    def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
         return RegressionPersonLoss(
             model=of_model(model, RegressionModel),
@@ -246,11 +246,11 @@ class RegressionSpec(LossSpec):
             largest_offset=self.largest_offset,
         )
 
-    def side(self, model: Model) -> WhitenedPublic | None:
+    def side(self, model: QueryModel) -> WhitenedPublic | None:
         """Return the public rows at the query's radius."""
         return None if self.public is None else with_radius(self.public, model.geometry.radius)
 
-    def reference(self, model: Model) -> WhitenedPublic:
+    def reference(self, model: QueryModel) -> WhitenedPublic:
         """Return evenly spread rows in place of public ones."""
         rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
         n = len(rows.X)
@@ -264,12 +264,12 @@ class RegressionSpec(LossSpec):
             fit=None,
         )
 
-    def to_terms(self, model: Model) -> FloatArray:
+    def to_terms(self, model: QueryModel) -> FloatArray:
         """Return the matrix from whitened coefficients to the design's, in the outcome's unit."""
         return self.response.stretch * model.geometry.to_raw()
 
     def facts(
-        self, method: str, *, records: int | None, public: int | None = None, model: Model | None = None
+        self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
     ) -> ModelFacts:
         """Return the public facts of a fit; those of a fit to public rows alone have no ``model``."""
         stop = self.response.stop

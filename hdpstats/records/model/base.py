@@ -8,7 +8,7 @@ from hdpstats.records.codec import Record
 from hdpstats.records.geometry import Geometry
 
 
-class Model(Record, ABC):
+class QueryModel(Record, ABC):
     """A model as a site reads it: a formula with everything public that turns a person's record into a loss.
 
     Attributes

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.limits import MOST_CAUSES, MOST_FEATURES, check_size
-from hdpstats.records.model.base import Model, check_columns
+from hdpstats.records.model.base import QueryModel, check_columns
 from hdpstats.records.timegrid import TimeGrid
 
 LONGEST_BASELINE_ROW = 1.0 + 2.0**-40
@@ -62,7 +62,7 @@ class HazardCap:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HazardModel(Model):
+class HazardModel(QueryModel):
     """A discrete-time hazard model, one set of coefficients per cause, baseline first: ``theta`` (causes (e + p),).
 
     Attributes

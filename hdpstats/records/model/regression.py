@@ -6,12 +6,12 @@ from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model.base import Model, check_columns
+from hdpstats.records.model.base import QueryModel, check_columns
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RegressionModel(Model):
+class RegressionModel(QueryModel):
     """A loss of one linear predictor and one outcome.
 
     Attributes
