@@ -1,7 +1,7 @@
 """A loss that a user brings: functions, checked against what is declared of them, turned into a table of scores.
 
 The functions are called on a public grid, in this process, before anything is charged. They never see a private row,
-and never cross the wall: a site is asked with the table (`hdpstats.losses.tabulated`), which binds it by constants that
+and never reach a site: a site is asked with the table (`hdpstats.losses.tabulated`), which binds it by constants that
 it computes itself.
 """
 

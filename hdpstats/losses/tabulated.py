@@ -1,4 +1,4 @@
-r"""Somebody's own loss, as a table of its scores: what crosses the wall is numbers, never code.
+r"""Somebody's own loss, as a table of its scores: a site receives numbers, never code.
 
 The asker evaluates the score on a public grid: ``N`` equally spaced places from ``start`` on, ``step`` apart, and ``K``
 equally spaced outcomes over the declared range. A place is a predictor, or, with a tilt of 1, a predictor less the

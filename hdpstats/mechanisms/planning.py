@@ -22,7 +22,7 @@ from hdpstats.public.moments import PublicFit, PublicSide
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Foreseen:
+class PredictedCovariance:
     """Covariance of a private estimate in whitened coordinates, in two parts (D, D): sampling and privacy noise."""
 
     sampling: FloatArray
@@ -54,32 +54,32 @@ class PredictedErrors:
         return 1.0 if self.public is None else float(np.mean((self.reported / self.public) ** 2))
 
 
-def of_point(public: PublicSide, *, noise: ScoreNoise, records: int) -> Foreseen:
+def of_point(public: PublicSide, *, noise: ScoreNoise, records: int) -> PredictedCovariance:
     """Return what a site's estimate errs by: a released point of ``records`` people with some noise."""
     at = public.moments(public.centre, records=max(records, 1))
     inverse = np.linalg.inv(at.H)
-    return Foreseen(sampling=inverse @ at.J @ inverse, privacy=inverse @ noise.covariance(at.H) @ inverse)
+    return PredictedCovariance(sampling=inverse @ at.J @ inverse, privacy=inverse @ noise.covariance(at.H) @ inverse)
 
 
-def of_sums(private: PrivateEstimate) -> Foreseen:
+def of_sums(private: PrivateEstimate) -> PredictedCovariance:
     """Return what an estimate from noisy sums errs by."""
     R, identity = private.response, np.eye(len(private.theta))
-    return Foreseen(
+    return PredictedCovariance(
         sampling=R @ private.sampling @ R.T, privacy=R @ (private.noise * identity + private.counting) @ R.T
     )
 
 
-def averaged(sites: Sequence[Foreseen]) -> Foreseen:
+def averaged(sites: Sequence[PredictedCovariance]) -> PredictedCovariance:
     """Return what the average of the sites' estimates by inverse variance errs by."""
     weights = shares([site.covariance for site in sites])
     pairs = list(zip(weights, sites, strict=True))
-    return Foreseen(
+    return PredictedCovariance(
         sampling=np.asarray(sum(W @ site.sampling @ W.T for W, site in pairs)),
         privacy=np.asarray(sum(W @ site.privacy @ W.T for W, site in pairs)),
     )
 
 
-def predicted_errors(private: Foreseen, fit: PublicFit | None, *, T: FloatArray) -> PredictedErrors:
+def predicted_errors(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> PredictedErrors:
     """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to."""
     total, public = private.covariance, None
     if fit is not None:

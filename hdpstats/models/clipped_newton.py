@@ -18,7 +18,7 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
     FOLLOWED_TO_HORIZON,
     estimates,
 )
-from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
+from hdpstats.mechanisms.clipped_newton.plan import SiteSums, predicted_estimate
 from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewton,
     ClippedNewtonQuery,
@@ -117,7 +117,7 @@ def predict_clipped_newton(
     ]
     proportions = PROPORTIONS[options.rounds]
     shares = [part / sum(proportions) for part in proportions]
-    private = foreseen(state.outcomes, state.fit, sums, shares=shares, clip=float(state.clip))
+    private = predicted_estimate(state.outcomes, state.fit, sums, shares=shares, clip=float(state.clip))
     errors = predicted_errors(of_sums(private), state.fit, T=spec.to_terms(state.model))
     return Prediction(mechanism=options, errors=errors, reported=True)
 

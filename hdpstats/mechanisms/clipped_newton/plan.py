@@ -42,7 +42,7 @@ class SiteSums:
     noise_sd: float
 
 
-def foreseen(
+def predicted_estimate(
     outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteSums], *, shares: Sequence[float], clip: float
 ) -> PrivateEstimate:
     """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds."""

@@ -7,7 +7,7 @@ coded public rows, so that noise of covariance ``V`` in the sum makes log weight
 
 ``lambda`` is the smallest of a grid from 0.01 with ``sd <= 0.5``: beyond that a few rows carry the weight.
 
-**Coding and noise.** What the ridge takes away of the true coefficients, :math:`\lambda H^{-1} \beta`, is reckoned for
+**Coding and noise.** What the ridge takes away of the true coefficients, :math:`\lambda H^{-1} \beta`, is computed for
 independent coefficients of one size in the units of the box (`hdpstats.mechanisms.importance_weights.coding`). Among
 the codings (the box, which suits many columns of zeros and ones, and public whitening, which suits few columns) and the
 kinds of noise that are proved, the one whose noise and shrinkage together make the least error of log weights is asked

@@ -12,13 +12,12 @@ public row is then :math:`e^{\beta'x}`: post-processing of released coefficients
 **What a person moves.** Public rows and the ridge are the same for neighbours. As ``n_D`` stands in the objective, the
 only relation is ``replace_one``. All private people have the same label: a person's gradient is :math:`-\sigma w x`
 with :math:`\sigma = 1 / (1 + e^{\beta'x})` in (0, 1). Gradients of opposite labels, which a logistic regression must
-reckon with, do not occur, and the difference of two gradients is :math:`t' x' - t x` with ``t`` in [0, w] and ``t'`` in
+allow for, do not occur, and the difference of two gradients is :math:`t' x' - t x` with ``t`` in [0, w] and ``t'`` in
 [0, w'].
 
 * *Box* (`hdpstats.mechanisms.importance_weights.coding`): in each column both products lie between the box's sides,
-which 0 is between, so their
-  difference is at most its side: ``K = max_j |b_j| / side_j`` of it is at most 1. So it is for zeros and ones, whether
-  centred or not; columns on [-1, 1] have the side 2.
+  which 0 is between, so their difference is at most its side: ``K = max_j |b_j| / side_j`` of it is at most 1. So it is
+  for zeros and ones, whether centred or not; columns on [-1, 1] have the side 2.
 * *Geometry* (`hdpstats.records.geometry`): the first coordinate moves by at most 1 and the others by at most ``2 R``:
   ``K = max(|t|, ||v|| / 2 R)`` is at most 1.
 

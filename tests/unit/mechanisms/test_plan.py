@@ -8,7 +8,7 @@ import pytest
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
-from hdpstats.mechanisms.clipped_newton.plan import SiteSums, foreseen
+from hdpstats.mechanisms.clipped_newton.plan import SiteSums, predicted_estimate
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
@@ -81,7 +81,7 @@ def simulated(rng, *, sizes, noise_sd, shares):
 def test_what_is_foreseen_is_what_comes(shares, noise_sd):
     rng, sizes = np.random.default_rng(2), (3000, 1000)
     errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, shares=shares) for _ in range(120)])
-    told = foreseen(
+    told = predicted_estimate(
         binary(people(rng, 150)),
         fit_at(TRUTH),
         [SiteSums(records=n, records_sd=0.0, noise_sd=noise_sd) for n in sizes],
@@ -102,7 +102,7 @@ def test_noise_of_every_site_and_of_their_numbers_is_foreseen():
 
     def told(k, n, **changes):
         site = SiteSums(**({"records": n, "records_sd": 0.0, "noise_sd": 30.0} | changes))
-        return foreseen(made, fit, [site] * k, shares=(1.0,), clip=CLIP)
+        return predicted_estimate(made, fit, [site] * k, shares=(1.0,), clip=CLIP)
 
     four, one = told(4, 1000), told(1, 4000)
     assert four.noise == pytest.approx(4 * one.noise)
