@@ -5,6 +5,7 @@ import os
 import signal
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import jupyter_core.utils
 import pytest
@@ -36,6 +37,15 @@ class Run:
         return "".join(content["text"] for content in self.contents("stream") if content["name"] == name)
 
     @property
+    def kinds(self):
+        """What came, in order: the name of each stream, and the kind of each other message.
+
+        Adjacent texts of one stream count once: in how many messages `ipykernel` sends them depends on the clock.
+        """
+        groups = groupby(self.messages, lambda message: message[1]["name"] if message[0] == "stream" else id(message))
+        return [name if isinstance(name, str) else kind for name, ((kind, _), *_) in groups]
+
+    @property
     def shown(self):
         """The data of results and displays, in order."""
         return [c["data"] for kind, c in self.messages if kind in ("execute_result", "display_data")]
@@ -55,16 +65,16 @@ class Notebook:
     folder: object
     answers: list[str] = field(default_factory=list)
 
-    def run(self, code, *, interrupt_at=None, **options):
-        """Run a cell; interrupt it once, as soon as it has written some words."""
-        messages, struck = [], []
+    def run(self, code, *, at=None, act=None, **options):
+        """Run a cell; act once, as soon as it has written some words: interrupt it, if nothing else is named."""
+        messages, acted = [], []
 
         def note(message):
             if message["msg_type"] not in ("status", "execute_input"):
                 messages.append((message["msg_type"], message["content"]))
-            if interrupt_at and not struck and interrupt_at in message["content"].get("text", ""):
-                struck.append(interrupt_at)
-                self.interrupt()
+            if at and not acted and at in "".join(content.get("text", "") for _, content in messages):
+                acted.append(at)
+                (act or self.interrupt)()
 
         options = {"allow_stdin": False, "timeout": GENEROUS} | options
         reply = self.client.execute_interactive(

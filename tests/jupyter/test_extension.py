@@ -12,6 +12,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.display.page import STYLE
 from hdpstats.jupyter.namespace import Accounts
 from tests.jupyter.session import session
+from tests.waiting import GENEROUS
 
 SETUP = """
 %load_ext hdpstats.jupyter
@@ -199,7 +200,7 @@ def test_without_any_candidate_the_remedy_is_named():
 def test_words_are_completed(notebook, line, found):
     notebook.client.complete(line, len(line))
     while True:
-        content = notebook.client.get_shell_msg(timeout=30)["content"]
+        content = notebook.client.get_shell_msg(timeout=GENEROUS)["content"]
         if "matches" in content:
             break
     assert found <= set(content["matches"])
@@ -225,9 +226,14 @@ def test_the_extension_can_go_and_come_back(notebook):
     assert "%hdp ledger" in notebook.run("%hdp").text()
 
 
+CLOCK = "import tqdm.std\ninstant = [0.0]\ntqdm.std.time = lambda: instant[0]\n"
+"""A clock for the bars of `tqdm` that moves only where a cell moves it."""
+
+
 def test_a_long_computation_has_a_bar_and_a_short_one_has_none(notebook):
-    loop = "import time\nfrom hdpstats._base.progress import progress\nfor _ in progress(range(6), label='draws'): "
-    (bar,) = notebook.run(f"{loop}time.sleep(0.3)").shown
+    assert notebook.run(CLOCK).error is None
+    loop = "from hdpstats._base.progress import progress\nfor _ in progress(range(6), label='draws'): "
+    (bar,) = notebook.run(f"{loop}instant[0] += 0.3").shown
     assert "application/vnd.jupyter.widget-view+json" in bar
     assert "draws" in bar["text/plain"]
     assert notebook.run(f"{loop}pass").messages == []
@@ -235,8 +241,8 @@ def test_a_long_computation_has_a_bar_and_a_short_one_has_none(notebook):
 
 def test_without_widgets_the_bar_is_text():
     with session() as plain:
-        code = "import sys, time; sys.modules['ipywidgets'] = None\nfrom hdpstats._base.progress import progress\n"
-        reply = plain.run(f"{code}for _ in progress(range(6), label='draws'): time.sleep(0.3)")
+        code = "import sys; sys.modules['ipywidgets'] = None\nfrom hdpstats._base.progress import progress\n"
+        reply = plain.run(f"{CLOCK}{code}for _ in progress(range(6), label='draws'): instant[0] += 0.3")
         assert reply.shown == []
         assert "draws:" in reply.text("stderr")
         assert "Warning" not in reply.text("stderr")

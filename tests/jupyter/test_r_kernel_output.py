@@ -33,6 +33,10 @@ def study(notebook):
     return notebook
 
 
+WAIT = "while (!file.exists('go')) Sys.sleep(0.01); invisible(file.remove('go'))"
+"""R code that waits until somebody has made a file in the kernel's folder."""
+
+
 def cells(html):
     """Return the rows of the only table as texts."""
     table = re.search(r"<table.*?</table>", html, re.S)[0].replace("&lt;", "<").replace("&gt;", ">")
@@ -44,27 +48,23 @@ def png_size(bundle):
     return struct.unpack(">II", base64.b64decode(bundle["image/png"])[16:24])
 
 
-def test_output_is_gathered_and_keeps_its_order(notebook):
+def test_output_keeps_its_order(notebook):
     done = notebook.run("for (i in 1:200) cat('line', i, '\\n'); message('aside'); print(1:3); 'value'; cat('last')")
-    kinds = [(kind, content.get("name")) for kind, content in done.messages]
-    assert kinds == [
-        ("stream", "stdout"),
-        ("stream", "stderr"),
-        ("stream", "stdout"),
-        ("display_data", None),
-        ("stream", "stdout"),
-    ]
+    assert done.kinds == ["stdout", "stderr", "stdout", "display_data", "stdout"]
     assert done.stream("stdout") == "".join(f"line {i} \n" for i in range(1, 201)) + "[1] 1 2 3\nlast"
     assert done.shown == [{"text/plain": '[1] "value"'}]
 
 
 def test_a_long_cell_shows_its_progress_while_it_runs(notebook):
-    done = notebook.run("for (i in 1:3) { cat(i, '\\n'); Sys.sleep(0.5) }")
-    assert len(done.contents("stream")) == 3
+    """The cell goes on only when its first line has been read."""
+    done = notebook.run(f"cat('first\\n'); {WAIT}; cat('second\\n')", at="first", act=(notebook.folder / "go").touch)
+    assert done.stream("stdout") == "first\nsecond\n"
 
 
 def test_programs_that_r_starts_write_to_the_notebook(notebook):
-    assert "from a program" in notebook.run("system('echo from a program'); Sys.sleep(0.3)").stream("stdout")
+    """The cell ends only when what the program wrote has been read: a thread of `ipykernel` passes it on."""
+    done = notebook.run(f"system('echo from a program'); {WAIT}", at="a program", act=(notebook.folder / "go").touch)
+    assert "from a program" in done.stream("stdout")
 
 
 def test_a_form_feed_clears_the_cell(notebook):
@@ -244,5 +244,6 @@ def test_warnings_come_after_the_cell_as_r_writes_them(notebook):
     assert notebook.run("suppressWarnings(as.integer('a'))").stream("stderr") == ""
     done = notebook.run("options(warn = 2); as.integer('a')")
     assert done.reply["evalue"] == "(converted from warning) NAs introduced by coercion"
-    assert notebook.run("options(warn = 1); warning('now'); 1").messages[0][1]["text"] == "Warning: now\n"
+    done = notebook.run("options(warn = 1); warning('now'); 1")
+    assert (done.kinds[0], done.stream("stderr")) == ("stderr", "Warning: now\n")
     assert notebook.run("options(warn = -1); warning('never'); options(warn = 0)").messages == []

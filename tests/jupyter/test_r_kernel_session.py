@@ -45,7 +45,7 @@ ENDLESS = [
 
 @pytest.mark.parametrize("code", ENDLESS)
 def test_an_interrupt_stops_a_cell_that_would_never_end(notebook, code):
-    done = notebook.run(f"cat('started\\n'); {code}", interrupt_at="started")
+    done = notebook.run(f"cat('started\\n'); {code}", at="started")
     assert done.reply["status"] == "error"
     assert done.reply["ename"] == "interrupt"
     assert notebook.run("6 * 7").shown == [{"text/plain": "[1] 42"}]
@@ -58,9 +58,7 @@ def test_an_interrupt_between_cells_does_nothing(notebook):
 
 
 def test_r_code_can_catch_an_interrupt(notebook):
-    done = notebook.run(
-        "tryCatch({ cat('started\\n'); repeat {} }, interrupt = function(e) 'seen')", interrupt_at="started"
-    )
+    done = notebook.run("tryCatch({ cat('started\\n'); repeat {} }, interrupt = function(e) 'seen')", at="started")
     assert done.shown == [{"text/plain": '[1] "seen"'}]
 
 
