@@ -13,9 +13,9 @@
 # %% [markdown]
 # # From coxph to a private fit
 #
-# For readers who write `coxph(Surv(time, event) ~ ...)` in their sleep. This is an R notebook on the kernel **R
-# (hdpstats)**: ordinary R in which the functions `dp_...` are already attached. What epsilon promises and what a
-# ledger does is told in `vignette("start-here", "hdpstats")`.
+# For readers who know `coxph(Surv(time, event) ~ ...)` well. This is an R notebook on the kernel **R
+# (hdpstats)**: ordinary R in which the functions `dp_...` are already attached. What epsilon means and what a
+# ledger does is explained in `vignette("start-here", "hdpstats")`.
 #
 # You have the trial of the German Breast Cancer Study Group (GBSG), 686 women. Anybody may download it. Somewhere
 # else lies the Rotterdam tumour bank, 2,982 women, which you may not see but may ask. The question: **what do grade
