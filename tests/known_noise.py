@@ -9,7 +9,7 @@ distributions, and that mechanisms add what samplers draw, is for tests with the
 import numpy as np
 
 from hdpstats.mechanisms.exponential import site as sampling
-from hdpstats.mechanisms.selection import site as selection
+from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.noise.distributions import ball_variance, box_variance, cylinder_variance
 from hdpstats.noise.tilted import TiltedNormal
@@ -24,7 +24,7 @@ def off(monkeypatch):
     for distribution in (TwoSidedGeometric, TiltedNormal):
         monkeypatch.setattr(distribution, "draw", lambda self: 0)
     monkeypatch.setattr(sampling, "bernoulli_exp", lambda *_: True)
-    monkeypatch.setattr(selection, "permute_and_flip", lambda costs, rate: int(np.argmin(costs)))
+    monkeypatch.setattr(hybrid_weights, "permute_and_flip", lambda costs, rate: int(np.argmin(costs)))
 
 
 def given(monkeypatch, vectors):

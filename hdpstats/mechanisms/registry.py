@@ -16,10 +16,6 @@ from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
 from hdpstats.mechanisms.count import query as count
 from hdpstats.mechanisms.count import site as count_site
-from hdpstats.mechanisms.curve import query as curve
-from hdpstats.mechanisms.curve import site as curve_site
-from hdpstats.mechanisms.distance import query as distance
-from hdpstats.mechanisms.distance import site as distance_site
 from hdpstats.mechanisms.evaluation import query as evaluation
 from hdpstats.mechanisms.evaluation import site as evaluation_site
 from hdpstats.mechanisms.exponential import query as exponential
@@ -28,10 +24,11 @@ from hdpstats.mechanisms.exponential.query import ExponentialMechanism
 from hdpstats.mechanisms.histogram import query as histogram
 from hdpstats.mechanisms.histogram import site as histogram_site
 from hdpstats.mechanisms.histogram.query import PerturbedHistogram
+from hdpstats.mechanisms.hybrid_weights import curve_site
+from hdpstats.mechanisms.hybrid_weights import query as weights
+from hdpstats.mechanisms.hybrid_weights import site as weights_site
 from hdpstats.mechanisms.importance_weights import query as importance_weights
 from hdpstats.mechanisms.importance_weights import site as importance_weights_site
-from hdpstats.mechanisms.neighbours import query as neighbours
-from hdpstats.mechanisms.neighbours import site as neighbours_site
 from hdpstats.mechanisms.objective import query as objective
 from hdpstats.mechanisms.objective import site as objective_site
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
@@ -45,8 +42,6 @@ from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.mechanisms.public_hessian import query as public_hessian
 from hdpstats.mechanisms.public_hessian import site as public_hessian_site
 from hdpstats.mechanisms.public_hessian.query import PublicHessian
-from hdpstats.mechanisms.selection import query as selection
-from hdpstats.mechanisms.selection import site as selection_site
 from hdpstats.mechanisms.statistics import query as statistics
 from hdpstats.mechanisms.statistics import site as statistics_site
 from hdpstats.mechanisms.statistics.query import SufficientStatistics
@@ -206,22 +201,20 @@ MECHANISMS: Final = (
         columns=_of_ratio,
     ),
     Mechanism(
-        neighbours.NeighboursQuery,
-        (neighbours.NeighboursRelease,),
+        weights.NeighboursQuery,
+        (weights.NeighboursRelease,),
         NO_MODEL,
-        neighbours_site.prepare,
+        weights_site.prepare_neighbours,
         columns=_of_space,
     ),
     Mechanism(
-        selection.SelectionQuery,
-        (selection.SelectionRelease,),
-        NO_MODEL,
-        selection_site.prepare,
-        columns=_of_space,
+        weights.SelectionQuery, (weights.SelectionRelease,), NO_MODEL, weights_site.prepare_selection, columns=_of_space
     ),
-    Mechanism(selection.LossSelectionQuery, (selection.SelectionRelease,), REGRESSION, selection_site.prepare_loss),
-    Mechanism(distance.DistanceQuery, (distance.DistanceRelease,), NO_MODEL, distance_site.prepare, columns=_of_space),
-    Mechanism(curve.CurveQuery, (curve.CurveRelease,), REGRESSION, curve_site.prepare),
+    Mechanism(weights.LossSelectionQuery, (weights.SelectionRelease,), REGRESSION, weights_site.prepare_loss),
+    Mechanism(
+        weights.DistanceQuery, (weights.DistanceRelease,), NO_MODEL, weights_site.prepare_distance, columns=_of_space
+    ),
+    Mechanism(weights.CurveQuery, (weights.CurveRelease,), REGRESSION, curve_site.prepare),
 )
 """All mechanisms. Two entries answer a choice: by distance, and by loss."""
 

@@ -14,14 +14,22 @@ from hdpstats.formulas import compile_design
 from hdpstats.formulas.points import reach_of
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
-from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.mechanisms.hybrid_weights.query import (
+    LARGEST,
+    CurveQuery,
+    CurveRelease,
+    DistanceQuery,
+    DistanceRelease,
+    LossSelectionQuery,
+    NeighboursQuery,
+    NeighboursRelease,
+    SelectionQuery,
+    SelectionRelease,
+)
 from hdpstats.mechanisms.hybrid_weights.steps import Candidates, PublicPoints, candidates_of, penalties
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.mechanisms.selection.query import LARGEST, LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.relation import Relation

@@ -23,9 +23,8 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.formulas import compile_design
-from hdpstats.mechanisms.curve.query import CurveRelease
-from hdpstats.mechanisms.distance.query import UNITS, DistanceQuery
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
+from hdpstats.mechanisms.hybrid_weights.query import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
 from hdpstats.models.weighted import both_sides

@@ -7,11 +7,10 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, LossSelectionQuery
 from hdpstats.mechanisms.registry import FAMILIES, MECHANISMS, family_of
-from hdpstats.mechanisms.selection.query import LossSelectionQuery
 from hdpstats.mechanisms.statistics.query import StatisticsQuery
 from hdpstats.records.timegrid import TimeGrid
 

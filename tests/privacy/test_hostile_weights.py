@@ -13,13 +13,16 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
-from hdpstats.mechanisms.curve.query import CurveQuery
-from hdpstats.mechanisms.distance.query import DistanceQuery
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.hybrid_weights.query import (
+    CurveQuery,
+    DistanceQuery,
+    LossSelectionQuery,
+    NeighboursQuery,
+    SelectionQuery,
+)
 from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
 from hdpstats.noise.distributions import lattice, lattice_noise
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.records.points import PointColumn, PointSpace

@@ -13,12 +13,14 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.formulas.points import space_of
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.distance import site as distance
-from hdpstats.mechanisms.distance.query import UNITS, DistanceQuery
-from hdpstats.mechanisms.neighbours import site as neighbours
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery
-from hdpstats.mechanisms.selection import site as selection
-from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
+from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
+from hdpstats.mechanisms.hybrid_weights.query import (
+    UNITS,
+    DistanceQuery,
+    LossSelectionQuery,
+    NeighboursQuery,
+    SelectionQuery,
+)
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import PrivateTable
@@ -99,7 +101,7 @@ def choices(costs, rate):
 
 @pytest.mark.parametrize(("relation", "change"), [(REPLACE, 2), (ADD, 1)])
 def test_one_person_changes_counts_by_as_much_as_the_noise_covers(relation, change):
-    prepared = neighbours.prepare(NEIGHBOURS, site_facts(relation))
+    prepared = hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts(relation))
     frame, worst = people(40), 0
     before = prepared.landscape.counts(admitted(frame))
     assert before.sum() == 40  # everybody once, although points come twice and ties are many
@@ -112,14 +114,14 @@ def test_one_person_changes_counts_by_as_much_as_the_noise_covers(relation, chan
 
 
 def test_points_that_come_twice_are_one_and_ties_count_once():
-    prepared = neighbours.prepare(NEIGHBOURS, site_facts())
+    prepared = hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts())
     assert len(prepared.landscape.points) == 39
     tied = people(25, seed=5, x=0.0, b=0, g="c")  # a level that no public row has: far from all alike
     assert np.count_nonzero(prepared.landscape.counts(admitted(tied))) == 1
 
 
 def test_a_support_that_names_equal_points_counts_everybody_once():
-    prepared = neighbours.prepare(replace(NEIGHBOURS, support=(0, 30, 5, 35)), site_facts())
+    prepared = hybrid_weights.prepare_neighbours(replace(NEIGHBOURS, support=(0, 30, 5, 35)), site_facts())
     counts = prepared.landscape.counts(admitted(people(40)))
     assert counts.sum() == 40
     assert counts[1] == counts[3] == 0  # the second of two equal points is never the first of the nearest
@@ -128,13 +130,13 @@ def test_a_support_that_names_equal_points_counts_everybody_once():
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_a_choice_of_size_keeps_its_epsilon_and_wastes_nothing(relation):
     """With half the noise the worst neighbours would overspend; the next test finds them with any more than this."""
-    prepared = selection.prepare(SELECTION, site_facts(relation))
+    prepared = hybrid_weights.prepare_selection(SELECTION, site_facts(relation))
     worst = 0.0
     far = people(12, x=-5.0, b=0, g="a")
     for frame in (people(3), far):
-        before = selection.distance_units(SELECTION, prepared.landscape, admitted(frame))
+        before = hybrid_weights.distance_units(SELECTION, prepared.landscape, admitted(frame))
         for other in neighbouring(frame, relation, RNG):
-            after = selection.distance_units(SELECTION, prepared.landscape, admitted(other))
+            after = hybrid_weights.distance_units(SELECTION, prepared.landscape, admitted(other))
             change = after - before
             assert change.max() - change.min() <= UNITS
             distributions = [choices([*map(int, costs)], prepared.rate) for costs in (before, after)]
@@ -159,11 +161,11 @@ def test_the_bound_on_a_choice_of_size_is_attained():
         public_sha256=public.sha256,
     )
     own = SiteFacts(schema=schema, relation=REPLACE, records=1, public={public.sha256: public})
-    prepared = selection.prepare(query, own)
+    prepared = hybrid_weights.prepare_selection(query, own)
     costs = []
     for x in (0.0, 1.0):
         table = PrivateTable.from_frame(pd.DataFrame({"x": [x]}), schema).admit(["x"])
-        units = selection.distance_units(query, prepared.landscape, table)
+        units = hybrid_weights.distance_units(query, prepared.landscape, table)
         costs.append([int(unit) + penalty for unit, penalty in zip(units, prepared.penalties, strict=True)])
     ratios = np.log(choices(costs[0], prepared.rate) / choices(costs[1], prepared.rate))
     assert np.abs(ratios).max() == pytest.approx(1.0, rel=1e-6)
@@ -171,13 +173,13 @@ def test_the_bound_on_a_choice_of_size_is_attained():
 
 @pytest.mark.parametrize(("relation", "factor"), [(REPLACE, 2), (ADD, 1)])
 def test_a_choice_by_loss_keeps_its_epsilon_and_attains_it(relation, factor):
-    prepared = selection.prepare_loss(LOSS, site_facts(relation))
+    prepared = hybrid_weights.prepare_loss(LOSS, site_facts(relation))
     worst, frame = 0, people(5, x=5.0, b=1)
-    before = selection.excess_units(LOSS, prepared.design, admitted(frame))
+    before = hybrid_weights.excess_units(LOSS, prepared.design, admitted(frame))
     assert before.min() == 0
     assert before.max() <= UNITS
     for other in neighbouring(frame, relation, RNG):
-        after = selection.excess_units(LOSS, prepared.design, admitted(other))
+        after = hybrid_weights.excess_units(LOSS, prepared.design, admitted(other))
         change = after.sum(axis=1) - before.sum(axis=1)
         worst = max(worst, int(change.max() - change.min()))
     assert worst == factor * UNITS
@@ -186,11 +188,11 @@ def test_a_choice_by_loss_keeps_its_epsilon_and_attains_it(relation, factor):
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
-    prepared = distance.prepare(DISTANCE, site_facts(relation))
+    prepared = hybrid_weights.prepare_distance(DISTANCE, site_facts(relation))
 
     def total(frame):
         squared = prepared.landscape.squared_distances(admitted(frame))
-        return int(distance.in_units(squared, DISTANCE.reach).sum())
+        return int(hybrid_weights.in_units(squared, DISTANCE.reach).sum())
 
     at_a_point = PUBLIC.frame().iloc[[3]].reset_index(drop=True)
     frame = pd.concat([at_a_point, people(4)], ignore_index=True)
@@ -200,20 +202,26 @@ def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
 
 
 def test_rounded_distances_fall_from_each_size_to_the_next_for_everybody():
-    prepared = selection.prepare(SELECTION, site_facts())
+    prepared = hybrid_weights.prepare_selection(SELECTION, site_facts())
     for block in prepared.landscape.neighbours(admitted(people(500)), SELECTION.sizes):
-        units = distance.in_units(block.squared, SELECTION.reach)
+        units = hybrid_weights.in_units(block.squared, SELECTION.reach)
         assert np.all(np.diff(units, axis=0) <= 0)
         assert units.min() >= 0
         assert units.max() <= UNITS
 
 
 def test_rows_are_mapped_block_by_block_and_counted_as_if_they_were_mapped_at_once(monkeypatch):
-    landscape, table, mapped = neighbours.prepare(NEIGHBOURS, site_facts()).landscape, admitted(people(40)), []
+    landscape, table, mapped = (
+        hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts()).landscape,
+        admitted(people(40)),
+        [],
+    )
     counts, squared = landscape.counts(table), landscape.squared_distances(table)
-    embed = neighbours.embed
+    embed = hybrid_weights.embed
     monkeypatch.setattr(search, "BLOCK", 7)
-    monkeypatch.setattr(neighbours, "embed", lambda *args, **named: mapped.append(embed(*args, **named)) or mapped[-1])
+    monkeypatch.setattr(
+        hybrid_weights, "embed", lambda *args, **named: mapped.append(embed(*args, **named)) or mapped[-1]
+    )
     np.testing.assert_array_equal(landscape.counts(table), counts)
     assert [len(rows) for rows in mapped] == [7, 7, 7, 7, 7, 5]
     np.testing.assert_array_equal(landscape.squared_distances(table), squared)
@@ -221,8 +229,8 @@ def test_rows_are_mapped_block_by_block_and_counted_as_if_they_were_mapped_at_on
 
 
 def test_the_noise_added_is_the_noise_announced(monkeypatch):
-    monkeypatch.setattr(neighbours.TwoSidedGeometric, "draws", lambda self, count: [1000] * count)
-    prepared = neighbours.prepare(NEIGHBOURS, site_facts())
+    monkeypatch.setattr(hybrid_weights.TwoSidedGeometric, "draws", lambda self, count: [1000] * count)
+    prepared = hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts())
     release = prepared.compute(admitted(people(40)))
     assert sum(release.counts) == 40 + 1000 * 39
     assert release.noise_variance == prepared.noise.variance
@@ -231,7 +239,11 @@ def test_the_noise_added_is_the_noise_announced(monkeypatch):
 
 @pytest.mark.parametrize("query", [NEIGHBOURS, SELECTION, DISTANCE])
 def test_what_a_site_does_not_have_is_refused_unread(query):
-    prepare = {NEIGHBOURS: neighbours.prepare, SELECTION: selection.prepare, DISTANCE: distance.prepare}[query]
+    prepare = {
+        NEIGHBOURS: hybrid_weights.prepare_neighbours,
+        SELECTION: hybrid_weights.prepare_selection,
+        DISTANCE: hybrid_weights.prepare_distance,
+    }[query]
     with pytest.raises(SiteError, match="put_public"):
         prepare(replace(query, public_sha256="0" * 64), site_facts())
     with pytest.raises(SiteError, match="several rows"):
@@ -244,7 +256,7 @@ def test_what_a_site_does_not_have_is_refused_unread(query):
 @pytest.mark.parametrize(("formula", "error"), [("x ~ b", MechanismError), ("b ~ x + g", SiteError)])
 def test_a_choice_by_loss_needs_its_own_formula(formula, error):
     with pytest.raises(error):
-        selection.prepare_loss(replace(LOSS, formula=formula), site_facts())
+        hybrid_weights.prepare_loss(replace(LOSS, formula=formula), site_facts())
 
 
 @pytest.mark.parametrize("corner", CORNERS)
@@ -252,6 +264,6 @@ def test_any_row_is_counted_once_and_silently(corner):
     cell = CORNERS[corner]
     row = pd.DataFrame({name: pd.Series([cell], dtype=object) for name in NAMES})
     table = admitted(pd.concat([row, people(5).astype(object)], ignore_index=True))
-    assert sum(neighbours.prepare(NEIGHBOURS, site_facts()).landscape.counts(table)) == 6
-    assert len(selection.prepare(SELECTION, site_facts()).compute(table).events) == 1
-    assert 0 <= selection.prepare_loss(LOSS, site_facts()).compute(table).choice < 3
+    assert sum(hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts()).landscape.counts(table)) == 6
+    assert len(hybrid_weights.prepare_selection(SELECTION, site_facts()).compute(table).events) == 1
+    assert 0 <= hybrid_weights.prepare_loss(LOSS, site_facts()).compute(table).choice < 3

@@ -16,10 +16,10 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import leverage_at, mallows_weights
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.curve import site as curve
-from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.query import ExponentialQuery
+from hdpstats.mechanisms.hybrid_weights import curve_site as curve
+from hdpstats.mechanisms.hybrid_weights.query import CurveQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss

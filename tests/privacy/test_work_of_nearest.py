@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.mechanisms.neighbours.site import landscape_of
+from hdpstats.mechanisms.hybrid_weights.site import landscape_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as module
@@ -140,7 +140,7 @@ def test_which_search_is_made_follows_from_the_declared_number_of_people(monkeyp
         asked.append(rows)
         return plain(points, sizes, rows=rows)
 
-    monkeypatch.setattr("hdpstats.mechanisms.neighbours.site.search_among", spy)
+    monkeypatch.setattr("hdpstats.mechanisms.hybrid_weights.site.search_among", spy)
     at_site = site_facts(Relation.ADD_OR_REMOVE_ONE)
     landscape = landscape_of(SPACE, None, PUBLIC.sha256, at_site)
     for rows in (5, 6):

@@ -11,28 +11,28 @@ the design clips and fills (`hdpstats.formulas`), the linear predictor is summed
 (`hdpstats.solvers.kernels`: to the last bit a function of the row alone, or a row at a cut point might change group
 because of others), and `hdpstats.schema.spells` gives every row without entry time an interval of exit and a cause.
 
-**Sensitivity.** In the L1 norm: adding or removing a person changes one cell by 1, replacing a person takes 1 from one
-cell and adds 1 to another: 1 and 2.
-
-**Guarantee.** With rate :math:`\rho` the probabilities of a table under neighbours differ by at most
-:math:`\exp(\rho \|c - c'\|_1)`, so :math:`\rho = \epsilon / 2` (replace-one) or :math:`\epsilon` (add-or-remove-one)
-is epsilon-DP, and no smaller noise of this kind is (Ghosh, Roughgarden and Sundararajan 2012).
+Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.integer_sums`.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas import Design, compile_design
+from hdpstats.formulas import Design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.person_loss.base import declared_bound, sensitivity_factor
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.mechanisms.integer_sums import (
+    PreparedCounts,
+    binary_design,
+    check_columns,
+    check_one_row,
+    noise_of_counts,
+)
+from hdpstats.mechanisms.person_loss.base import declared_bound
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -43,46 +43,35 @@ from hdpstats.solvers.kernels import row_products
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedEvaluation(Prepared):
+class PreparedEvaluation(PreparedCounts):
     """An evaluation with its design and its noise fixed."""
 
+    release = EvaluationRelease
     query: EvaluationQuery
     design: Design | SurvivalDesign
-    noise: TwoSidedGeometric
 
-    def compute(self, table: AdmittedTable) -> EvaluationRelease:
-        """Draw the noise, count, add and release."""
-        noise = self.noise.draws(self.query.cells)
-        counts = np.bincount(cells_of(self.query, self.design, table), minlength=self.query.cells)
-        return EvaluationRelease(
-            counts=tuple(int(count) + z for count, z in zip(counts.tolist(), noise, strict=True)),
-            noise_variance=self.noise.variance,
-            events=self.events,
-        )
+    def counts(self, table: AdmittedTable) -> IntArray:
+        """Return the number of people in each cell."""
+        return np.bincount(cells_of(self.query, self.design, table), minlength=self.cells)
 
 
 def prepare(query: EvaluationQuery, site_facts: SiteFacts) -> PreparedEvaluation:
     """Fix the noise of an evaluation, or refuse what the proof does not cover."""
-    if site_facts.unit is not None:
-        raise SiteError("this site's people have several rows each; an evaluation counts people with one row")
+    check_one_row(site_facts, "an evaluation counts people")
     declared_bound(site_facts.schema, query.offset, kind="offset", default=0.0)
-    design = _binary(query, site_facts.schema) if query.grid is None else _survival(query, site_facts.schema)
-    rate = query.epsilon / sensitivity_factor(site_facts.relation)
+    design = (_survival if query.grid else _binary)(query, site_facts.schema)
     return PreparedEvaluation(
         needs=(*design.needs, *(() if query.offset is None else (query.offset,))),
         events=(PrivacyEvent(ran=MechanismName.HISTOGRAM, epsilon=query.epsilon),),
+        cells=query.cells,
+        noise=noise_of_counts(query.epsilon, site_facts),
         query=query,
         design=design,
-        noise=TwoSidedGeometric(rate=Fraction(rate)),
     )
 
 
 def _binary(query: EvaluationQuery, schema: Schema) -> Design:
-    design = compile_design(query.formula, schema)
-    if schema[design.response].kind != "binary":
-        raise MechanismError(f"an evaluation needs a binary outcome; {design.response!r} is none in this site's schema")
-    _check_length(query, len(design.columns))
-    return design
+    return binary_design(query.formula, schema, coefficients=len(query.coefficients), what="an evaluation")
 
 
 def _survival(query: EvaluationQuery, schema: Schema) -> SurvivalDesign:
@@ -93,13 +82,8 @@ def _survival(query: EvaluationQuery, schema: Schema) -> SurvivalDesign:
     causes = len(event.levels) - 1 if isinstance(event, Categorical) else 1
     if causes != query.causes:
         raise SiteError(f"the query counts {query.causes} causes; this site's schema declares {causes}")
-    _check_length(query, len(design.names))
+    check_columns(len(design.names), len(query.coefficients))
     return design
-
-
-def _check_length(query: EvaluationQuery, columns: int) -> None:
-    if len(query.coefficients) != columns:
-        raise SiteError(f"the formula has {columns} columns, and the query {len(query.coefficients)} coefficients")
 
 
 def linear_predictor(query: EvaluationQuery, design: Design | SurvivalDesign, table: AdmittedTable) -> FloatArray:

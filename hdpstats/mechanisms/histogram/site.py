@@ -1,14 +1,8 @@
 r"""A noisy histogram on a public grid (Lei 2011), pure epsilon.
 
-Every private person falls into exactly one cell; the release is the number of people in each cell plus independent
-two-sided geometric noise, exact in integers (`hdpstats.noise.geometric`). The map to a cell is total and row by row:
-the schema clips and fills, a number belongs to the class of as many cuts as it reaches.
-
-**Sensitivity.** In the L1 norm: adding or removing a person changes one cell by 1, replacing a person takes 1 from one
-cell and adds 1 to another: 1 and 2.
-
-**Guarantee.** With rate :math:`\rho` the probabilities of a table under neighbours differ by at most
-:math:`\exp(\rho \|c - c'\|_1)`: :math:`\rho = \epsilon / 2` (replace-one) or :math:`\epsilon` (add-or-remove-one).
+Every private person falls into exactly one cell; the release is the noisy number of people in each. Sensitivity and
+guarantee are those of counts in `hdpstats.mechanisms.integer_sums`. The map to a cell is total and row by row: the
+schema clips and fills, a number belongs to the class of as many cuts as it reaches.
 
 References
 ----------
@@ -16,17 +10,15 @@ Lei (2011), Differentially private M-estimators.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import IntArray
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.mechanisms.integer_sums import PreparedCounts, check_one_row, noise_of_counts
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.table import AdmittedTable
@@ -34,39 +26,32 @@ from hdpstats.schema.table import AdmittedTable
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedHistogram(Prepared):
+class PreparedHistogram(PreparedCounts):
     """A histogram with its noise fixed."""
 
+    release = HistogramRelease
     query: HistogramQuery
-    noise: TwoSidedGeometric
 
-    def compute(self, table: AdmittedTable) -> HistogramRelease:
-        """Draw the noise, count, add and release."""
-        noise = self.noise.draws(self.query.cells)
-        counts = np.bincount(cells_of(self.query, table), minlength=self.query.cells)
-        return HistogramRelease(
-            counts=tuple(int(count) + z for count, z in zip(counts.tolist(), noise, strict=True)),
-            noise_variance=self.noise.variance,
-            events=self.events,
-        )
+    def counts(self, table: AdmittedTable) -> IntArray:
+        """Return the number of people in each cell."""
+        return np.bincount(cells_of(self.query, table), minlength=self.cells)
 
 
 def prepare(query: HistogramQuery, site_facts: SiteFacts) -> PreparedHistogram:
     """Fix the noise of a histogram, or refuse what the proof does not cover."""
-    if site_facts.unit is not None:
-        raise SiteError("this site's people have several rows each; a histogram counts people with one row")
+    check_one_row(site_facts, "a histogram counts people")
     for axis in query.axes:
         column = site_facts.schema.get(axis.name)
         if column is None:
             raise SiteError(f"this site's schema declares no column {axis.name!r}")
         if (len(column.levels) if isinstance(column, Categorical) else None) != axis.levels:
             raise SiteError(f"the axis of {axis.name!r} does not fit what this site's schema declares")
-    rate = query.epsilon / sensitivity_factor(site_facts.relation)
     return PreparedHistogram(
         needs=tuple(axis.name for axis in query.axes),
         events=(PrivacyEvent(ran=MechanismName.HISTOGRAM, epsilon=query.epsilon),),
+        cells=query.cells,
+        noise=noise_of_counts(query.epsilon, site_facts),
         query=query,
-        noise=TwoSidedGeometric(rate=Fraction(rate)),
     )
 
 

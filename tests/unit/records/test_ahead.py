@@ -7,8 +7,8 @@ import pytest
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.count.query import CountQuery
+from hdpstats.mechanisms.hybrid_weights.query import LossSelectionQuery
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.mechanisms.selection.query import LossSelectionQuery
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of
 from hdpstats.records.ahead import MOST_AHEAD

@@ -15,16 +15,14 @@ from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms import score_sums
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.curve.query import CurveQuery
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.query import ExponentialQuery
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery
-from hdpstats.mechanisms.neighbours.site import landscape_of
+from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, LossSelectionQuery, NeighboursQuery, SelectionQuery
+from hdpstats.mechanisms.hybrid_weights.site import landscape_of
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
-from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery
 from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.noise.ball import LARGEST_DIMENSION
 from hdpstats.privacy.relation import Relation
@@ -212,7 +210,7 @@ def test_points_of_a_public_table_are_bounded_also_where_no_query_names_them(mon
     public = PublicTable.from_frame(pd.DataFrame({"x": np.linspace(0, 1, 30), "y": 0.0}), SCHEMA)
     for name, unit in (("MOST_POINTS", "public points"), ("MOST_NUMBERS", "numbers in public points")):
         with monkeypatch.context() as patch:
-            patch.setattr(f"hdpstats.mechanisms.neighbours.site.{name}", 29)
+            patch.setattr(f"hdpstats.mechanisms.hybrid_weights.site.{name}", 29)
             with pytest.raises(MechanismError, match=f"at most 29 {unit}, not 30; "):
                 landscape_of(SPACE, None, public.sha256, site(5, public))
     assert len(landscape_of(SPACE, None, public.sha256, site(5, public)).points) == 30

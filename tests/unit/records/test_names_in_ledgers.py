@@ -7,18 +7,25 @@ import pytest
 
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
-from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
+from hdpstats.mechanisms.hybrid_weights.query import (
+    CurveQuery,
+    CurveRelease,
+    DistanceQuery,
+    DistanceRelease,
+    LossSelectionQuery,
+    NeighboursQuery,
+    NeighboursRelease,
+    SelectionQuery,
+    SelectionRelease,
+)
 from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
-from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.privacy.budget import Budget, Spend

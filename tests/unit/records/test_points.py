@@ -7,10 +7,16 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import HdpError, MechanismError
-from hdpstats.mechanisms.distance.query import DistanceQuery, DistanceRelease
-from hdpstats.mechanisms.neighbours.query import NeighboursQuery, NeighboursRelease
+from hdpstats.mechanisms.hybrid_weights.query import (
+    DistanceQuery,
+    DistanceRelease,
+    LossSelectionQuery,
+    NeighboursQuery,
+    NeighboursRelease,
+    SelectionQuery,
+    SelectionRelease,
+)
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.mechanisms.selection.query import LossSelectionQuery, SelectionQuery, SelectionRelease
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.records.points import PointColumn, PointSpace

@@ -34,12 +34,13 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas import Design, compile_design
+from hdpstats.formulas import Design
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.curve.query import CurveQuery, CurveRelease
+from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, CurveRelease
+from hdpstats.mechanisms.integer_sums import binary_design, check_one_row
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
 from hdpstats.mechanisms.person_loss.base import ROUNDING
 from hdpstats.noise.geometric import TwoSidedGeometric
@@ -142,19 +143,14 @@ def _probability(eta: FloatArray) -> FloatArray:
 
 def prepare(query: CurveQuery, site_facts: SiteFacts) -> PreparedCurve:
     """Read the formula and fix the noise."""
-    if site_facts.unit is not None:
-        raise SiteError("this site's people have several rows each; a performance curve is for people with one row")
+    check_one_row(site_facts, "a performance curve is for people")
     if site_facts.relation is not Relation.REPLACE_ONE:
         raise MechanismError(
             "a performance curve rests on the number of people, which is protected here; choose by distance or loss"
         )
     if not 1 <= site_facts.records <= MOST_PEOPLE:
         raise MechanismError(f"a performance curve is for 1 to {MOST_PEOPLE} people; choose by distance or loss")
-    design = compile_design(query.formula, site_facts.schema)
-    if site_facts.schema[design.response].kind != "binary":
-        raise MechanismError(f"a performance curve needs a binary outcome; {design.response!r} is none")
-    if len(query.scale) != len(design.columns):
-        raise SiteError(f"the formula has {len(design.columns)} columns, the candidates {len(query.scale)}")
+    design = binary_design(query.formula, site_facts.schema, coefficients=len(query.scale), what="a performance curve")
     rate = query.epsilon / (len(query.candidates) * sensitivity(query, site_facts.records))
     return PreparedCurve(
         needs=design.needs,

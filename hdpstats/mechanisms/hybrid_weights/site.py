@@ -1,0 +1,290 @@
+r"""What private people are to public points: how many each point stands for, how far they are, how many points to use.
+
+Every private person is mapped into the unit cube by public ranges (`hdpstats.formulas.points`) and counted at the
+nearest of the public points, the first of several at the same distance (`hdpstats.solvers.nearest`).
+
+**One count per person.** A row is a person; a site whose people have several rows is refused. The point that a row is
+counted at depends on that row and public constants alone, to the last bit: were a rounded distance to depend on the
+rows beside it, one person could move the counts of many. Were a person counted at *every* nearest point, as where
+points come twice, one could move as many counts as there are ties. Were the cube scaled by the range of all rows, one
+could move everybody.
+
+**Work.** At most all pairs of a row and a point are compared, with which search does not depend on the number of rows
+where that is private (`hdpstats.solvers.nearest`).
+
+**Counts** (`NeighboursQuery`). The numbers of people at each point with two-sided geometric noise: sensitivity and
+guarantee are in `hdpstats.mechanisms.integer_sums`. It is algorithm 1 of Wang et al. (2018) with what it leaves unsaid:
+points that are different, ties that a public rule breaks, public ranges.
+
+**Sum of distances** (`DistanceQuery`). Each private person adds the distance from the point that the person is counted
+at, at most ``reach``, rounded down to an integer number of :math:`2^{-20}` ``reach``; the integer sum is released with
+two-sided geometric noise. The distance is that of the row as the schema admits it, not of its image in the public
+range: who lies outside is far. A person's number is from 0 to :math:`2^{20}`, whatever the row: adding, removing and
+replacing a person move the sum by at most :math:`2^{20}`, all attained. Rate :math:`\epsilon / 2^{20}` is epsilon-DP
+under either relation.
+
+**Choices** are those of `hdpstats.mechanisms.integer_sums`; ``R`` there is as follows.
+
+*Sizes of a nested support* (`SelectionQuery`). A person costs the distance to the nearest point, at most ``reach``, in
+integer parts :math:`0, \ldots, U = 2^{20}` of it. The first points of an order are nested, so for each person the
+distances fall from each size to the next, exactly in doubles too, as all are the least of the same numbers; rounding
+keeps the order. Hence :math:`f_i - f_j \in [0, U]` for :math:`i < j`. Adding or removing a person changes a difference
+of costs by at most ``U``; replacing one, by the difference of two numbers in :math:`[0, U]`, at most ``U`` again:
+:math:`R = U` under either relation, half of what a bound on each cost alone would give.
+
+*Coefficients* (`LossSelectionQuery`). The loss of a logistic model, :math:`\log(1 + e^{\eta}) - y \eta`, of a person
+under each candidate, in integer parts of ``reach``; a person costs each candidate its excess over the candidate that
+fits that person best, at most ``U``. Excesses are in :math:`[0, U]`, their differences in :math:`[-U, U]`:
+:math:`R = U` (add-or-remove-one) and :math:`2 U` (replace-one). To subtract a person's best, the same number from all
+candidates, changes no choice.
+
+References
+----------
+Wang, Ji, Kim, Wang, Xiong and Jiang (2018), Selecting optimal subset to release under differentially private
+    M-estimators from hybrid datasets. Section 5 suggests to choose the size by a private mechanism; the sensitivity
+    that its algorithm 2 states for its own criterion does not hold (``vignettes/explanation/hybrid-weights.md``).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas import Design
+from hdpstats.formulas.points import check_space, distinct, embed
+from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.hybrid_weights.query import (
+    UNITS,
+    DistanceQuery,
+    DistanceRelease,
+    LossSelectionQuery,
+    NeighboursQuery,
+    NeighboursRelease,
+    SelectionQuery,
+    SelectionRelease,
+)
+from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, noise_of_counts
+from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.permute_and_flip import permute_and_flip
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS, check_size
+from hdpstats.records.points import PointSpace
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers.kernels import row_products
+from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_distances
+
+MOST_LOSS = 2.0**30
+"""In units of ``reach``: larger losses count as this, so that integers hold them."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Landscape:
+    """Public points (m, p) of a space, in an order that breaks ties; ``records`` is the public number of rows."""
+
+    space: PointSpace
+    points: FloatArray
+    records: int
+
+    def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[Nearest]:
+        """Yield the nearest of the first so many points for blocks of rows, which are mapped block by block."""
+        search = search_among(self.points, sizes, rows=self.records)
+        for part in blocks(table.rows, dimension=self.space.dimension):
+            yield search.answer(embed(self.space, table, part=part))
+
+    def squared_distances(self, table: AdmittedTable) -> FloatArray:
+        """Return the squared distance (n,) of each row as it is, not clipped to the public ranges, from its point."""
+        found = np.empty(table.rows)
+        parts = blocks(table.rows, dimension=self.space.dimension)
+        for part, block in zip(parts, self.neighbours(table, [len(self.points)]), strict=True):
+            rows = embed(self.space, table, part=part, clip=False)
+            found[part] = squared_distances(rows, self.points[block.place[0]])
+        return found
+
+    def counts(self, table: AdmittedTable) -> IntArray:
+        """Return the number of rows (m,) to which each point is the nearest."""
+        found = np.zeros(len(self.points), dtype=np.int64)
+        for block in self.neighbours(table, [len(found)]):
+            found += np.bincount(block.place[0], minlength=len(found))
+        return found
+
+
+def landscape_of(
+    space: PointSpace, support: tuple[int, ...] | None, public_sha256: str | None, site_facts: SiteFacts
+) -> Landscape:
+    """Return the public points that a query names, from the public table that the site keeps.
+
+    Raises
+    ------
+    SiteError
+        If people have several rows, the site does not have the table, or the table not the rows.
+    MechanismError
+        If there are too many points.
+    """
+    check_one_row(site_facts, "nearest points count people")
+    check_space(space, site_facts.schema)
+    public = site_facts.table(public_sha256).admitted(space.names)
+    check_size("numbers in public points", public.rows * space.dimension, MOST_NUMBERS, remedy="take fewer public rows")
+    points = embed(space, public)
+    rows = distinct(points)[0] if support is None else np.array(support, dtype=np.int64)
+    if not len(rows) or int(rows.max()) >= len(points):
+        raise SiteError("the query names public rows that are not complete in its columns; write it for this table")
+    check_size("public points", len(rows), MOST_POINTS, remedy="name fewer rows of the public table")
+    return Landscape(space=space, points=np.ascontiguousarray(points[rows]), records=site_facts.records)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedNeighbours(PreparedCounts):
+    """Counts at public points with their noise fixed."""
+
+    release = NeighboursRelease
+    landscape: Landscape
+
+    def counts(self, table: AdmittedTable) -> IntArray:
+        """Return the number of people at each point."""
+        return self.landscape.counts(table)
+
+
+def prepare_neighbours(query: NeighboursQuery, site_facts: SiteFacts) -> PreparedNeighbours:
+    """Find the public points and fix the noise."""
+    landscape = landscape_of(query.space, query.support, query.public_sha256, site_facts)
+    return PreparedNeighbours(
+        needs=query.space.names,
+        events=(PrivacyEvent(ran=MechanismName.HISTOGRAM, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        cells=len(landscape.points),
+        noise=noise_of_counts(query.epsilon, site_facts),
+        landscape=landscape,
+    )
+
+
+def in_units(squared: FloatArray, reach: float) -> IntArray:
+    """Return distances in integer parts of ``reach``, from 0 to `UNITS`: never more for a smaller square."""
+    return np.asarray(np.floor(np.minimum(np.sqrt(squared) / reach, 1.0) * UNITS), dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedDistance(Prepared):
+    """A sum of distances with its noise fixed."""
+
+    query: DistanceQuery
+    landscape: Landscape
+    noise: TwoSidedGeometric
+
+    def compute(self, table: AdmittedTable) -> DistanceRelease:
+        """Draw the noise, sum, add and release."""
+        noise = self.noise.draw()
+        units = in_units(self.landscape.squared_distances(table), self.query.reach)
+        return DistanceRelease(units=noise + int(units.sum()), noise_sd=self.noise.variance**0.5, events=self.events)
+
+
+def prepare_distance(query: DistanceQuery, site_facts: SiteFacts) -> PreparedDistance:
+    """Find the public points and fix the noise."""
+    return PreparedDistance(
+        needs=query.space.names,
+        events=(PrivacyEvent(ran=MechanismName.DISTANCE, epsilon=query.epsilon),),
+        query=query,
+        landscape=landscape_of(query.space, query.support, query.public_sha256, site_facts),
+        noise=TwoSidedGeometric(rate=query.epsilon / UNITS),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedChoice(Prepared, ABC):
+    """A choice among candidates, with everything public fixed; ``rate`` is that of permute-and-flip."""
+
+    rate: Fraction
+
+    @abstractmethod
+    def costs(self, table: AdmittedTable) -> list[int]:
+        """Return the cost of each candidate."""
+
+    def compute(self, table: AdmittedTable) -> SelectionRelease:
+        """Sum the costs, choose and release."""
+        return SelectionRelease(choice=permute_and_flip(self.costs(table), self.rate), events=self.events)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedSelection(PreparedChoice):
+    """A choice among sizes; ``penalties`` in integer units."""
+
+    query: SelectionQuery
+    landscape: Landscape
+    penalties: tuple[int, ...]
+
+    def costs(self, table: AdmittedTable) -> list[int]:
+        """Return the sum of distances and the penalty of each size."""
+        totals = distance_units(self.query, self.landscape, table).tolist()
+        return [total + penalty for total, penalty in zip(totals, self.penalties, strict=True)]
+
+
+def distance_units(query: SelectionQuery, landscape: Landscape, table: AdmittedTable) -> IntArray:
+    """Return the sum over rows of the distance to the nearest of the first points, for each size (K,), in units."""
+    totals = np.zeros(len(query.sizes), dtype=np.int64)
+    for block in landscape.neighbours(table, query.sizes):
+        totals += in_units(block.squared, query.reach).sum(axis=1)
+    return totals
+
+
+def prepare_selection(query: SelectionQuery, site_facts: SiteFacts) -> PreparedSelection:
+    """Find the public points and fix the rate."""
+    return PreparedSelection(
+        needs=query.space.names,
+        events=(PrivacyEvent(ran=MechanismName.SELECTION, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        query=query,
+        landscape=landscape_of(query.space, query.order, query.public_sha256, site_facts),
+        penalties=tuple(round(Fraction(value) / Fraction(query.reach) * UNITS) for value in query.penalties),
+        rate=query.epsilon / UNITS,
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedLossSelection(PreparedChoice):
+    """A choice among coefficients."""
+
+    query: LossSelectionQuery
+    design: Design
+
+    def costs(self, table: AdmittedTable) -> list[int]:
+        """Return the sum of excess losses of each candidate."""
+        costs: list[int] = excess_units(self.query, self.design, table).sum(axis=1).tolist()
+        return costs
+
+
+def excess_units(query: LossSelectionQuery, design: Design, table: AdmittedTable) -> IntArray:
+    """Return how much more than the best candidate each one (K,) costs each row (n,), in units from 0 to `UNITS`."""
+    X, y = design.matrix(table), table.numeric[design.response]
+    eta = np.stack([row_products(X, np.array(candidate)) for candidate in query.candidates])
+    losses = np.floor(np.minimum(_loss(eta, y) / query.reach, MOST_LOSS) * UNITS).astype(np.int64)
+    return np.asarray(np.minimum(losses - losses.min(axis=0), UNITS))
+
+
+def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the logistic loss; linear predictors are finite, as columns and coefficients are bounded."""
+    return np.asarray(np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))) - y * eta)
+
+
+def prepare_loss(query: LossSelectionQuery, site_facts: SiteFacts) -> PreparedLossSelection:
+    """Read the formula and fix the rate."""
+    check_one_row(site_facts, "a choice by loss is for people")
+    width = len(query.candidates[0])
+    design = binary_design(query.formula, site_facts.schema, coefficients=width, what="a choice by loss")
+    return PreparedLossSelection(
+        needs=design.needs,
+        events=(PrivacyEvent(ran=MechanismName.SELECTION, epsilon=query.epsilon),),
+        ahead=query.ahead,
+        query=query,
+        design=design,
+        rate=query.epsilon / (UNITS * sensitivity_factor(site_facts.relation)),
+    )
