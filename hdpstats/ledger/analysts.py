@@ -158,12 +158,13 @@ class Usage:
 class OwnCharge:
     """Where an analyst has a request: the number of his latest charge of it, how many he paid, the head of its release.
 
-    The head is empty as long as there is no release.
+    The head is empty as long as there is no release. ``at`` is when that charge was written, to the minute.
     """
 
     number: int
     attempt: int
     head: str = ""
+    at: str = ""
 
 
 def without_cap(dataset: str, cost: Spend, analyst: str) -> InsufficientBudget:

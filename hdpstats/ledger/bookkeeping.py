@@ -303,6 +303,7 @@ class Transaction:
             entry=charge.entry if own is None else own.number,
             attempt=charge.attempt if own is None else own.attempt,
             head=head if own is None else own.head,
+            at=charge.at if own is None else own.at,
             charged=charge.cost,
             account=self.chain.account(charge.dataset).id,
         )

@@ -246,7 +246,7 @@ class Chain:
         self._pay(entry, entry.analyst, amount)
         self.received[key] = self.received.get(key, NOTHING) + amount
         self.usage[key] = usage.charged(size)
-        self.held[request_id, entry.analyst] = OwnCharge(number=self.usage[key].charges, attempt=paid)
+        self.held[request_id, entry.analyst] = OwnCharge(number=self.usage[key].charges, attempt=paid, at=entry.at)
         self.askers[request_id] = tuple(dict.fromkeys((*self.askers.get(request_id, ()), entry.analyst)))
         if request_id in self.released:
             self._hand_out(key, request_id)
@@ -294,6 +294,7 @@ class Chain:
             entry=entry.seq,
             attempt=entry.attempt,
             analyst=entry.analyst,
+            at=entry.at,
         )
 
     def _record_release(self, entry: Entry) -> None:

@@ -139,7 +139,7 @@ class Charge:
 
     ``entry`` is the number of the charge in the ledger, as `Ledger.history` shows it. ``attempt`` is 1, or the number
     of a further charge of the same request after a process that computed it ended without a release. ``analyst`` is who
-    it was charged for, if anybody was named.
+    it was charged for, if anybody was named, and ``at`` when, in UTC to the minute.
     """
 
     request_id: str
@@ -149,6 +149,7 @@ class Charge:
     entry: int
     attempt: int = 1
     analyst: str = ""
+    at: str = ""
 
 
 @final
@@ -181,9 +182,9 @@ class StoredRelease:
     """A release that is durably recorded and may be handed out, any number of times.
 
     ``entry`` is the number of its charge, and ``attempt`` how often its request was charged up to then; ``head`` is the
-    hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later. Handed out to an analyst,
-    all three are of his own part of the ledger (`hdpstats.ledger.analysts`). ``charged`` is what one charge of it was,
-    and ``account`` the account's `Account.id`.
+    hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later. ``at`` is when it was
+    charged, in UTC to the minute. Handed out to an analyst, all four are of his own part of the ledger
+    (`hdpstats.ledger.analysts`). ``charged`` is what one charge of it was, and ``account`` the account's `Account.id`.
     """
 
     request_id: str
@@ -191,6 +192,7 @@ class StoredRelease:
     entry: int
     attempt: int
     head: str
+    at: str
     charged: Spend
     account: str
 

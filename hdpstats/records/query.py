@@ -1,7 +1,7 @@
 """What every query and every release has."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
@@ -108,6 +108,10 @@ class LedgerEntry(Record):
     charged : Spend or None
         What each of its charges was: what the release costs, rounded up to the grain of charges and at least the
         account's floor (`hdpstats.privacy.charging`).
+    stored : str or None
+        Where the ledger had the release already and nothing was computed: when it was charged, in UTC to the minute (to
+        an analyst: when he paid for it). None where the release was computed for this answer. Releases that differ in
+        it alone are equal.
     """
 
     dataset: str
@@ -117,6 +121,7 @@ class LedgerEntry(Record):
     attempt: int = 1
     account: str = ""
     charged: Spend | None = None
+    stored: Annotated[str | None, LEFT_OUT] = field(default=None, compare=False)
 
 
 Placed = Annotated[LedgerEntry | None, LEFT_OUT]

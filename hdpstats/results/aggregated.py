@@ -17,7 +17,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots, serialization, tables
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import DataSet
+from hdpstats.results.sites import DataSet, stored_rows
 from hdpstats.results.summary import (
     coefficient_cells,
     coefficient_headers,
@@ -227,6 +227,7 @@ class Aggregate:
             ("Intervals:", _INTERVALS[self.interval]),
         ]
         rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
+        rows += stored_rows([each for sets in self.data_sets for each in sets])
         if self.guarantees:
             rows.append(("Privacy:", self._guarantee()))
         return rows

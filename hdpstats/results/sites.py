@@ -1,9 +1,10 @@
 """What the sites of a fit released, and what each contributed: public facts, as records, a table, rows of a summary."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,12 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.sites import SitesRelease, answers_in
 
+_DAY = len("2026-01-31")
 Counts = CountRelease | SitesRelease
 """A noisy number of people: of one site, or of each of several."""
 
@@ -97,6 +100,19 @@ def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:
     return tuple(each.entry for each in charged if each.entry is not None)
 
 
+def stored_rows(places: Sequence["LedgerEntry | DataSet"]) -> list[tuple[str, str]]:
+    """Return which numbers came from the ledger and were not computed anew, as names and values; nothing where none."""
+    kept = Counter((each.stored[:_DAY], each.dataset, each.version) for each in places if each.stored)
+    several = len({each.dataset for each in places}) > 1
+    rows: list[tuple[str, str]] = []
+    for (day, dataset, version), number in kept.items():
+        words = f"stored release of {day}, version {version}" + (f" of data set {dataset!r}" if several else "")
+        if kept.total() < len(places):
+            words += f" ({number} of {len(places)} releases; {len(places) - kept.total()} new)"
+        rows.append(("" if rows else "Source:", words))
+    return rows
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSet:
@@ -109,11 +125,14 @@ class DataSet:
     account : str
         The identity of its account. Data sets and versions with one account are of the same people; empty where it is
         not known.
+    stored : str or None
+        When the release was charged, where it came from the ledger and was not computed anew.
     """
 
     dataset: str
     version: int
     account: str
+    stored: Annotated[str | None, LEFT_OUT] = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"data set {self.dataset!r}, version {self.version}"
@@ -134,8 +153,12 @@ def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContrib
     """
     entries = [entry for each in releases for entry in entries_of(each)]
     entries += [entry for site in sites for entry in site.entries]
-    found = (DataSet(dataset=entry.dataset, version=entry.version, account=entry.account) for entry in entries)
-    return tuple(dict.fromkeys(found))
+    found: dict[DataSet, DataSet] = {}
+    for entry in entries:
+        each = DataSet(dataset=entry.dataset, version=entry.version, account=entry.account, stored=entry.stored)
+        if each.stored or each not in found:
+            found[each] = each
+    return tuple(found.values())
 
 
 def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:

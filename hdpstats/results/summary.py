@@ -32,7 +32,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.sites import answers_in
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import SITE_HEADERS, Counts, Released, people, site_cells, site_rows
+from hdpstats.results.sites import SITE_HEADERS, Counts, Released, people, site_cells, site_rows, stored_rows
 from hdpstats.results.tables import covariates, readable_order
 
 if TYPE_CHECKING:
@@ -123,12 +123,13 @@ def _privacy_rows(estimate: Estimate, released: Released, *, sites: bool = True)
 
 def guarantee_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[str, str]]:
     """Return what releases guarantee together, what ran, and where the ledger keeps them, as names and values."""
+    releases = [each for whole in given for each in answers_in(whole)]
     rows = [
+        *stored_rows([each.entry for each in releases if each.entry is not None]),
         ("Guarantee:", str(guarantee)),
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),
     ]
-    releases = [each for whole in given for each in answers_in(whole)]
     events = Counter(f"{event.price}: {event.ran.value}" for each in releases for event in each.events)
     texts = list(events.elements()) if guarantee.sites == 1 else [_times(text, k) for text, k in events.items()]
     rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]

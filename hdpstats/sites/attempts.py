@@ -148,8 +148,11 @@ def drawn_once(
     prepare: Callable[[], Prepared],
     compute: Callable[[Prepared], Release],
     analyst: str | None = None,
-) -> StoredRelease:
+) -> tuple[StoredRelease, bool]:
     """Return the stored release of a request: charge it and compute it if it has none, or wait for who does.
+
+    With it, whether the ledger had it before, and the analyst had paid for it: to him, what was computed for somebody
+    else before is as new as any other release, since he is not shown that anybody asked.
 
     Parameters
     ----------
@@ -173,7 +176,7 @@ def drawn_once(
     stored = ledger.stored(request.id, analyst)
     if stored is not None:
         _ATTEMPTS.end(key)  # of which an interrupt after the record may have left something
-        return stored
+        return stored, True
     prepared = prepare()
     while stored is None:
         with _ATTEMPTS.of(key) as attempt, attempt.alone():
@@ -184,7 +187,7 @@ def drawn_once(
             stored = ledger.stored(request.id, analyst)
             if stored is not None:
                 _ATTEMPTS.end(key)  # another computation recorded it: the bits of this one are of no use any more
-    return stored
+    return stored, False
 
 
 def _next(

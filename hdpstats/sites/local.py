@@ -168,14 +168,14 @@ class LocalSite(Site):
         record. One that ends at fixed instants only hides how long the computation took, also from who looks at the
         ledger. It is called for each computation: there is a second one where the first was given up in between.
         """
-        stored = drawn_once(
+        stored, known = drawn_once(
             self._ledger,
             self._request(query),
             prepare=partial(self._prepare, query, analyst),
             compute=partial(self._compute, pace),
             analyst=analyst,
         )
-        return self._handed_out(stored)
+        return self._handed_out(stored, known=known)
 
     def read(self) -> None:
         """Map all declared columns and names of people now: no answer takes longer because of what cells hold.
@@ -194,7 +194,7 @@ class LocalSite(Site):
     def received(self, query: Query, *, analyst: str) -> Release | None:
         """Return the release of a query that an analyst has received before; None where he has not."""
         stored = self._ledger.stored(self._request(query).id, analyst)
-        return None if stored is None else self._handed_out(stored)
+        return None if stored is None else self._handed_out(stored, known=True)
 
     def rehearsal(self, query: Query, *, rows: int, analyst: str | None = None) -> Callable[[], None]:
         """Return the computation of a query on so many invented rows, all its work that may ever be needed.
@@ -263,7 +263,7 @@ class LocalSite(Site):
         with pace():
             return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
-    def _handed_out(self, stored: StoredRelease) -> Release:
+    def _handed_out(self, stored: StoredRelease, *, known: bool) -> Release:
         entry = LedgerEntry(
             dataset=self._ledger.dataset,
             version=self._ledger.version,
@@ -272,6 +272,7 @@ class LocalSite(Site):
             attempt=stored.attempt,
             account=stored.account,
             charged=stored.charged,
+            stored=stored.at if known else None,
         )
         warn_if_charged_again(entry)
         return release_from_json(stored.release_json).at(entry)

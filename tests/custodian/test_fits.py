@@ -76,6 +76,8 @@ def test_the_same_fit_again_is_free_on_another_connection_too(institution, site,
     with institution.connect(running) as other:
         again = model(hdp.Study(private=other, public=PUBLIC)).fit(epsilon=1.0, replicate=replicate, **options)
     assert again.release == first.release
+    assert "stored release of 20" in again.summary().as_text()
+    assert "stored release" not in first.summary().as_text()
     pd.testing.assert_series_equal(again.params, first.params)
     assert (running.account().spent, len(running.account().history())) == paid
 
