@@ -11,6 +11,8 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Number, Rational, Real
 
+import numpy as np
+
 from hdpstats._base.errors import ArgumentError
 
 _FRACTION = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
@@ -70,6 +72,13 @@ def integer(value: object, *, name: str, lower: int, upper: int) -> int:
     if number.denominator != 1 or not lower <= number <= upper:
         raise _refuse(name, value, f"a whole number from {lower} to {upper}")
     return int(number)
+
+
+def truth(value: object, *, name: str) -> bool:
+    """Return a truth value, or raise an `ArgumentError` that names the argument."""
+    if not isinstance(value, bool | np.bool_):
+        raise _refuse(name, value, "True or False")
+    return bool(value)
 
 
 def text(value: object, *, name: str, longest: int = 10_000) -> str:

@@ -99,12 +99,13 @@ def read_rows(fit: Fitted, frame: pd.DataFrame, design: Design) -> DesignRows:
     plain = check_frame(frame, name="frame")
     needs = [*dict.fromkeys([*design.needs[1:], *([] if offset is None else [offset])])]
     read = plain.loc[:, [label in needs for label in plain.columns]]
-    table = PublicTable.from_frame(read, fit.schema, required=needs).raw(needs)
+    rows = PublicTable.from_frame(read, fit.schema, required=needs)
+    table = rows.raw(needs)
     X = design.evaluate_unclipped(table)
     return DesignRows(
         X=X,
         offset=table.numeric[offset] if offset is not None else np.zeros(len(X)),
-        complete=read.notna().all(axis=1).to_numpy(dtype=bool),
+        complete=rows.complete(needs),
         index=plain.index,
     )
 

@@ -189,26 +189,21 @@ def texts(cells: "pd.Series[Any]") -> list[str | None]:
     return [read[position] for position in positions]
 
 
-def bounded(cells: "pd.Series[Any]", *, lower: float, upper: float, missing: float) -> FloatArray:
-    """Return the numbers in the cells, clipped to [lower, upper], with ``missing`` where there is none."""
-    values = numbers(cells)
-    with np.errstate(all="ignore"):
-        filled = np.where(np.isnan(values), missing, values)
-        return np.clip(filled, lower, upper) + 0.0  # adding zero turns -0.0 into 0.0
+def codes(
+    cells: "pd.Series[Any]", *, levels: Sequence[str], other: str | None = None, blank: str | None = None
+) -> IntArray:
+    """Return the position of each cell's text among the levels, and -1 where it has none among them.
 
-
-def binary(cells: "pd.Series[Any]", *, missing: float) -> FloatArray:
-    """Return 1 where a cell equals 1, ``missing`` where it holds no number, and 0 elsewhere."""
-    values = numbers(cells)
-    return np.where(np.isnan(values), missing, np.where(values == 1.0, 1.0, 0.0))
-
-
-def codes(cells: "pd.Series[Any]", *, levels: Sequence[str], other: str) -> IntArray:
-    """Return the position of each cell's text among the levels, that of ``other`` where it is not there."""
+    A text that is not there takes the place of the level ``other``, where there is one; a cell without a text, or with
+    nothing but blanks, that of ``blank``.
+    """
     position = {level: code for code, level in enumerate(levels)}
-    fallback = position[other]
+    unknown, absent = (-1 if level is None else position[level] for level in (other, blank))
     read, positions = _texts(cells)
-    found = [fallback if level is None else position.get(level, fallback) for level in read]
+    found = [
+        position[level] if level in position else unknown if level is not None and level.strip() else absent
+        for level in read
+    ]
     return np.array(found, dtype=np.int64)[positions]
 
 

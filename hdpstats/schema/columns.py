@@ -1,8 +1,14 @@
 """Kinds of column: what the custodian declares about a column before any cell is read.
 
-A declaration fixes everything that would otherwise be learned from private rows: bounds, levels, the horizon,
-and the value that a missing entry takes. Each kind has one total map, ``admit``, from cells to numbers within
-the bounds or to codes of declared levels (see `hdpstats.schema.coerce`).
+A declaration fixes everything that would otherwise be learned from private rows: bounds, levels, the horizon, and what
+becomes of a missing cell. Each kind has one total map, ``admit``, from cells to numbers within the bounds or to codes
+of declared levels, and to which cells are *missing* (see `hdpstats.schema.coerce`).
+
+**Missing means left out.** A cell that holds no value of its kind is missing, and a row with a missing cell among the
+columns of a model contributes nothing to it, as R's ``na.omit`` has it. A schema fills cells in by name only:
+``missing=<value>``, ``missing_level="unknown"``, and ``other=`` for labels that are not declared. ``complete=True``
+declares that the column has no missing cell, so that nothing is spent on how many rows are complete; a cell that is
+missing all the same is left out like any other, and no number says so.
 """
 
 import inspect
@@ -18,8 +24,8 @@ import pandas as pd
 
 from hdpstats._base.canonical import Json
 from hdpstats._base.errors import SchemaError
-from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats._base.validation import integer, real, text
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.validation import integer, real, text, truth
 from hdpstats.schema import coerce
 
 LARGEST_BOUND = 1e12
@@ -29,15 +35,48 @@ _NARROWEST = 1e-12
 _SHORTEST = _NARROWEST**2
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Cells:
+    """The cells of a column after its total map.
+
+    Attributes
+    ----------
+    values : float64 or int64 array (n,)
+        Numbers within the bounds, or codes of declared levels; where a cell is missing, the lower bound or 0, which
+        stand for nothing.
+    missing : bool array (n,)
+        Which cells are missing.
+    """
+
+    values: Any
+    missing: BoolArray
+
+    def __repr__(self) -> str:
+        return "<admitted cells>"
+
+
 class Column(ABC):
-    """A declared column. ``kind`` names it in a data dictionary."""
+    """A declared column. ``kind`` names it in a data dictionary.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether it is declared that no cell is missing.
+    """
 
     __slots__ = ()
     kind: ClassVar[str]
+    complete: bool
 
     @abstractmethod
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray | IntArray:
-        """Map every cell to a declared value. Never raises or warns, and maps each cell on its own."""
+    def admit(self, cells: "pd.Series[Any]") -> Cells:
+        """Map every cell to a declared value, or find it missing. Never raises or warns; each cell on its own."""
+
+    @property
+    @abstractmethod
+    def leaves_out(self) -> bool:
+        """Whether rows may be left out because of this column: it is not declared complete, nor every cell filled."""
 
     @final
     def to_dict(self) -> dict[str, Json]:
@@ -63,9 +102,10 @@ class Column(ABC):
         kind = KINDS.get(name)
         if kind is None:
             raise SchemaError(f"kind must be one of {', '.join(KINDS)}", kinds=tuple(KINDS))
-        levels = arguments.get("levels", [])
-        if not isinstance(levels, list | tuple) or not all(isinstance(level, str) for level in levels):
-            raise SchemaError("levels must be a list of texts; put each level in quotes")
+        for argument in ("levels", "labels"):
+            texts = arguments.get(argument) or []
+            if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
+                raise SchemaError(f"{argument} must be a list of texts; put each one in quotes")
         try:
             inspect.signature(kind).bind(**arguments)
         except TypeError as error:
@@ -74,16 +114,42 @@ class Column(ABC):
 
 
 class NumericColumn(Column):
-    """A column of numbers in [``lower``, ``upper``]; a private entry that is no number takes ``missing``."""
+    """A column of numbers in [``lower``, ``upper``].
+
+    Attributes
+    ----------
+    lower, upper : float
+        The bounds.
+    missing : float or None
+        The number that fills a missing cell in; None where its row is left out.
+    """
 
     __slots__ = ()
     lower: float
     upper: float
-    missing: float
+    missing: float | None
 
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return the numbers clipped to the bounds, each cell on its own; what is no number takes ``missing``."""
-        return coerce.bounded(cells, lower=self.lower, upper=self.upper, missing=self.missing)
+    @property
+    def leaves_out(self) -> bool:
+        """Whether rows may be left out because of this column."""
+        return not self.complete and self.missing is None
+
+    @final
+    def admit(self, cells: "pd.Series[Any]") -> Cells:
+        """Return the numbers clipped to the bounds; what is none is missing, or takes the declared value."""
+        return self._admitted(self.numbers(cells))
+
+    def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
+        """Return the number in each cell, not clipped, and NaN where there is none of this kind."""
+        return coerce.numbers(cells)
+
+    def _admitted(self, numbers: FloatArray) -> Cells:
+        absent = np.isnan(numbers)
+        filled = np.where(absent, self.lower if self.missing is None else self.missing, numbers)
+        return Cells(
+            values=np.clip(filled, self.lower, self.upper) + 0.0,  # adding zero turns -0.0 into 0.0
+            missing=absent if self.missing is None else np.zeros_like(absent),
+        )
 
 
 def _set(column: Column, **values: object) -> None:
@@ -105,8 +171,17 @@ def _interval(lower: object, upper: object) -> tuple[float, float]:
     return low, high
 
 
-def _missing(value: object, default: float, lower: float, upper: float) -> float:
-    return default if value is None else real(value, name="missing", lower=lower, upper=upper)
+def _filled(value: object, lower: float, upper: float, *, complete: object) -> dict[str, Any]:
+    """Return what is declared about missing cells of a numeric column."""
+    declared = _is_complete(complete, filled=value is not None, by="missing")
+    return {"missing": None if value is None else real(value, name="missing", lower=lower, upper=upper), **declared}
+
+
+def _is_complete(complete: object, *, filled: bool, by: str) -> dict[str, Any]:
+    declared = truth(complete, name="complete")
+    if declared and filled:
+        raise SchemaError(f"complete=True says that no cell is missing, {by}= what fills one in; give one of them")
+    return {"complete": declared}
 
 
 @final
@@ -119,7 +194,9 @@ class Continuous(NumericColumn):
     lower, upper : number
         Bounds in the column's unit; values beyond them are clipped.
     missing : number, optional
-        The value that a missing private entry takes; the midpoint of the bounds by default.
+        The number that fills a missing private cell in. Without it the row is left out of whatever reads this column.
+    complete : bool
+        Whether it is declared that the column has no missing cell.
 
     Raises
     ------
@@ -130,47 +207,69 @@ class Continuous(NumericColumn):
 
     Examples
     --------
-    >>> Continuous(20, 90).admit(pd.Series([35, 120, None]))
+    >>> found = Continuous(20, 90).admit(pd.Series([35, 120, None]))
+    >>> found.values, found.missing
+    (array([35., 90., 20.]), array([False, False,  True]))
+    >>> Continuous(20, 90, missing=55).admit(pd.Series([35, 120, None])).values
     array([35., 90., 55.])
     """
 
     kind: ClassVar[str] = "continuous"
     lower: float
     upper: float
-    missing: float
+    missing: float | None
+    complete: bool
 
-    def __init__(self, lower: object, upper: object, *, missing: object = None) -> None:
+    def __init__(self, lower: object, upper: object, *, missing: object = None, complete: object = False) -> None:
         low, high = _interval(lower, upper)
-        _set(self, lower=low, upper=high, missing=_missing(missing, low + (high - low) / 2, low, high))
+        _set(self, lower=low, upper=high, **_filled(missing, low, high, complete=complete))
 
 
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class Binary(NumericColumn):
-    """A column of zeros and ones: 1, true and the text "1" are 1, every other number is 0.
+    """A column of zeros and ones: 1, true and the text "1" are 1; 0, false and the text "0" are 0.
+
+    Any other cell is missing. With ``labels`` the first of two texts is 0, the second 1, and any other cell is missing;
+    numbers count by their text, so that a column coded 1 and 2 is declared by ``Binary(labels=("1", "2"))``.
 
     Parameters
     ----------
-    missing : 0 or 1
-        The value that a private entry takes when it holds no number.
+    labels : pair of str, optional
+        The texts of 0 and of 1, code point by code point: nothing is trimmed or case-folded.
+    missing : 0 or 1, optional
+        The number that fills a missing private cell in. Without it the row is left out of whatever reads this column.
+    complete : bool
+        Whether it is declared that the column has no missing cell.
 
     Examples
     --------
-    >>> Binary().admit(pd.Series([1, 0, "1", 2, None], dtype=object))
-    array([1., 0., 1., 0., 0.])
+    >>> found = Binary().admit(pd.Series([1, 0, "1", 2, None], dtype=object))
+    >>> found.values, found.missing
+    (array([1., 0., 1., 0., 0.]), array([False, False, False,  True,  True]))
+    >>> Binary(labels=("no", "yes")).admit(pd.Series(["yes", "no", "Yes"])).missing
+    array([False, False,  True])
     """
 
     kind: ClassVar[str] = "binary"
-    missing: float
+    labels: tuple[str, str] | None
+    missing: float | None
+    complete: bool
     lower: float = field(init=False, repr=False)
     upper: float = field(init=False, repr=False)
 
-    def __init__(self, *, missing: object = 0) -> None:
-        _set(self, missing=float(integer(missing, name="missing", lower=0, upper=1)), lower=0.0, upper=1.0)
+    def __init__(self, *, labels: object = None, missing: object = None, complete: object = False) -> None:
+        value = None if missing is None else integer(missing, name="missing", lower=0, upper=1)
+        filled = _filled(value, 0.0, 1.0, complete=complete)
+        _set(self, labels=None if labels is None else _labels(labels), **filled, lower=0.0, upper=1.0)
 
-    def admit(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return 1 where a cell equals 1, ``missing`` where it holds no number, 0 elsewhere."""
-        return coerce.binary(cells, missing=self.missing)
+    def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
+        """Return 0 or 1 for each cell, and NaN where it holds neither."""
+        if self.labels is None:
+            values = coerce.numbers(cells)
+            return np.where((values == 0.0) | (values == 1.0), values, np.nan)
+        found = coerce.codes(cells, levels=self.labels)
+        return np.where(found < 0, np.nan, found.astype(np.float64))
 
 
 @final
@@ -180,9 +279,8 @@ class Duration(NumericColumn):
 
     What a private cell becomes: a number in [0, horizon] itself; a negative one 0; a longer one (infinity too) the
     horizon, and `beyond` is true there, so that a survival model takes it as censored at the horizon whatever the
-    event; NaN, None, dates and text that is no number ``missing``, which is a time like any other: with an event, the
-    event counts at ``missing``. Survival models take a time of 0 as one in the first interval, and a row that stops
-    no later than it starts as no follow-up at all.
+    event; NaN, None, dates and text that is no number are missing. Survival models take a time of 0 as one in the first
+    interval, and a row that stops no later than it starts as no follow-up at all.
 
     Parameters
     ----------
@@ -191,25 +289,31 @@ class Duration(NumericColumn):
     unit : str, optional
         The unit of time, for tables and axes.
     missing : number, optional
-        The time that a missing private entry takes; the horizon by default (for entry times, give 0).
+        The time that fills a missing private cell in. Without it the row is left out of whatever reads this column.
+    complete : bool
+        Whether it is declared that the column has no missing cell.
 
     Examples
     --------
-    >>> Duration(horizon=2557, unit="days").admit(pd.Series([365.0, 4000.0, -1.0, None]))
-    array([ 365., 2557.,    0., 2557.])
+    >>> found = Duration(horizon=2557, unit="days").admit(pd.Series([365.0, 4000.0, -1.0, None]))
+    >>> found.values, found.missing
+    (array([ 365., 2557.,    0.,    0.]), array([False, False, False,  True]))
     """
 
     kind: ClassVar[str] = "duration"
     horizon: float
     unit: str | None
-    missing: float
+    missing: float | None
+    complete: bool
     lower: float = field(init=False, repr=False)
     upper: float = field(init=False, repr=False)
 
-    def __init__(self, horizon: object, unit: object = None, *, missing: object = None) -> None:
+    def __init__(
+        self, horizon: object, unit: object = None, *, missing: object = None, complete: object = False
+    ) -> None:
         end = real(horizon, name="horizon", lower=_SHORTEST, upper=LARGEST_BOUND)
         name = None if unit is None else text(unit, name="unit", longest=100)
-        _set(self, horizon=end, unit=name, missing=_missing(missing, end, 0.0, end), lower=0.0, upper=end)
+        _set(self, horizon=end, unit=name, **_filled(missing, 0.0, end, complete=complete), lower=0.0, upper=end)
 
     def beyond(self, cells: "pd.Series[Any]") -> BoolArray:
         """Return where a cell holds a number beyond the horizon; each cell on its own, without raising or warning."""
@@ -226,24 +330,32 @@ class Weight(NumericColumn):
     max : number
         The largest weight that one person can have, positive; larger weights are clipped to it.
     missing : number, optional
-        The weight that a missing private entry takes; 1 by default, or ``max`` where that is smaller.
+        The weight that fills a missing private cell in. Without it the row is left out of whatever reads this column.
+    complete : bool
+        Whether it is declared that the column has no missing cell.
 
     Examples
     --------
-    >>> Weight(max=5).admit(pd.Series([0.5, 7.0, -1.0, None]))
+    >>> Weight(max=5, missing=1).admit(pd.Series([0.5, 7.0, -1.0, None])).values
     array([0.5, 5. , 0. , 1. ])
     """
 
     kind: ClassVar[str] = "weight"
     max: float
-    missing: float
+    missing: float | None
+    complete: bool
     lower: float = field(init=False, repr=False)
     upper: float = field(init=False, repr=False)
 
-    def __init__(self, max: object, *, missing: object = None) -> None:  # noqa: A002  (the contract's name)
+    def __init__(
+        self,
+        max: object,  # noqa: A002  (the contract's name)
+        *,
+        missing: object = None,
+        complete: object = False,
+    ) -> None:
         most = real(max, name="max", lower=_SHORTEST, upper=LARGEST_BOUND)
-        default = 1.0 if most > 1.0 else most
-        _set(self, max=most, missing=_missing(missing, default, 0.0, most), lower=0.0, upper=most)
+        _set(self, max=most, **_filled(missing, 0.0, most, complete=complete), lower=0.0, upper=most)
 
 
 @final
@@ -256,23 +368,25 @@ class Offset(NumericColumn):
     lower, upper : number
         Bounds on the scale of the linear predictor; values beyond them are clipped.
     missing : number, optional
-        The value that a missing private entry takes; 0 by default, or the bound nearest to 0.
+        The number that fills a missing private cell in. Without it the row is left out of whatever reads this column.
+    complete : bool
+        Whether it is declared that the column has no missing cell.
 
     Examples
     --------
-    >>> Offset(-2, 2).admit(pd.Series([0.3, -5.0, None]))
+    >>> Offset(-2, 2, missing=0).admit(pd.Series([0.3, -5.0, None])).values
     array([ 0.3, -2. ,  0. ])
     """
 
     kind: ClassVar[str] = "offset"
     lower: float
     upper: float
-    missing: float
+    missing: float | None
+    complete: bool
 
-    def __init__(self, lower: object, upper: object, *, missing: object = None) -> None:
+    def __init__(self, lower: object, upper: object, *, missing: object = None, complete: object = False) -> None:
         low, high = _interval(lower, upper)
-        nearest = low if low > 0.0 else min(high, 0.0)
-        _set(self, lower=low, upper=high, missing=_missing(missing, nearest, low, high))
+        _set(self, lower=low, upper=high, **_filled(missing, low, high, complete=complete))
 
 
 def _level(value: object) -> str:
@@ -300,6 +414,15 @@ def _levels(values: object) -> tuple[str, ...]:
     return levels
 
 
+def _labels(values: object) -> tuple[str, str]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise SchemaError('labels must be the texts of 0 and of 1, such as labels=("no", "yes")')
+    labels = tuple(_level(value) for value in islice(values, 3))
+    if len(labels) != 2 or labels[0] == labels[1]:
+        raise SchemaError('labels must be two different texts, that of 0 first, such as labels=("no", "yes")')
+    return labels[0], labels[1]
+
+
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class Categorical(Column):
@@ -307,14 +430,20 @@ class Categorical(Column):
 
     A cell belongs to a level when its text is the same, code point by code point: nothing is trimmed,
     case-folded or normalised. The numbers 3 and 3.0 have the text "3". The categories that a pandas
-    categorical column carries of its own play no part.
+    categorical column carries of its own play no part. Every other cell is missing, unless the schema says which level
+    it takes: ``other`` for a label that is not declared, ``missing_level`` for a cell without a text or with a blank
+    one.
 
     Parameters
     ----------
     levels : list of str
         2 to 1000 different texts; whole numbers and truth values are taken as their text.
     other : str, optional
-        The level that an unknown or missing private cell takes; the reference by default.
+        The level that a label takes which is not declared.
+    missing_level : str, optional
+        The level that a cell without a label takes; it is added as the last one where it is not declared.
+    complete : bool
+        Whether it is declared that the column has no missing cell.
 
     Raises
     ------
@@ -323,25 +452,43 @@ class Categorical(Column):
 
     Examples
     --------
-    >>> size = Categorical(["<=20", "20-50", ">50"])
-    >>> size.admit(pd.Series([">50", "20-50", "unknown", None]))
-    array([2, 1, 0, 0])
+    >>> cells = pd.Series([">50", "20-50", "huge", None])
+    >>> found = Categorical(["<=20", "20-50", ">50"]).admit(cells)
+    >>> found.values, found.missing
+    (array([2, 1, 0, 0]), array([False, False,  True,  True]))
+    >>> size = Categorical(["<=20", "20-50", ">50"], other=">50", missing_level="unknown")
+    >>> size.levels, size.admit(cells).values
+    (('<=20', '20-50', '>50', 'unknown'), array([2, 1, 2, 3]))
     """
 
     kind: ClassVar[str] = "categorical"
     levels: tuple[str, ...]
-    other: str
+    other: str | None
+    missing_level: str | None
+    complete: bool
 
-    def __init__(self, levels: object, *, other: object = None) -> None:
+    def __init__(
+        self, levels: object, *, other: object = None, missing_level: object = None, complete: object = False
+    ) -> None:
         declared = _levels(levels)
-        fallback = declared[0] if other is None else _level(other)
-        if fallback not in declared:
+        blank = None if missing_level is None else _level(missing_level)
+        if blank is not None and blank not in declared:
+            declared = _levels([*declared, blank])
+        fallback = None if other is None else _level(other)
+        if fallback is not None and fallback not in declared:
             raise SchemaError(f"other must be one of the levels, not {fallback!r}", other=fallback, levels=declared)
-        _set(self, levels=declared, other=fallback)
+        is_complete = _is_complete(complete, filled=blank is not None, by="missing_level")
+        _set(self, levels=declared, other=fallback, missing_level=blank, **is_complete)
 
-    def admit(self, cells: "pd.Series[Any]") -> IntArray:
-        """Return the code of each cell's level (0: the reference), that of ``other`` where it is none."""
-        return coerce.codes(cells, levels=self.levels, other=self.other)
+    @property
+    def leaves_out(self) -> bool:
+        """Whether rows may be left out because of this column."""
+        return not self.complete and (self.other is None or self.missing_level is None)
+
+    def admit(self, cells: "pd.Series[Any]") -> Cells:
+        """Return the code of each cell's level (0: the reference), and which cells have none."""
+        found = coerce.codes(cells, levels=self.levels, other=self.other, blank=self.missing_level)
+        return Cells(values=np.maximum(found, 0), missing=found < 0)
 
 
 KINDS: Mapping[str, Callable[..., Column]] = MappingProxyType(

@@ -3,11 +3,15 @@
 ::
 
     format: hdpstats schema
-    version: 1
+    version: 2
     columns:
       age: {kind: continuous, lower: 20, upper: 90}
       size: {kind: categorical, levels: ['<=20', '20-50', '>50']}
-      hormon: {kind: binary}
+      hormon: {kind: binary, complete: true}
+
+Version 2 leaves a row with a missing cell out unless the dictionary says what fills the cell in; version 1 filled every
+missing cell. The version is a part of the schema's hash, and so of every query: a release under one meaning is never
+handed out for the other.
 
 `derived_columns` proposes declarations from public rows: bounds rounded outward, levels in alphabetical order.
 """
@@ -30,7 +34,7 @@ from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Continuous
 
 FORMAT: Final = "hdpstats schema"
-VERSION: Final = 1
+VERSION: Final = 2
 _SIGNIFICANT_DIGITS = 2
 _ARITHMETIC = Context(prec=50, traps=[])
 
@@ -69,7 +73,12 @@ def columns(entries: Mapping[str, object]) -> dict[str, Any]:
     """Return the declarations of columns in a document, after checking what is around them."""
     if not isinstance(entries, Mapping) or set(entries) != {"format", "version", "columns"}:
         raise SchemaError("a data dictionary has exactly the entries 'format', 'version' and 'columns'")
-    if entries["format"] != FORMAT or entries["version"] != VERSION or entries["version"] is True:
+    if entries["format"] == FORMAT and entries["version"] == 1 and isinstance(entries["version"], int):
+        raise SchemaError(
+            "a data dictionary of version 1 filled missing cells in; since version 2 their rows are left out, unless "
+            "'missing', 'missing_level' or 'other' says what fills them in: review the entries and write 'version: 2'"
+        )
+    if entries["format"] != FORMAT or entries["version"] != VERSION:
         raise SchemaError(f"a data dictionary must say 'format: {FORMAT}' and 'version: {VERSION}'")
     declared = entries["columns"]
     if not isinstance(declared, Mapping) or not all(isinstance(name, str) for name in declared):

@@ -89,7 +89,7 @@ def _cells(column: Column, name: str, rows: int) -> Any:
     if isinstance(column, Categorical):
         return np.array(column.levels, dtype=object)[(share * len(column.levels)).astype(np.int64)]
     if isinstance(column, Binary):
-        return np.floor(2.0 * share)
+        return _of_binary(column, np.floor(2.0 * share))
     if isinstance(column, NumericColumn):
         return column.lower + share * (column.upper - column.lower)
     raise TypeError(f"{type(column).__name__} is no kind of column")
@@ -112,5 +112,11 @@ def _followed(outcome: FollowUpColumns, schema: Schema, *, rows: int, most_rows:
         cause = 1 + (_shares(outcome.event, rows) * (len(event.levels) - 1)).astype(np.int64)
         found[outcome.event] = np.array(event.levels, dtype=object)[np.where(ends, cause, 0)]
     else:
-        found[outcome.event] = ends.astype(np.float64)
+        found[outcome.event] = _of_binary(event, ends.astype(np.float64))
     return found
+
+
+def _of_binary(column: Column, values: FloatArray) -> Any:
+    """Return zeros and ones as the cells of a column."""
+    labels = column.labels if isinstance(column, Binary) else None
+    return values if labels is None else np.array(labels, dtype=object)[values.astype(np.int64)]

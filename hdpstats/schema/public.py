@@ -14,7 +14,7 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema import coerce
-from hdpstats.schema.columns import Binary, Categorical, Duration, NumericColumn
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable, check_frame, check_names, check_unique, locate, select_unit
 
@@ -33,29 +33,22 @@ def _refuse_first(cells: "pd.Series[Any]", strange: BoolArray, name: str, reason
 
 
 def _read_numbers(cells: "pd.Series[Any]", column: NumericColumn, name: str) -> FloatArray:
-    values = coerce.numbers(cells)
-    present = ~cells.isna().to_numpy(dtype=bool)
-    _refuse_first(cells, np.isnan(values) & present, name, "is no number; correct it or set it to NaN")
-    _refuse_first(cells, np.isinf(values), name, "is infinite or too large; correct it or set it to NaN")
+    values = column.numbers(cells)
+    strange = np.isnan(values) & ~cells.isna().to_numpy(dtype=bool)
     if isinstance(column, Binary):
-        strange = present & (values != 0.0) & (values != 1.0)
-        _refuse_first(cells, strange, name, "is neither 0 nor 1, as the schema declares; recode it")
+        declared = "0 nor 1" if column.labels is None else " nor ".join(map(repr, column.labels))
+        _refuse_first(cells, strange, name, f"is neither {declared}, as the schema declares; recode it")
+    _refuse_first(cells, strange, name, "is no number; correct it or set it to NaN")
+    _refuse_first(cells, np.isinf(values), name, "is infinite or too large; correct it or set it to NaN")
     return np.where(np.isnan(values), np.nan, values + 0.0)
 
 
-def _read_texts(cells: "pd.Series[Any]", column: Categorical, name: str) -> list[str | None]:
-    found = coerce.texts(cells)
+def _read_codes(cells: "pd.Series[Any]", column: Categorical, name: str) -> IntArray:
+    codes = coerce.codes(cells, levels=column.levels, blank=column.missing_level)
     present = ~cells.isna().to_numpy(dtype=bool)
-    declared = set(column.levels)
-    unknown = np.array([level not in declared for level in found], dtype=bool)
     levels = ", ".join(map(repr, column.levels))
-    _refuse_first(cells, present & unknown, name, f"is not a declared level; the levels are {levels}")
-    return found
-
-
-def _codes(texts: list[str | None], column: Categorical) -> IntArray:
-    position = {level: code for code, level in enumerate(column.levels)}
-    return np.array([_MISSING if text is None else position[text] for text in texts], dtype=np.int64)
+    _refuse_first(cells, present & (codes < 0), name, f"is not a declared level; the levels are {levels}")
+    return codes
 
 
 def _check_present(frame: pd.DataFrame, places: Mapping[str, list[int]], required: Iterable[str]) -> None:
@@ -79,7 +72,10 @@ def _read_persons(plain: pd.DataFrame, unit: str | None) -> IntArray | None:
     return persons
 
 
-def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None]], persons: IntArray | None) -> str:
+def _hash(
+    numbers: Mapping[str, FloatArray], codes: Mapping[str, IntArray], schema: Schema, persons: IntArray | None
+) -> str:
+    texts = {name: _texts(column, schema[name]) for name, column in codes.items()}
     digest = hashlib.sha256()
     for name in sorted([*numbers, *texts]):
         if name in numbers:
@@ -93,13 +89,21 @@ def _hash(numbers: Mapping[str, FloatArray], texts: Mapping[str, list[str | None
     return digest.hexdigest()
 
 
+def _texts(codes: IntArray, column: Column) -> list[str | None]:
+    """Return the level of each code, and None for -1."""
+    levels: list[str | None] = [*(column.levels if isinstance(column, Categorical) else ()), None]
+    return [levels[code] for code in codes.tolist()]
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class PublicTable:
     """Public rows: a copy of the declared columns of a data frame, checked against the schema.
 
-    What the private side maps in silence (an unknown level, text where a number belongs) is an error here,
-    since these rows may be named in messages. Made by `from_frame`.
+    What the private side leaves out in silence (an unknown level, text where a number belongs) is an error here,
+    since these rows may be named in messages. Cells without a value leave their row out, as R's ``glm`` does, also
+    where the schema fills private ones in (``missing=``); a level for them (``missing_level=``) they take too. Made by
+    `from_frame`.
 
     Attributes
     ----------
@@ -168,17 +172,15 @@ class PublicTable:
         check_unique(places)
         _check_present(plain, places, schema if required is None else check_names(schema, required))
         numbers: dict[str, FloatArray] = {}
-        texts: dict[str, list[str | None]] = {}
         codes: dict[str, IntArray] = {}
         for name, column in schema.items():
             cells = plain.iloc[:, places[name][0]] if places[name] else None
             if cells is not None and isinstance(column, NumericColumn):
                 numbers[name] = _read_numbers(cells, column, name)
             elif cells is not None and isinstance(column, Categorical):
-                texts[name] = _read_texts(cells, column, name)
-                codes[name] = _codes(texts[name], column)
+                codes[name] = _read_codes(cells, column, name)
         persons = _read_persons(plain, unit)
-        sha256 = _hash(numbers, texts, persons)
+        sha256 = _hash(numbers, codes, schema, persons)
         return cls(numbers=numbers, codes=codes, persons=persons, sha256=sha256, schema=schema, rows=len(plain))
 
     @property
@@ -210,6 +212,9 @@ class PublicTable:
             column = self.schema[name]
             if isinstance(column, Categorical):
                 columns[name] = pd.Categorical.from_codes(self.codes[name], categories=pd.Index(column.levels))
+            elif isinstance(column, Binary) and column.labels is not None:
+                codes = np.where(np.isnan(self.numbers[name]), _MISSING, self.numbers[name]).astype(np.int64)
+                columns[name] = pd.Categorical.from_codes(codes, categories=pd.Index(column.labels))
             else:
                 columns[name] = self.numbers[name].copy()
         return pd.DataFrame(columns, index=pd.RangeIndex(self.rows))
@@ -240,7 +245,7 @@ class PublicTable:
         for name, values in rows.numeric.items():
             column = self.schema[name]
             if isinstance(column, NumericColumn):
-                numeric[name] = column.admit(pd.Series(values))
+                numeric[name] = np.clip(values, column.lower, column.upper) + 0.0
         return replace(rows, numeric=MappingProxyType(numeric))
 
     def __repr__(self) -> str:

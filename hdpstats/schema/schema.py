@@ -1,6 +1,6 @@
 """The schema: which columns there are and what each may hold, never learned from private rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import final
 
@@ -53,10 +53,15 @@ def _range(column: Column) -> str:
 
 
 def _missing(column: Column) -> str:
-    """Write the value that a missing private entry takes, for people."""
-    if isinstance(column, Categorical):
-        return column.other
-    return f"{column.missing:.12g}" if isinstance(column, NumericColumn) else ""
+    """Write what becomes of a missing private cell, for people."""
+    if column.complete:
+        return "none: complete"
+    if isinstance(column, NumericColumn):
+        return "left out" if column.missing is None else f"{column.missing:.12g}"
+    if not isinstance(column, Categorical):
+        return ""
+    blank = "left out" if column.missing_level is None else column.missing_level
+    return blank if column.other is None else f"{blank}; other labels: {column.other}"
 
 
 @final
@@ -64,7 +69,8 @@ class Schema(Mapping[str, Column]):
     """The declared columns of a table, an immutable mapping from name to `Column`.
 
     The custodian writes it from the study protocol or a code book. Private rows are mapped into it by total
-    functions: values beyond bounds are clipped, missing entries and unknown levels take the declared value.
+    functions: values beyond bounds are clipped, and a row with a missing or uninterpretable cell among the columns of a
+    model is left out of it, unless the schema says by name what fills the cell in (`hdpstats.schema.columns`).
 
     Parameters
     ----------
@@ -117,6 +123,10 @@ class Schema(Mapping[str, Column]):
     def sha256(self) -> str:
         """SHA-256 of the canonical form of the schema, 64 hex digits; the order of columns plays no part."""
         return self._sha256
+
+    def leaves_out(self, names: Iterable[str]) -> bool:
+        """Return whether rows may be left out because of the named columns: how many are complete is then private."""
+        return any(self[name].leaves_out for name in names)
 
     def to_dict(self) -> dict[str, Json]:
         """Return the schema as plain data, as it is written to YAML or JSON."""
@@ -177,7 +187,7 @@ class Schema(Mapping[str, Column]):
         return [(name, column.kind, _range(column), _missing(column)) for name, column in self._columns.items()]
 
     def __repr__(self) -> str:
-        rows = [("column", "kind", "range or levels", "missing"), *self._rows()]
+        rows = [("column", "kind", "range or levels", "missing cells"), *self._rows()]
         widths = [max(len(row[place]) for row in rows) for place in range(4)]
         lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
         return "\n".join(line.rstrip() for line in lines)
@@ -187,4 +197,4 @@ class Schema(Mapping[str, Column]):
 
     def as_html(self) -> str:
         """Return the table of columns as HTML."""
-        return grid(("column", "kind", "range or levels", "missing becomes"), self._rows())
+        return grid(("column", "kind", "range or levels", "missing cells"), self._rows())

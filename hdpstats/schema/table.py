@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsIndex, TypeVar, final
 
+import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, SchemaError
@@ -27,11 +28,13 @@ class AdmittedTable:
     Attributes
     ----------
     numeric : mapping of str to float64 array
-        One number per row for every numeric column.
+        One number per row for every numeric column; its lower bound where the cell is missing.
     codes : mapping of str to int64 array
-        One code per row for every categorical column, 0 for the reference level.
+        One code per row for every categorical column, 0 for the reference level and where the cell is missing.
     rows : int
         The number of rows.
+    missing : mapping of str to bool array
+        Which cells of private columns are missing. Public rows are complete in all their columns, and have none.
     beyond : mapping of str to bool array
         For every duration, where the cell was beyond the horizon: there the number is the horizon, and what happened
         then was not observed.
@@ -44,9 +47,18 @@ class AdmittedTable:
     numeric: Mapping[str, FloatArray]
     codes: Mapping[str, IntArray]
     rows: int
+    missing: Mapping[str, BoolArray] = field(default_factory=dict)
     beyond: Mapping[str, BoolArray] = field(default_factory=dict)
     persons: IntArray | None = None
     marks: IntArray | None = None
+
+    @property
+    def complete(self) -> BoolArray:
+        """Which rows (n,) have no missing cell in any of these columns: only they count."""
+        lacking = np.zeros(self.rows, dtype=np.bool_)
+        for missing in self.missing.values():
+            lacking |= missing
+        return ~lacking
 
     def __repr__(self) -> str:
         return f"<admitted table: {len(self.numeric)} numeric and {len(self.codes)} categorical columns>"
@@ -128,17 +140,20 @@ def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class _Mapped:
-    """A column after the map of the schema: read-only numbers or codes, and where a duration was beyond the horizon."""
+    """A column after the map of the schema, read-only: values, which are missing, and which beyond the horizon."""
 
     mapped: Any
+    missing: BoolArray
     numeric: bool
     beyond: BoolArray | None
 
 
 def _mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
     beyond = column.beyond(cells) if isinstance(column, Duration) else None
+    admitted = column.admit(cells)
     return _Mapped(
-        mapped=_read_only(column.admit(cells)),
+        mapped=_read_only(admitted.values),
+        missing=_read_only(admitted.missing),
         numeric=isinstance(column, NumericColumn),
         beyond=None if beyond is None else _read_only(beyond),
     )
@@ -216,8 +231,9 @@ class PrivateTable:
         >>> table = PrivateTable.from_frame(frame, Schema(age=Continuous(20, 90)))
         >>> table
         <private table: 1 declared columns>
-        >>> table.admit(["age"]).numeric["age"]
-        array([35., 90., 55.])
+        >>> admitted = table.admit(["age"])
+        >>> admitted.numeric["age"], admitted.complete
+        (array([35., 90., 20.]), array([ True,  True, False]))
         """
         plain = check_frame(frame, name="private")
         cells = _select(plain, schema)
@@ -249,6 +265,7 @@ class PrivateTable:
             numeric=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if c.numeric}),
             codes=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if not c.numeric}),
             rows=self._rows,
+            missing=MappingProxyType({n: c.missing for n, c in zip(listed, columns, strict=True)}),
             beyond=MappingProxyType(
                 {n: c.beyond for n, c in zip(listed, columns, strict=True) if c.beyond is not None}
             ),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import SiteError
-from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.site import SiteTerms
@@ -113,7 +113,9 @@ def public_from_dict(fields: Mapping[str, Any], *, schema: Schema, unit: str | N
 
 
 def _is_column(schema: Schema, name: str, listed: object, rows: int) -> bool:
-    kind = float if isinstance(schema[name], NumericColumn) else str
+    column = schema[name]
+    labelled = isinstance(column, Binary) and column.labels is not None
+    kind = float if isinstance(column, NumericColumn) and not labelled else str
     return (
         isinstance(listed, list) and len(listed) == rows and all(cell is None or type(cell) is kind for cell in listed)
     )

@@ -18,7 +18,7 @@ from hdpstats.schema.columns import Binary, Categorical, Continuous
 
 NAN = math.nan
 NUMBER = Continuous(0, 10, missing=7)
-LEVEL = Categorical(["0", "1", "3"], other="0")
+LEVEL = Categorical(["0", "1", "3"], other="0", missing_level="0")
 
 
 class Hostile:
@@ -193,8 +193,8 @@ def test_no_method_of_a_foreign_object_is_called():
             hash(build()) + hash(type(build()))
         assert math.isnan(coerce.number(build()))
         assert coerce.text(build()) is None
-        assert NUMBER.admit(objects("1", build(), 3)).tolist() == [1.0, 7.0, 3.0]
-        assert LEVEL.admit(objects("1", build(), 3)).tolist() == [1, 0, 2]
+        assert NUMBER.admit(objects("1", build(), 3)).values.tolist() == [1.0, 7.0, 3.0]
+        assert LEVEL.admit(objects("1", build(), 3)).values.tolist() == [1, 0, 2]
 
 
 THREE = [1, 0, 3]
@@ -236,10 +236,12 @@ def columns_of_numbers():
 def test_the_type_of_a_column_plays_no_part(cells, has_missing):
     last = 1 if has_missing else 0
     with np.errstate(all="raise"):
-        numbers, codes, ones = NUMBER.admit(cells), LEVEL.admit(cells), Binary(missing=1).admit(cells)
+        numbers, codes, ones = (each.admit(cells).values for each in (NUMBER, LEVEL, Binary(missing=1)))
+        absent = [column.admit(cells).missing.tolist() for column in (Continuous(0, 10), Categorical(["0", "1", "3"]))]
     assert numbers.tolist() == [1.0, 0.0, 3.0] + [7.0] * last
     assert codes.tolist() == [1, 0, 2] + [0] * last
-    assert ones.tolist() == [1.0, 0.0, 0.0] + [1.0] * last
+    assert ones.tolist() == [1.0, 0.0, 1.0] + [1.0] * last
+    assert absent == [[False, False, False] + [True] * last] * 2
     assert (numbers.dtype, codes.dtype, ones.dtype) == (np.float64, np.int64, np.float64)
     assert all(array.flags.writeable and array.flags.c_contiguous for array in (numbers, codes, ones))
 
@@ -256,8 +258,8 @@ def test_the_type_of_a_column_plays_no_part(cells, has_missing):
     ids=lambda cells: str(cells.dtype),
 )
 def test_truth_values(cells):
-    assert NUMBER.admit(cells).tolist() == [1.0, 0.0, 7.0]
-    assert Categorical(["False", "True"], other="True").admit(cells).tolist() == [1, 0, 1]
+    assert NUMBER.admit(cells).values.tolist() == [1.0, 0.0, 7.0]
+    assert Categorical(["False", "True"], missing_level="True").admit(cells).values.tolist() == [1, 0, 1]
 
 
 def unreadable_columns():
@@ -282,8 +284,8 @@ def unreadable_columns():
 @pytest.mark.parametrize("cells", [pytest.param(cells, id=name) for name, cells in unreadable_columns()])
 def test_columns_without_numbers_and_texts_are_missing_throughout(cells, capsys, caplog):
     with caplog.at_level(logging.DEBUG):
-        assert NUMBER.admit(cells).tolist() == [7.0, 7.0]
-        assert LEVEL.admit(cells).tolist() == [0, 0]
+        assert NUMBER.admit(cells).values.tolist() == [7.0, 7.0]
+        assert LEVEL.admit(cells).values.tolist() == [0, 0]
     assert (capsys.readouterr(), caplog.records) == (("", ""), [])
 
 
@@ -298,23 +300,23 @@ def test_text_that_is_no_utf8_changes_its_own_cell_only(as_pandas):
     cells = table.to_pandas()["a"] if as_pandas else pd.Series(pd.arrays.ArrowExtensionArray(table["a"]))
     with pytest.raises(pa.ArrowException):
         cells.to_numpy(dtype=object)  # what a plain reading does
-    assert NUMBER.admit(cells).tolist() == [1.0, 7.0, 3.0]
-    assert LEVEL.admit(cells).tolist() == [1, 0, 2]
+    assert NUMBER.admit(cells).values.tolist() == [1.0, 7.0, 3.0]
+    assert LEVEL.admit(cells).values.tolist() == [1, 0, 2]
 
 
 def test_several_chunks_and_no_chunk():
     chunked = pa.chunked_array([["1", None], [], ["3"]], type=pa.string())
-    assert LEVEL.admit(pd.Series(pd.arrays.ArrowExtensionArray(chunked))).tolist() == [1, 0, 2]
+    assert LEVEL.admit(pd.Series(pd.arrays.ArrowExtensionArray(chunked))).values.tolist() == [1, 0, 2]
     empty = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([], type=pa.string())))
-    assert LEVEL.admit(empty).tolist() == []
-    assert NUMBER.admit(empty).tolist() == []
+    assert LEVEL.admit(empty).values.tolist() == []
+    assert NUMBER.admit(empty).values.tolist() == []
 
 
 @pytest.mark.parametrize("name", ["float64", "Int64", "str", "category", "object", "datetime64[ns]"])
 def test_no_rows(name):
     cells = pd.Series([], dtype=name)
-    assert NUMBER.admit(cells).shape == (0,)
-    assert LEVEL.admit(cells).shape == (0,)
+    assert NUMBER.admit(cells).values.shape == (0,)
+    assert LEVEL.admit(cells).values.shape == (0,)
 
 
 def test_large_integers_are_read_alike_whatever_the_type():
@@ -329,18 +331,18 @@ def test_large_integers_are_read_alike_whatever_the_type():
     ):
         assert coerce.numbers(cells)[:3].tolist() == plain.tolist()
         assert coerce.texts(cells)[:3] == [str(value) for value in exact]
-        assert np.abs(wide.admit(cells)).max() == 1e12
+        assert np.abs(wide.admit(cells).values).max() == 1e12
 
 
 def test_negative_zero_is_zero():
-    assert math.copysign(1.0, Continuous(-1, 1).admit(pd.Series([-0.0]))[0]) == 1.0
+    assert math.copysign(1.0, Continuous(-1, 1).admit(pd.Series([-0.0])).values[0]) == 1.0
 
 
 def test_levels_match_code_point_by_code_point():
     column = Categorical(["none", "é", " a", "nan", "NA", "A"])
     cells = objects("é", "e\u0301", " a", "a", "nan", NAN, "NA", pd.NA, "A", "\u0410", "", "é\x00")
-    assert column.admit(cells).tolist() == [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 0, 0]
-    assert column.admit(cells.astype("category")).tolist() == column.admit(cells).tolist()
+    assert column.admit(cells).values.tolist() == [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 0, 0]
+    assert column.admit(cells.astype("category")).values.tolist() == column.admit(cells).values.tolist()
 
 
 def test_surrogates_in_python_strings():
@@ -348,15 +350,15 @@ def test_surrogates_in_python_strings():
     sparse = objects("\ud800", 1.5, "3").astype(pd.SparseDtype(object, None)).iloc[[0, 2]]
     category = pd.Series(pd.Categorical.from_codes([0, 1], pd.Index(plain, dtype=object)))
     for cells in (plain, sparse, category, pd.Series(plain, dtype="string[python]")):
-        assert LEVEL.admit(cells).tolist() == [0, 2]
-        assert NUMBER.admit(cells).tolist() == [7.0, 3.0]
+        assert LEVEL.admit(cells).values.tolist() == [0, 2]
+        assert NUMBER.admit(cells).values.tolist() == [7.0, 3.0]
 
 
 def test_input_arrays_are_not_changed():
     values = np.array([-5.0, 5.0, 50.0, NAN])
     values.flags.writeable = False
     before = values.tobytes()
-    admitted = NUMBER.admit(pd.Series(values, copy=False))
+    admitted = NUMBER.admit(pd.Series(values, copy=False)).values
     admitted[:] = -1.0
     assert values.tobytes() == before
 

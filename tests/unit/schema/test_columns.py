@@ -24,10 +24,15 @@ from hdpstats.schema.columns import (
 EXAMPLES = [
     Continuous(20, 90),
     Continuous(0, 40, missing=1),
+    Continuous(0, 40, complete=True),
     Binary(),
     Binary(missing=1),
+    Binary(labels=("no", "yes"), complete=True),
     Categorical(["<=20", "20-50", ">50"]),
     Categorical(["a", "b"], other="b"),
+    Categorical(["a", "b"], missing_level="unknown"),
+    Categorical(["a", "b"], other="a", missing_level="b"),
+    Categorical(["a", "b"], complete=True),
     Duration(horizon=2557, unit="days"),
     Duration(2557),
     Duration(2557, missing=0),
@@ -39,26 +44,25 @@ EXAMPLES = [
 @pytest.mark.parametrize(
     ("column", "lower", "upper", "missing"),
     [
-        (Continuous(20, 90), 20.0, 90.0, 55.0),
+        (Continuous(20, 90), 20.0, 90.0, None),
         (Continuous(0, 40, missing=1), 0.0, 40.0, 1.0),
         (Continuous(Decimal("0.1"), Fraction(1, 2), missing=np.int8(0) + 0.25), 0.1, 0.5, 0.25),
-        (Binary(), 0.0, 1.0, 0.0),
+        (Binary(), 0.0, 1.0, None),
         (Binary(missing=1), 0.0, 1.0, 1.0),
-        (Duration(horizon=2557, unit="days"), 0.0, 2557.0, 2557.0),
+        (Duration(horizon=2557, unit="days"), 0.0, 2557.0, None),
         (Duration(2557, missing=0), 0.0, 2557.0, 0.0),
-        (Weight(max=5), 0.0, 5.0, 1.0),
-        (Weight(0.5), 0.0, 0.5, 0.5),
+        (Weight(max=5), 0.0, 5.0, None),
         (Weight(5, missing=0), 0.0, 5.0, 0.0),
-        (Offset(-2, 2), -2.0, 2.0, 0.0),
-        (Offset(1, 2), 1.0, 2.0, 1.0),
-        (Offset(-2, -1), -2.0, -1.0, -1.0),
+        (Offset(-2, 2), -2.0, 2.0, None),
         (Offset(-2, 2, missing=1), -2.0, 2.0, 1.0),
     ],
 )
 def test_numeric_columns_state_their_bounds_and_missing_value(column, lower, upper, missing):
     assert isinstance(column, NumericColumn)
     assert (column.lower, column.upper, column.missing) == (lower, upper, missing)
-    assert [type(value) for value in (column.lower, column.upper, column.missing)] == [float] * 3
+    assert [type(value) for value in (column.lower, column.upper)] == [float] * 2
+    assert missing is None or type(column.missing) is float
+    assert column.leaves_out == (missing is None)
 
 
 @pytest.mark.parametrize("kind", [Continuous, Offset])
@@ -166,7 +170,7 @@ def test_levels_that_cannot_hold_are_refused(levels):
 def test_levels_are_kept_as_texts_with_the_reference_first():
     column = Categorical([2, np.int64(1), True, np.str_("a"), " a", "é", "e\u0301"])
     assert column.levels == ("2", "1", "True", "a", " a", "é", "e\u0301")
-    assert column.other == "2"
+    assert column.other is None
     assert all(type(level) is str for level in column.levels)
     assert Categorical(np.array(["x", "y"]), other="y").other == "y"
     assert len(Categorical([str(level) for level in range(1000)]).levels) == 1000
@@ -231,13 +235,88 @@ def test_kinds_with_the_same_bounds_are_different_columns():
 
 def test_admit_of_each_kind():
     cells = pd.Series([1, 0, "1", 0.5, 7, -7, None, "x", math.inf, -math.inf], dtype=object)
-    assert Continuous(0, 5).admit(cells).tolist() == [1, 0, 1, 0.5, 5, 0, 2.5, 2.5, 5, 0]
-    assert Binary().admit(cells).tolist() == [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-    assert Binary(missing=1).admit(cells).tolist() == [1, 0, 1, 0, 0, 0, 1, 1, 0, 0]
-    assert Duration(5).admit(cells).tolist() == [1, 0, 1, 0.5, 5, 0, 5, 5, 5, 0]
-    assert Weight(5).admit(cells).tolist() == [1, 0, 1, 0.5, 5, 0, 1, 1, 5, 0]
-    assert Offset(-2, 2).admit(cells).tolist() == [1, 0, 1, 0.5, 2, -2, 0, 0, 2, -2]
-    assert Categorical(["0", "1", "x"], other="1").admit(cells).tolist() == [1, 0, 1, 1, 1, 1, 1, 2, 1, 1]
+    assert Continuous(0, 5, missing=2).admit(cells).values.tolist() == [1, 0, 1, 0.5, 5, 0, 2, 2, 5, 0]
+    assert Binary(missing=0).admit(cells).values.tolist() == [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    assert Binary(missing=1).admit(cells).values.tolist() == [1, 0, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert Duration(5, missing=4).admit(cells).values.tolist() == [1, 0, 1, 0.5, 5, 0, 4, 4, 5, 0]
+    assert Weight(5, missing=1).admit(cells).values.tolist() == [1, 0, 1, 0.5, 5, 0, 1, 1, 5, 0]
+    assert Offset(-2, 2, missing=0).admit(cells).values.tolist() == [1, 0, 1, 0.5, 2, -2, 0, 0, 2, -2]
+    column = Categorical(["0", "1", "x"], other="1", missing_level="0")
+    assert column.admit(cells).values.tolist() == [1, 0, 1, 1, 1, 1, 0, 2, 0, 0]
+
+
+ODD = [1, 0, True, False, "1", "0", "True", "no", "No", "no ", "yes", 2, 0.5, -1, None, math.nan, "", " ", "x", pd.NaT]
+"""Cells of a column that is 0 and 1, or no and yes, up to mistakes."""
+
+
+def present(column, cells=ODD):
+    """Return the cells that count, with the values that they are counted by."""
+    found = column.admit(pd.Series(cells, dtype=object))
+    assert found.values.shape == found.missing.shape == (len(cells),)
+    kept = zip(cells, found.values.tolist(), found.missing.tolist(), strict=True)
+    return [(cell, value) for cell, value, missing in kept if not missing]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_binary_column_is_0_and_1_and_nothing_else(complete):
+    assert present(Binary(complete=complete)) == [
+        (1, 1.0), (0, 0.0), (True, 1.0), (False, 0.0), ("1", 1.0), ("0", 0.0), ("True", 1.0)
+    ]  # fmt: skip
+    labelled = Binary(labels=("no", "yes"), complete=complete)
+    assert present(labelled) == [("no", 0.0), ("yes", 1.0)]
+    assert present(Binary(labels=(1, 2), complete=complete)) == [(1, 0.0), ("1", 0.0), (2, 1.0)]
+
+
+def test_labels_that_are_numbers_read_numbers_whatever_the_type_of_the_column():
+    column = Binary(labels=("1", "2"))
+    for dtype in ("int64", "float64", "Int64", "object", "category"):
+        found = column.admit(pd.Series([1, 2, 0], dtype=dtype))
+        assert (found.values.tolist(), found.missing.tolist()) == ([0.0, 1.0, 0.0], [False, False, True])
+
+
+def test_an_undeclared_label_is_missing_unless_other_takes_it():
+    cells = ["a", "A", "b ", None, "", "  ", math.nan, pd.NaT, 3]
+    assert present(Categorical(["a", "b"]), cells) == [("a", 0)]
+    assert present(Categorical(["a", "b"], other="b"), cells) == [("a", 0), ("A", 1), ("b ", 1), (3, 1)]
+    added = Categorical(["a", "b"], missing_level="unknown")
+    assert added.levels == ("a", "b", "unknown")
+    assert [value for _, value in present(added, cells)] == [0, 2, 2, 2, 2, 2]
+    both = Categorical(["a", "b"], other="b", missing_level="unknown")
+    assert [value for _, value in present(both, cells)] == [0, 1, 1, 2, 2, 2, 2, 2, 1]
+    assert (added.leaves_out, both.leaves_out) == (True, False)
+
+
+def test_a_blank_text_that_is_declared_is_a_level():
+    assert present(Categorical(["a", " "]), ["a", " ", ""]) == [("a", 0), (" ", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [(Continuous, (0, 9)), (Duration, (9,)), (Weight, (9,)), (Offset, (0, 9))]
+)
+def test_what_holds_no_number_is_missing_and_its_value_lies_within_the_bounds(kind, arguments):
+    cells = [3, "4", None, math.nan, "", "x", "3,5", pd.Timestamp("2020-01-01"), np.datetime64("2020"), [3.0]]
+    for declared in ({}, {"complete": True}):
+        column = kind(*arguments, **declared)
+        assert present(column, cells) == [(3, 3.0), ("4", 4.0)]
+        assert set(column.admit(pd.Series(cells, dtype=object)).values[2:].tolist()) == {0.0}
+        assert column.leaves_out == (not declared)
+    assert len(present(kind(*arguments, missing=2), cells)) == len(cells)
+
+
+def test_a_column_is_declared_complete_or_filled_not_both():
+    for declare in (lambda: Binary(missing=0, complete=True), lambda: Continuous(0, 1, missing=0, complete=True)):
+        with pytest.raises(SchemaError, match="give one of them"):
+            declare()
+    with pytest.raises(SchemaError, match="give one of them"):
+        Categorical(["a", "b"], missing_level="b", complete=True)
+    with pytest.raises(ArgumentError, match="complete must be True or False"):
+        Binary(complete="yes")
+
+
+@pytest.mark.parametrize("labels", ["ab", ("a",), ("a", "a"), ("a", "b", "c"), ("a", None), 3, ("", "b")])
+def test_labels_are_two_different_texts(labels):
+    with pytest.raises((SchemaError, ArgumentError), match=r"labels|level"):
+        Binary(labels=labels)
 
 
 HOSTILE_TIMES = [
@@ -273,7 +352,7 @@ HOSTILE_TIMES = [
 def test_times_of_every_sort_are_a_time_up_to_the_horizon_and_whether_it_was_beyond():
     column = Duration(5, missing=4)
     cells = pd.Series([cell for cell, _, _ in HOSTILE_TIMES], dtype=object)
-    assert column.admit(cells).tolist() == [admitted for _, admitted, _ in HOSTILE_TIMES]
+    assert column.admit(cells).values.tolist() == [admitted for _, admitted, _ in HOSTILE_TIMES]
     assert column.beyond(cells).tolist() == [beyond for _, _, beyond in HOSTILE_TIMES]
     for cell, _, beyond in HOSTILE_TIMES:
         alone = np.empty(1, dtype=object)

@@ -6,7 +6,7 @@ from hdpstats._base.errors import SchemaError
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 
-HEAD = "format: hdpstats schema\nversion: 1\n"
+HEAD = "format: hdpstats schema\nversion: 2\n"
 
 NAMES = st.text(min_size=1, max_size=20).filter(
     lambda name: name == name.strip() and name.isprintable() and not set(name) & {"`", '"'} and name != "Intercept"
@@ -29,7 +29,9 @@ def bounded(draw):
 
 COLUMNS = st.one_of(
     bounded(),
-    st.builds(Binary, missing=st.sampled_from([0, 1])),
+    st.builds(Binary, missing=st.sampled_from([0, 1]), labels=st.sampled_from([None, ("no", "yes"), ("1", "2")])),
+    st.builds(Binary, complete=st.booleans()),
+    st.builds(Categorical, st.just(["a", "b"]), other=st.sampled_from([None, "a"]), missing_level=LEVELS | st.none()),
     st.builds(Duration, st.floats(1e-6, 1e12), st.none() | LEVELS),
     st.builds(Weight, st.floats(1e-6, 1e12)),
     st.lists(LEVELS, min_size=2, max_size=5, unique=True).map(Categorical),
@@ -104,8 +106,10 @@ def test_a_custodian_can_type_a_dictionary(path):
         (HEAD + "columns:\n  a: {kind: binary}\n  a: {kind: binary}", "given twice"),
         (HEAD + "columns: {a: {kind: binary, kind: binary}}", "given twice"),
         (HEAD + "columns: {a: !!python/object/apply:os.getcwd []}", "cannot be read"),
-        (HEAD.replace("1", "2") + "columns: {a: {kind: binary}}", "version: 1"),
-        (HEAD.replace("1", "yes") + "columns: {a: {kind: binary}}", "version: 1"),
+        (HEAD.replace("2", "1") + "columns: {a: {kind: binary}}", "filled missing cells in.*version: 2"),
+        (HEAD.replace("2", "3") + "columns: {a: {kind: binary}}", "version: 2"),
+        (HEAD.replace("2", "yes") + "columns: {a: {kind: binary}}", "version: 2"),
+        (HEAD + "columns: {a: {kind: binary, labels: [no, yes]}}", "'a': labels.*quotes"),
         (HEAD.replace("schema", "results") + "columns: {a: {kind: binary}}", "format"),
     ],
 )
@@ -127,9 +131,11 @@ def test_an_absent_file_is_an_os_error(tmp_path):
 
 
 def test_the_file_is_readable(path):
-    Schema(size=Categorical(["≤20", ">20"]), age=Continuous(20, 90)).to_yaml(path)
+    Schema(size=Categorical(["≤20", ">20"]), age=Continuous(20, 90, missing=55)).to_yaml(path)
     assert path.read_text(encoding="utf-8") == (
-        "format: hdpstats schema\nversion: 1\ncolumns:\n"
-        "  size:\n    kind: categorical\n    levels:\n    - ≤20\n    - '>20'\n    other: ≤20\n"
-        "  age:\n    kind: continuous\n    lower: 20.0\n    upper: 90.0\n    missing: 55.0\n"
+        "format: hdpstats schema\nversion: 2\ncolumns:\n"
+        "  size:\n    kind: categorical\n    levels:\n    - ≤20\n    - '>20'\n    other: null\n"
+        "    missing_level: null\n"
+        "    complete: false\n"
+        "  age:\n    kind: continuous\n    lower: 20.0\n    upper: 90.0\n    missing: 55.0\n    complete: false\n"
     )

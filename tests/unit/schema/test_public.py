@@ -199,3 +199,34 @@ def test_the_hash_knows_who_is_who_and_no_name():
     found = {sha256([7, 3, 7, 5]), sha256([7, 3, 5, 7]), sha256([7, 3, 1, 5]), sha256([7, 3, 7, 5], None)}
     assert len(found) == 4
     assert sha256([7, 3, 7, 5], None) == PublicTable.from_frame(long_form().drop(columns="id"), LONG, unit="id").sha256
+
+
+CODED = Schema(
+    sex=Categorical(["F", "M"], missing_level="unknown"),
+    dead=Binary(labels=("no", "yes")),
+    age=Continuous(0, 9, missing=1),
+)
+
+
+def coded_frame(**changes):
+    columns = {"sex": ["M", None, " "], "dead": ["yes", "no", None], "age": [3.0, math.nan, 5.0]}
+    return pd.DataFrame({**columns, **changes})
+
+
+def test_public_cells_take_the_declared_level_but_no_declared_number():
+    public = PublicTable.from_frame(coded_frame(), CODED)
+    assert public.codes["sex"].tolist() == [1, 2, 2]
+    assert public.numbers["dead"].tolist()[:2] == [1.0, 0.0]
+    assert public.complete(CODED).tolist() == [True, False, False]
+    assert public.admitted(["sex", "dead"]).numeric["dead"].tolist() == [1.0, 0.0]
+    again = PublicTable.from_frame(public.frame(), CODED)
+    assert again.sha256 == public.sha256
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"dead": ["Yes", "no", "no"]}, "neither 'no' nor 'yes'"), ({"sex": ["f", "M", "M"]}, "not a declared level")],
+)
+def test_public_labels_are_the_declared_ones(changes, reason):
+    with pytest.raises(SchemaError, match=reason):
+        PublicTable.from_frame(coded_frame(**changes), CODED)

@@ -78,7 +78,7 @@ def test_equal_schemas_have_the_same_hash_whatever_the_order_of_columns():
     [
         {"age": Continuous(20, 91)},
         {"age": Continuous(20, 90, missing=50)},
-        {"age": Offset(20, 90, missing=55)},
+        {"age": Offset(20, 90)},
         {"size": Categorical(["20-50", "<=20", ">50"])},
         {"size": Categorical(["<=20", "20-50", ">50"], other=">50")},
         {"time": Duration(horizon=2557, unit="months")},
@@ -132,14 +132,14 @@ def test_an_error_in_a_declaration_names_the_column():
 def test_text_shows_every_declaration():
     assert repr(example()) == "\n".join(
         [
-            "column  kind         range or levels     missing",
-            "age     continuous   20 to 90            55",
+            "column  kind         range or levels     missing cells",
+            "age     continuous   20 to 90            left out",
             "nodes   continuous   0 to 40             1",
-            "size    categorical  <=20 | 20-50 | >50  <=20",
-            "hormon  binary       0 to 1              0",
-            "time    duration     0 to 2557 days      2557",
-            "w       weight       0 to 5              1",
-            "o       offset       -2 to 2             0",
+            "size    categorical  <=20 | 20-50 | >50  left out",
+            "hormon  binary       0 to 1              left out",
+            "time    duration     0 to 2557 days      left out",
+            "w       weight       0 to 5              left out",
+            "o       offset       -2 to 2             left out",
         ]
     )
 
@@ -152,3 +152,23 @@ def test_html_is_escaped_and_short():
     assert "&lt;script&gt; | 0 | 1" in shown
     assert "(31 levels)" in shown
     assert len(shown.replace(STYLE, "")) < 900
+
+
+def test_what_becomes_of_missing_cells_is_a_part_of_the_hash_and_of_the_text():
+    declared = [
+        Schema(g=Categorical(["a", "b"])),
+        Schema(g=Categorical(["a", "b"], complete=True)),
+        Schema(g=Categorical(["a", "b"], other="b")),
+        Schema(g=Categorical(["a", "b"], missing_level="b")),
+        Schema(g=Categorical(["a", "b"], other="a", missing_level="b")),
+        Schema(g=Binary()),
+        Schema(g=Binary(missing=0)),
+        Schema(g=Binary(complete=True)),
+        Schema(g=Binary(labels=("no", "yes"))),
+    ]
+    assert len({schema.sha256 for schema in declared}) == len(declared)
+    assert [schema._rows()[0][3] for schema in declared] == [
+        "left out", "none: complete", "left out; other labels: b", "b", "b; other labels: a", "left out", "0",
+        "none: complete", "left out",
+    ]  # fmt: skip
+    assert [schema.leaves_out("g") for schema in declared] == [True, False, True, True, False, True, False, False, True]

@@ -35,7 +35,7 @@ def admitted_values(table):
     return {name: values.tolist() for name, values in {**rows.numeric, **rows.codes}.items()}
 
 
-EXPECTED = {"age": [35.0, CANARY, 55.0], "event": [1.0, 0.0, 0.0], "tumour size": [1, 0, 0]}
+EXPECTED = {"age": [35.0, CANARY, 20.0], "event": [1.0, 0.0, 0.0], "tumour size": [1, 0, 0]}
 
 
 def test_named_columns_are_admitted():
@@ -46,6 +46,25 @@ def test_named_columns_are_admitted():
     some = table.admit(iter(["event", "event"]))
     assert (list(some.numeric), list(some.codes), some.rows) == (["event"], [], 3)
     assert table.admit([]).rows == 3
+
+
+def test_a_row_is_complete_in_the_columns_that_are_read():
+    table = PrivateTable.from_frame(frame(), SCHEMA)
+    assert {name: cells.tolist() for name, cells in table.admit(SCHEMA).missing.items()} == {
+        "age": [False, False, True],
+        "tumour size": [False, True, True],
+        "event": [False, False, True],
+    }
+    for names, complete in (
+        (["age"], [True, True, False]),
+        (["age", "tumour size"], [True, False, False]),
+        ([], [True, True, True]),
+    ):
+        assert table.admit(names).complete.tolist() == complete
+    with pytest.raises(TypeError):
+        table.admit(["age"]).missing["age"] = np.zeros(3, dtype=bool)
+    with pytest.raises(ValueError, match="read-only"):
+        table.admit(["age"]).missing["age"][:] = False
 
 
 @pytest.mark.parametrize("private", [None, [[1]], {"age": [1]}, np.eye(3), "rows.csv", pd.Series([1])])
@@ -221,7 +240,8 @@ def long_form():
 
 def test_a_table_says_what_was_beyond_the_horizon():
     rows = PrivateTable.from_frame(long_form(), TIMES).admit(["time", "event"])
-    assert rows.numeric["time"].tolist() == [5.0, 10.0, 10.0, 10.0, 10.0]
+    assert rows.numeric["time"].tolist() == [5.0, 10.0, 10.0, 10.0, 0.0]
+    assert rows.missing["time"].tolist() == [False, False, False, False, True]
     assert {name: cells.tolist() for name, cells in rows.beyond.items()} == {"time": [False, True, True, True, False]}
     with pytest.raises(TypeError):
         rows.beyond["time"] = rows.beyond["time"]
