@@ -13,7 +13,7 @@ from numbers import Integral, Number, Rational, Real
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, MechanismError
 
 _FRACTION = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
@@ -105,3 +105,19 @@ def rational(value: str, *, name: str) -> Fraction:
         return Fraction(value)
     except ZeroDivisionError:
         raise _refuse(name, value, "a fraction such as '1/10'") from None
+
+
+def check_size(what: str, size: int, most: int, *, remedy: str) -> None:
+    """Refuse what is larger than its public limit, with the remedy.
+
+    Parameters
+    ----------
+    what
+        What is counted, in the plural.
+    size, most
+        How many there are, and how many there may be.
+    remedy
+        What to do instead.
+    """
+    if size > most:
+        raise MechanismError(f"a query may have at most {most} {what}, not {size}; {remedy}", size=size, most=most)

@@ -68,7 +68,7 @@ class Prepared(ABC):
     events : tuple of PrivacyEvent
         What will have run.
     ahead : tuple of Spend
-        What later rounds of the same fit, or later questions of the same purchase, will cost, charge by charge.
+        What later rounds of the same fit, or later queries of the same request, will cost, charge by charge.
     key : bytes or None
         The key by which people are marked, where the computation needs to know who is who; None where not.
     """

@@ -35,7 +35,7 @@ from hdpstats.formulas import Design, compile_design
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.records.table import TableRelease
+from hdpstats.records.query import TableRelease
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 

@@ -51,7 +51,7 @@ from hdpstats.mechanisms.subsample.query import SubsampleAggregate
 from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
-from hdpstats.records.sites import SitesQuery, SitesRelease
+from hdpstats.records.several import SitesQuery, SitesRelease
 
 __all__ = [
     "BY_NAME",

@@ -24,7 +24,7 @@ from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
-from hdpstats.records.rounds import RoundQuery, RoundRelease
+from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.table import AdmittedTable
 
 FINENESS = Fraction(1, 2**30)

@@ -20,7 +20,7 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.records.query import of_kind
-from hdpstats.records.sites import charged_events
+from hdpstats.records.several import charged_events
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation, read_table, times_of

@@ -30,7 +30,7 @@ from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsR
 from hdpstats.models.weighted import both_sides
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.records.sites import charged_events
+from hdpstats.records.several import charged_events
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical

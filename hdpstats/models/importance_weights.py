@@ -24,7 +24,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.records.point import PointRelease
 from hdpstats.records.query import of_kind
-from hdpstats.records.sites import charged_events
+from hdpstats.records.several import charged_events
 from hdpstats.results import WeightedSample
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn

@@ -22,7 +22,7 @@ from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilo
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import MechanismOptions, Query, Release, of_kind
-from hdpstats.records.sites import SitesQuery, SitesRelease, answers_in, charged_events
+from hdpstats.records.several import SitesQuery, SitesRelease, answers_in, charged_events
 from hdpstats.results import ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study

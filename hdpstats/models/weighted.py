@@ -28,7 +28,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.public.likelihood import hazard_likelihood, maximum_likelihood, spell_scores
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
-from hdpstats.records.sites import charged_events
+from hdpstats.records.several import charged_events
 from hdpstats.results import Released, Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.public import PublicTable

@@ -33,8 +33,7 @@ from typing import Annotated, Any, Final, Self, TypeVar, Union, cast, final, get
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.validation import rational
-from hdpstats.records.limits import check_size
+from hdpstats._base.validation import check_size, rational
 
 NAN_IS_NULL: Final = "NaN is null"
 """Marks a float that may be NaN: ``Annotated[float, NAN_IS_NULL]``."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.records.limits import MOST_COEFFICIENTS, MOST_WITH_HESSIAN, check_size
+from hdpstats._base.validation import check_size
+from hdpstats.records.limits import MOST_COEFFICIENTS, MOST_WITH_HESSIAN
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import ChargedQuery, ChargedRelease
 
@@ -29,7 +30,7 @@ class MinimiserQuery(ChargedQuery, ABC):
     delta : Fraction
         Above 0 where the noise has no pure guarantee.
     hessian_share : Fraction
-        The share of epsilon that buys a noisy Hessian for standard errors; 0 buys none.
+        The share of epsilon that pays for a noisy Hessian for standard errors; with 0 there is none.
     """
 
     centre: tuple[float, ...]

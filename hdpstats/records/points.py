@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.records.limits import MOST_COORDINATES, MOST_POINTS, check_size
+from hdpstats._base.validation import check_size
+from hdpstats.records.limits import MOST_COORDINATES, MOST_POINTS
 
 MOST_LEVELS = 1000
 LARGEST = 1e12

@@ -9,8 +9,8 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.event import PrivacyEvent
-from hdpstats.records.ahead import LARGEST_AMOUNT, Ahead, check_ahead
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
+from hdpstats.records.limits import LARGEST_AMOUNT, Ahead, check_ahead
 
 
 class Query(Record, ABC):
@@ -60,13 +60,13 @@ class ChargedQuery(Query, ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PurchaseQuery(ChargedQuery, ABC):
-    """One query of a purchase that consists of several.
+class StepQuery(ChargedQuery, ABC):
+    """One query of a request that takes several, step by step.
 
     Attributes
     ----------
     ahead : tuple of Spend
-        What later questions of the same purchase cost, an epsilon each: refused now if they could not be charged then.
+        What later queries of the same request cost, an epsilon each: refused now if they could not be charged then.
     """
 
     ahead: Ahead = ()
@@ -77,7 +77,7 @@ def check_pure(query: Query, what: str) -> None:
     check_epsilon(query)
     if not (query.epsilon > 0 and query.delta == 0 and query.epsilon.denominator <= 10**30):
         raise MechanismError(f"{what} needs epsilon > 0 of at most 30 digits, and is pure: delta must be 0")
-    if isinstance(query, PurchaseQuery):
+    if isinstance(query, StepQuery):
         check_ahead(query.ahead, pure=True)
 
 
@@ -184,3 +184,19 @@ class ChargedRelease(Release, ABC):
     def at(self, entry: LedgerEntry) -> Self:
         """Return the release with its place in the ledger."""
         return replace(self, entry=entry)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableRelease(ChargedRelease, ABC):
+    """Noisy numbers of people; some may be below 0. Everything but ``counts`` is a public constant.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        One for each cell of a table, or for each public point, in the order of the query.
+    noise_variance : float
+        The variance of the noise in each.
+    """
+
+    counts: tuple[int, ...]
+    noise_variance: float

@@ -12,7 +12,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Release
-from hdpstats.records.sites import SitesRelease, answers_in, charged_events
+from hdpstats.records.several import SitesRelease, answers_in, charged_events
 from hdpstats.results.sites import Counts, SiteContribution, people
 
 if TYPE_CHECKING:

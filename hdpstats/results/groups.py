@@ -10,7 +10,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
-from hdpstats.records.sites import SitesRelease, answers_in
+from hdpstats.records.several import SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result

@@ -16,7 +16,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.records.sites import SitesRelease, answers_in
+from hdpstats.records.several import SitesRelease, answers_in
 
 _DAY = len("2026-01-31")
 Counts = CountRelease | SitesRelease

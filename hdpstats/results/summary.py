@@ -30,7 +30,7 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
-from hdpstats.records.sites import answers_in
+from hdpstats.records.several import answers_in
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.sites import SITE_HEADERS, Counts, Released, people, site_cells, site_rows, stored_rows
 from hdpstats.results.tables import covariates, readable_order

@@ -14,7 +14,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain
 from hdpstats.privacy.budget import Spend
-from hdpstats.records.sites import answers_in
+from hdpstats.records.several import answers_in
 from hdpstats.sites import asking
 from tests.custodian.people import FORMULA, SURVIVAL
 from tests.sites.conftest import ROWS

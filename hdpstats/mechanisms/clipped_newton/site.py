@@ -53,7 +53,7 @@ from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.rounds import gaussian_ahead
+from hdpstats.records.several import gaussian_ahead
 
 
 def prepare(query: ClippedNewtonQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedSum:

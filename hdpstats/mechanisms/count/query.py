@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from hdpstats.records.ahead import Ahead, check_ahead
+from hdpstats.records.limits import Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
 
@@ -17,7 +17,7 @@ class CountQuery(ChargedQuery):
     ahead : tuple of Spend
         What the fit that asks will be charged besides, charge by charge. It is not charged now, but refused now if it
         could not be charged later, so that nobody pays for a number alone. Gaussian noise says what it was asked to
-        keep (`hdpstats.records.ahead`). Nothing is set aside for it before it is charged itself.
+        keep (`hdpstats.records.limits`). Nothing is set aside for it before it is charged itself.
     """
 
     kind: ClassVar[str] = "count/1"

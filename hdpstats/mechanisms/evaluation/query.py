@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.records.limits import MOST_CAUSES, check_size
-from hdpstats.records.query import ChargedQuery, check_pure
-from hdpstats.records.table import TableRelease
+from hdpstats._base.validation import check_size
+from hdpstats.records.limits import MOST_CAUSES
+from hdpstats.records.query import ChargedQuery, TableRelease, check_pure
 from hdpstats.records.timegrid import TimeGrid
 
 MOST_GROUPS = 10

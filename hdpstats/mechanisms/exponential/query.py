@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.records.limits import MOST_PROPOSALS, check_size
+from hdpstats._base.validation import check_size
+from hdpstats.records.limits import MOST_PROPOSALS
 from hdpstats.records.point import PointQuery, PointRelease
 from hdpstats.records.query import MechanismOptions
 

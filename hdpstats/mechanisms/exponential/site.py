@@ -54,6 +54,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import check_size
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
@@ -63,7 +64,7 @@ from hdpstats.noise.lattice import exact, lift, power_of_two_below, round_down, 
 from hdpstats.noise.tilted import TiltedNormal
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.limits import MOST_EVALUATIONS, check_size
+from hdpstats.records.limits import MOST_EVALUATIONS
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps, reached, steps_rounding
 

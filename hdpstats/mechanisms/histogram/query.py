@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import integer
-from hdpstats.records.limits import MOST_CELLS, check_size
-from hdpstats.records.query import ChargedQuery, MechanismOptions, check_pure
-from hdpstats.records.table import TableRelease
+from hdpstats._base.validation import check_size, integer
+from hdpstats.records.limits import MOST_CELLS
+from hdpstats.records.query import ChargedQuery, MechanismOptions, TableRelease, check_pure
 
 
 @final

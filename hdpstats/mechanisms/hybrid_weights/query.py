@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.records.limits import MOST_CANDIDATES, check_size
+from hdpstats._base.validation import check_size
+from hdpstats.records.limits import MOST_CANDIDATES
 from hdpstats.records.points import PointSpace, check_reach, check_support
-from hdpstats.records.query import ChargedQuery, ChargedRelease, PurchaseQuery, check_pure
-from hdpstats.records.table import TableRelease
+from hdpstats.records.query import ChargedQuery, ChargedRelease, StepQuery, TableRelease, check_pure
 
 UNITS = 2**20
 """A distance is rounded to so many steps of the longest one that counts."""
@@ -21,7 +21,7 @@ LARGEST = 1e9
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NeighboursQuery(PurchaseQuery):
+class NeighboursQuery(StepQuery):
     """Count for each public point the private people to whom it is the nearest.
 
     Attributes
@@ -97,7 +97,7 @@ class DistanceRelease(ChargedRelease):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SelectionQuery(PurchaseQuery):
+class SelectionQuery(StepQuery):
     """Choose how many of the first public points of an order to use: near the private people, but few.
 
     The cost of a size is the sum over private people of the distance to the nearest of so many points, at most
@@ -142,7 +142,7 @@ class SelectionQuery(PurchaseQuery):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LossSelectionQuery(PurchaseQuery):
+class LossSelectionQuery(StepQuery):
     """Choose among public coefficients of a logistic model the ones that fit private people best.
 
     The cost of a candidate is the sum over private people of how much larger its loss is than that of the candidate
@@ -194,7 +194,7 @@ class SelectionRelease(ChargedRelease):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurveQuery(PurchaseQuery):
+class CurveQuery(StepQuery):
     """Ask how far the probabilities under each candidate are from those of a ridge fit to the private people.
 
     Columns of the design are divided by ``scale`` and rows cut to the Euclidean length ``radius``; candidates are

@@ -55,6 +55,7 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.validation import check_size
 from hdpstats.formulas import Design
 from hdpstats.formulas.points import check_space, distinct, embed
 from hdpstats.mechanisms.base import Prepared, SiteFacts
@@ -73,7 +74,7 @@ from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.permute_and_flip import permute_and_flip
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
-from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS, check_size
+from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.records.points import PointSpace
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products

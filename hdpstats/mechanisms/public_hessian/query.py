@@ -5,12 +5,12 @@ from fractions import Fraction
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import choice, integer, real
+from hdpstats._base.validation import check_size, choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS, check_size
+from hdpstats.records.limits import MOST_COEFFICIENTS
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import MechanismOptions, check_epsilon
-from hdpstats.records.rounds import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
+from hdpstats.records.several import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
 
 
 @final

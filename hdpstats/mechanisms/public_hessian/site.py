@@ -58,7 +58,7 @@ from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.logistic_score import sensitivity_at
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.rounds import gaussian_ahead, in_parts
+from hdpstats.records.several import gaussian_ahead, in_parts
 
 
 def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedSum:

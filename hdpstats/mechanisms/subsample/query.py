@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import choice, integer, real, text
-from hdpstats.records.limits import MOST_BLOCKS, check_size
+from hdpstats._base.validation import check_size, choice, integer, real, text
+from hdpstats.records.limits import MOST_BLOCKS
 from hdpstats.records.query import ChargedQuery, ChargedRelease, MechanismOptions, check_pure
 
 

@@ -11,7 +11,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds, ClippedNewtonRoundsRelease
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.records.sites import SitesQuery, SitesRelease
+from hdpstats.records.several import SitesQuery, SitesRelease
 from tests import chance
 from tests.support import FORMULA, SCHEMA, people
 

@@ -9,7 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRounds, PublicHessianRoundsRelease
-from hdpstats.records.sites import SitesQuery
+from hdpstats.records.several import SitesQuery
 from hdpstats.sites import Site
 from tests import chance
 

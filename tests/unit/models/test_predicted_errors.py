@@ -10,7 +10,7 @@ from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.models.fit import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
-from hdpstats.records.sites import SitesQuery
+from hdpstats.records.several import SitesQuery
 from tests.support import FORMULA, SCHEMA, people
 
 PUBLIC = people(300, seed=99)

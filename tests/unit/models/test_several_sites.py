@@ -8,7 +8,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.records.sites import SitesQuery, SitesRelease
+from hdpstats.records.several import SitesQuery, SitesRelease
 from tests.support import FORMULA, SCHEMA, people
 
 PUBLIC = people(300, seed=99)

@@ -11,8 +11,8 @@ from hdpstats.mechanisms.hybrid_weights.query import LossSelectionQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of
-from hdpstats.records.ahead import MOST_AHEAD
 from hdpstats.records.codec import to_dict
+from hdpstats.records.limits import MOST_AHEAD
 
 PAIR = Budget(1, Fraction(1, 10**6))
 WHOLE = square_of(PAIR.epsilon, PAIR.delta)

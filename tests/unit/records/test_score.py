@@ -17,7 +17,7 @@ from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
-from hdpstats.records.sites import answers_in
+from hdpstats.records.several import answers_in
 
 FIRST = PublicHessianQuery(
     model=RegressionModel(formula="y ~ x", loss="logistic", geometry=from_box([0.1], [1 / 3], intercept=True)),

@@ -1,14 +1,115 @@
-"""A discrete-time hazard model, and how much one person may weigh in it."""
+"""What a query is about: a model of linear predictors, written down as public numbers."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import check_size
+from hdpstats.records.codec import Record
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.limits import MOST_CAUSES, MOST_FEATURES, check_size
-from hdpstats.records.model.base import QueryModel, check_columns
+from hdpstats.records.limits import MOST_CAUSES, MOST_FEATURES
 from hdpstats.records.timegrid import TimeGrid
+
+
+class QueryModel(Record, ABC):
+    """A model as a site reads it: a formula with everything public that turns a person's record into a loss.
+
+    Attributes
+    ----------
+    kind : str
+        "regression", "hazard" or "multinomial".
+    formula : str
+        The formula, read again by the site against its own schema.
+    geometry : Geometry
+        How covariates are whitened and weighted.
+    weights, offset : str or None
+        Columns of the schema with case weights and offsets.
+    """
+
+    kind: ClassVar[str]
+    formula: str
+    geometry: Geometry
+    weights: str | None
+    offset: str | None
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The number of coefficients."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name of a column."""
+        if not all(name is None or isinstance(name, str) for name in (self.weights, self.offset)):
+            raise MechanismError("weights and offset must be names of columns, or None")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegressionModel(QueryModel):
+    """A loss of one linear predictor and one outcome.
+
+    Attributes
+    ----------
+    loss : str
+        A name of `hdpstats.losses.BY_NAME`.
+    parameters : tuple of float
+        The loss's numbers, in units of the outcome as it is declared.
+    table : tuple of tuple of float
+        The scores of somebody's own loss (`hdpstats.losses.tabulated`); empty for all others.
+    """
+
+    kind: ClassVar[str] = "regression"
+    formula: str
+    loss: str
+    geometry: Geometry
+    weights: str | None = None
+    offset: str | None = None
+    parameters: tuple[float, ...] = ()
+    table: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse names that are none, and numbers that are not finite."""
+        QueryModel.__post_init__(self)
+        if not all(math.isfinite(value) for row in (self.parameters, *self.table) for value in row):
+            raise MechanismError("the parameters of a loss must be finite numbers")
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients, intercept included."""
+        return self.geometry.dimension
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MultinomialModel(QueryModel):
+    """A multinomial logistic regression, coefficients level by level: ``theta`` (others D,).
+
+    Attributes
+    ----------
+    others : int
+        How many levels the outcome has beside the reference.
+    """
+
+    kind: ClassVar[str] = "multinomial"
+    formula: str
+    others: int
+    geometry: Geometry
+    weights: str | None = None
+    offset: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a model without levels, of a size that nobody can solve, or with an offset."""
+        QueryModel.__post_init__(self)
+        if not 1 <= self.others <= 100 or self.offset is not None:
+            raise MechanismError("a multinomial model has 2 to 101 levels and no offset")
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients of all levels."""
+        return self.others * self.geometry.dimension
+
 
 LONGEST_BASELINE_ROW = 1.0 + 2.0**-40
 """Bound on the norm of a row of baseline features: 1, up to rounding."""
@@ -95,7 +196,7 @@ class HazardModel(QueryModel):
         check_size("causes", len(self.cap.baseline), MOST_CAUSES, remedy="name fewer levels of the event")
         features = sum(len(row) for row in self.baseline)
         check_size("baseline features in all", features, MOST_FEATURES, remedy="take fewer intervals or knots")
-        check_columns(self.weights, self.offset)
+        QueryModel.__post_init__(self)
         q, p = self.grid.intervals, len(self.geometry.location)
         widths = {len(row) for row in self.baseline}
         if len(self.baseline) != q or len(widths) != 1 or widths == {0}:
@@ -121,3 +222,7 @@ class HazardModel(QueryModel):
     def dimension(self) -> int:
         """The number of coefficients of all causes."""
         return self.causes * self.block
+
+
+AnyModel = RegressionModel | HazardModel | MultinomialModel
+"""Any of the models."""
