@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 from typing import final
 
 import numpy as np
-from scipy.stats import qmc
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
@@ -201,6 +200,8 @@ def worst_neighbours(
         return privacy_loss(mechanism, pairs(cube))
 
     size = (others + 2) * (slopes + 1) + others + 2 + len(mechanism.ridge)
+    from scipy.stats import qmc
+
     design = np.asarray(qmc.Sobol(size, scramble=False).random_base2(math.ceil(math.log2(tries))))[1:]
     starts = design[np.argsort(-losses(design), kind="stable")[:polish]]
     best = _climb(losses, starts, directions=design[: 2 * rounds], rounds=rounds)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.stats import qmc
 
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
@@ -186,6 +185,8 @@ def reference_matrix(design: Design, schema: Schema) -> FloatArray:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from scipy.stats import qmc
+
         points = qmc.Sobol(len(design.needs), scramble=False).random(ROWS)
     numeric: dict[str, FloatArray] = {}
     codes = {}

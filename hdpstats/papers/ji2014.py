@@ -36,7 +36,6 @@ from typing import Final, final
 import numpy as np
 import pandas as pd
 from scipy.special import expit
-from scipy.stats import rankdata
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
@@ -299,5 +298,7 @@ def auc(people: Hospital, theta: FloatArray) -> float:
     others = people.records - cases
     if cases * others == 0:
         raise ArgumentError("the area under the curve needs people with and without the outcome", argument="people")
+    from scipy.stats import rankdata
+
     ranks = rankdata(people.X @ theta)
     return float((ranks[people.y == 1.0].sum() - cases * (cases + 1) / 2.0) / (cases * others))
