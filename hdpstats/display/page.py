@@ -7,62 +7,11 @@ JupyterLab takes out of notebooks that it does not trust, a page can still be re
 
 import html
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from typing import Final, Literal
 
-STYLE: Final = """
-.hdp-page {
-  --hdp-line: var(--jp-border-color2, rgba(128, 128, 128, 0.4));
-  --hdp-accent: var(--jp-brand-color1, #2e86de);
-  max-width: 56em; padding: 0.4em 0 0.6em; line-height: 1.4;
-  color: var(--jp-content-font-color1, inherit);
-  font-family: var(--jp-ui-font-family, system-ui, sans-serif);
-  font-size: var(--jp-ui-font-size1, 13px);
-}
-.hdp-page .hdp-title {
-  display: flex; flex-wrap: wrap; align-items: baseline; gap: 0.3em 0.5em;
-  padding-bottom: 0.4em; margin-bottom: 0.6em; border-bottom: 2px solid var(--hdp-accent);
-}
-.hdp-page .hdp-title strong { font-size: 1.15em; font-weight: 600; margin-right: 0.4em; }
-.hdp-page .hdp-apart { display: none; }
-.hdp-page .hdp-badge {
-  border: 1px solid var(--hdp-line); border-radius: 1em; padding: 0 0.7em; font-size: 0.9em; white-space: nowrap;
-}
-.hdp-page .hdp-badge.hdp-strong { border-color: var(--hdp-accent); font-weight: 600; }
-.hdp-page .hdp-section { font-weight: 600; margin: 0.9em 0 0.2em; }
-.hdp-page p { margin: 0.4em 0; max-width: 50em; }
-.hdp-page .hdp-note { opacity: 0.75; font-size: 0.95em; margin: 0.25em 0; }
-.hdp-page ul { margin: 0.4em 0; padding-left: 1.4em; }
-.hdp-page.hdp-page table {
-  border-collapse: collapse; table-layout: auto; margin: 0.3em 0; width: auto; font-size: inherit;
-  font-variant-numeric: tabular-nums; color: inherit; border: none;
-}
-.hdp-page.hdp-page table tr, .hdp-page.hdp-page table tr:hover { background: none !important; }
-.hdp-page.hdp-page table td, .hdp-page.hdp-page table th {
-  padding: 0.25em 1.2em 0.25em 0; vertical-align: top; border: none; line-height: 1.4; max-width: 40em;
-}
-.hdp-page.hdp-page table.hdp-grid { display: block; overflow-x: auto; }
-.hdp-page.hdp-page table.hdp-grid th, .hdp-page.hdp-page table.hdp-grid td { padding: 0.3em 0.9em; }
-.hdp-page.hdp-page table.hdp-grid tr > :first-child { padding-left: 0; }
-.hdp-page.hdp-page table.hdp-grid thead th {
-  border-bottom: 1px solid currentColor; font-weight: 600; white-space: nowrap;
-}
-.hdp-page.hdp-page table.hdp-grid tbody tr + tr > * { border-top: 1px solid var(--hdp-line); }
-.hdp-page.hdp-page table.hdp-grid tbody th { font-weight: 600; white-space: nowrap; }
-.hdp-page.hdp-page table.hdp-pairs th { font-weight: 400; opacity: 0.75; white-space: nowrap; min-width: 8em; }
-.hdp-page details { margin: 0.5em 0; }
-.hdp-page summary { cursor: pointer; font-weight: 600; }
-.hdp-page details > summary { color: var(--jp-content-link-color, var(--hdp-accent)); }
-.hdp-page .hdp-meter {
-  display: grid; grid-template-columns: 7em minmax(8em, 1fr) 12em; gap: 0.8em; align-items: center; margin: 0.4em 0;
-}
-.hdp-page .hdp-bar {
-  display: flex; height: 0.8em; overflow: hidden;
-  border: 1px solid var(--hdp-line); border-radius: 0.4em;
-}
-.hdp-page .hdp-bar > span { display: block; background: var(--hdp-accent); }
-.hdp-page .hdp-bar > .hdp-reserved { opacity: 0.35; }
-"""
-"""The stylesheet that every page brings along."""
+STYLE: Final = files("hdpstats.display").joinpath("page.css").read_text(encoding="utf-8")
+"""The stylesheet that every page brings along: ``page.css``."""
 
 _APART: Final = '<span class="hdp-apart"> · </span>'
 """What keeps texts apart where there is no stylesheet."""

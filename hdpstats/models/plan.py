@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from hdpstats.display import element, grid, notes, number, page
-from hdpstats.display.plots import COLOURS, pyplot
 from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.fit import predict
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import ONLY, FitRequest, people_of
 from hdpstats.privacy.relation import Relation
+from hdpstats.results.plots import COLOURS, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

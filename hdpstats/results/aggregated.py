@@ -1,8 +1,7 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
 from dataclasses import dataclass, replace
-from os import PathLike
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
@@ -11,26 +10,20 @@ from scipy.special import chdtrc
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
-from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
+from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.privacy.accountant import over_data_sets
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.estimate import Estimate
-from hdpstats.results import plots, serialization, tables
+from hdpstats.results import plots, tables
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.fitted import HasCoefficients
+from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import DataSet, stored_rows
-from hdpstats.results.summary import (
-    coefficient_cells,
-    coefficient_headers,
-    named,
-    plain,
-    shown_places,
-    side_by_side,
-)
+from hdpstats.results.summary import coefficients, shown_places, side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FORMAT: Final = 3
 _TITLE: Final = "Results in groups"
 _TERMS_SHOWN: Final = 5
 _INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
@@ -82,7 +75,7 @@ class Node:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Aggregate:
+class Aggregate(HasCoefficients, Reported, Saved):
     """Estimates of groups of results, of groups of groups, and of all together. `hdpstats.api.aggregate` makes one.
 
     Attributes
@@ -103,6 +96,9 @@ class Aggregate:
         The data sets that each of the guarantees is for, by which the same people are known.
     """
 
+    _format: ClassVar[int] = 3
+    _what: ClassVar[str] = "an aggregate"
+
     nodes: tuple[Node, ...]
     between: tuple[str | None, ...]
     interval: str
@@ -119,24 +115,6 @@ class Aggregate:
     def estimate(self) -> Estimate:
         """The estimate from all results."""
         return self.nodes[0].estimate
-
-    @property
-    def params(self) -> "pd.Series[float]":
-        """The parameters, from all results."""
-        return self.estimate.params
-
-    @property
-    def bse(self) -> "pd.Series[float]":
-        """Their standard errors."""
-        return self.estimate.bse
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return their confidence limits of level ``1 - alpha``, columns 0 and 1."""
-        return self.estimate.conf_int(alpha)
-
-    def cov_params(self) -> pd.DataFrame:
-        """Return their covariance (p, p)."""
-        return self.estimate.cov_params()
 
     def at(self, *names: str) -> Estimate:
         """Return the estimate of a group or of a result, named from the level below the top: ``at("North", "Oslo")``.
@@ -196,34 +174,40 @@ class Aggregate:
         label = f"{self.facts.exponentiated} of {terms[place]}" if exponentiate else terms[place]
         return plots.plot_forest(rows, place, label=label, exponentiate=exponentiate, ax=ax)
 
-    def summary(self, alpha: float = 0.05) -> EscapedSummary:
-        """Return the estimate from all results and those of groups in statsmodels' shape."""
+    def _report(self, alpha: float = 0.05) -> Report:
         places = self._places()
-        terms = [self.estimate.terms[place] for place in places]
-        cells = coefficient_cells(self.estimate, places, alpha)
-        coefficients = table(cells, headers=coefficient_headers(alpha), stubs=terms)
-        names, rows = self._cells()
-        below = table(rows, headers=terms[:_TERMS_SHOWN], stubs=[name.replace(_INDENT, "  ") for name in names])
-        return summary(_TITLE, [pairs(self._head()), coefficients, below], self._remarks())
+        few, terms = places[:_TERMS_SHOWN], self.estimate.terms
+        first = [terms[place] for place in few]
+        rows = [[cell for row in side_by_side([node.estimate], few) for cell in row] for node in self.nodes]
+        text, html = ([indent * node.level + node.path[-1] for node in self.nodes] for indent in ("  ", _INDENT))
+        return Report(
+            title=_TITLE,
+            blocks=[
+                named_values(self._head()),
+                coefficients(self.estimate, places, alpha),
+                columns(first, text, rows, only="text"),
+                columns(first, html, rows, only="page"),
+            ],
+            notes=[
+                "Combining results is post-processing: it reads released numbers and costs nothing.",
+                *(["The other terms of groups are in the aggregate's frame."] if len(terms) > len(few) else []),
+            ],
+            badges=[f"{self._results} results", "post-processing"],
+        )
 
     def _places(self) -> list[int]:
         """Return the terms to show, covariates first."""
         return shown_places(self.facts, self.estimate)
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the names of groups and results, indented, and their estimates with standard errors."""
-        names = [_INDENT * node.level + node.path[-1] for node in self.nodes]
-        numbers = [side_by_side([node.estimate], self._places()[:_TERMS_SHOWN]) for node in self.nodes]
-        return names, [[cell for row in cells for cell in row] for cells in numbers]
+    @property
+    def _results(self) -> int:
+        return sum(not node.members for node in self.nodes)
 
     def _head(self) -> list[tuple[str, str]]:
-        results = sum(not node.members for node in self.nodes)
+        levels = f"{len(self.between)} {'level' if len(self.between) == 1 else 'levels'}"
         rows = [
             ("Model:", f"{self.facts.model}, {self.facts.formula}"),
-            (
-                "Combined:",
-                f"{results} results in {len(self.between)} {'level' if len(self.between) == 1 else 'levels'}",
-            ),
+            ("Combined:", f"{self._results} results in {levels}"),
             ("Intervals:", _INTERVALS[self.interval]),
         ]
         rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
@@ -240,47 +224,13 @@ class Aggregate:
         together = replace(first, epsilon=epsilon, delta=delta)
         return f"{together} at most for one {first.unit}, whose records are in one data set only"
 
-    def _remarks(self) -> list[str]:
-        more = len(self.estimate.terms) > _TERMS_SHOWN
-        return [
-            "Combining results is post-processing: it reads released numbers and costs nothing.",
-            *(["The other terms of groups are in the aggregate's frame."] if more else []),
-        ]
-
-    def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Return the aggregate as JSON text, to be handed on, and write it to a file where a path is given."""
-        return serialization.write(self, version=_FORMAT, path=path)
-
-    @classmethod
-    def from_json(cls, path_or_text: str | PathLike[str]) -> "Aggregate":
-        """Read what `to_json` wrote, from a file or from the text itself.
-
-        Raises
-        ------
-        ArgumentError
-            If there is no such file, or the text is not an aggregate of a format that this version reads.
-        """
-        return serialization.read(cls, path_or_text, version=_FORMAT, what="an aggregate")
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
-        results = sum(not node.members for node in self.nodes)
-        return f"<aggregate of {results} results in {len(self.nodes) - results} groups: {self.facts.model}>"
-
-    def _repr_html_(self) -> str:
-        places = self._places()
-        terms = [self.estimate.terms[place] for place in places]
-        cells = coefficient_cells(self.estimate, places, 0.05)
-        coefficients = grid(["", *coefficient_headers(0.05)], named(terms, cells), aligns="lr")
-        groups = grid(["", *terms[:_TERMS_SHOWN]], named(*self._cells()), aligns="lr")
-        badges = [f"{sum(not node.members for node in self.nodes)} results", "post-processing"]
-        return page(_TITLE, plain(self._head()), coefficients, groups, notes(self._remarks()), badges=badges)
+        groups = len(self.nodes) - self._results
+        return f"<aggregate of {self._results} results in {groups} groups: {self.facts.model}>"
 
 
 def _rows(node: Node, *, weight: FloatArray) -> pd.DataFrame:
-    tidy = tables.tidy(node.estimate, exponentiate=False, conf_level=0.95)
+    tidy = tables.tidy(node.estimate)
     known = node.degrees > 0
     tidy.insert(0, "level", node.level)
     tidy.insert(1, "path", " / ".join(node.path))

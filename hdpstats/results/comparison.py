@@ -1,8 +1,21 @@
 """A result beside a reference: estimates and standard errors term by term, from any software.
 
-Terms are matched by name; what does not mean the same in both models is left out.
+Terms are matched by name; what does not mean the same in both models is left out. Names here, in R and in patsy are
+brought to one form:
+
+========================================= ==================================== =====================
+here                                      R                                    form
+========================================= ==================================== =====================
+``Intercept``                             ``(Intercept)``                      ``Intercept``
+``size[T.20-50]``, ``C(size)[T.20-50]``   ``size20-50``, ``factor(size)20-50`` ``size20-50``
+``bs(age, knots=[40, 60])[2]``            ``bs(age, knots = c(40, 60))2``      ``bs(age,knots=40,60)2``
+``I(age**2):size[T.>50]``                 ``I(age^2):size>50``                 ``I(age^2):size>50``
+``interval[3]``                           ``factor(interval)3``                ``interval3``
+========================================= ==================================== =====================
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
@@ -12,15 +25,13 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, summary, table
+from hdpstats.display import Report, Reported, columns, named_values, number
 from hdpstats.losses import LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.fitted import Fitted
-from hdpstats.results.summary import plain
-from hdpstats.results.tables import covariates
-from hdpstats.results.term_names import match
+from hdpstats.results.tables import covariates, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,9 +52,19 @@ _NEEDS: Final = ("term", "estimate", "std_error")
 _KINDS: Final = {"cox": "Cox model", "hazard": "discrete hazard by glm", "glm": "glm"}
 
 
+_RULES: Final = (
+    (re.compile(r"[\s`]"), ""),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"(?<![\w.])(?:C|factor|as\.factor|ordered)\(([\w.]+)\)"), r"\1"),
+    (re.compile(r"(?<![\w.])c\(([^()]*)\)"), r"\1"),
+    (re.compile(r"\[(?:T\.)?([^\[\]]*)\]"), r"\1"),
+    (re.compile(r"^\(Intercept\)$"), "Intercept"),
+)
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Reported):
     r"""Coefficients of a result and of a reference, term by term.
 
     Attributes
@@ -98,15 +119,26 @@ class Comparison:
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
-    def summary(self) -> EscapedSummary:
-        """Return the table in statsmodels' shape; ``print`` shows its text."""
-        terms, rows = self._cells()
-        body = table(rows, headers=list(_SHOWN.values()), stubs=terms)
-        meaning = (
-            "diff/ref se: the difference in standard errors of the reference; diff/both: in those of the two together, "
-            "a z value where they come from different people."
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
+        headers, (terms, rows) = list(_SHOWN.values()), self._cells()
+        side_by_side = [
+            [f"{own}\N{NO-BREAK SPACE}({se})", f"{other}\N{NO-BREAK SPACE}({other_se})", *differences]
+            for own, se, other, other_se, *differences in rows
+        ]
+        return Report(
+            title=_TITLE,
+            blocks=[
+                named_values(self._head()),
+                columns(headers, terms, rows, only="text"),
+                columns(["result (std err)", "reference (std err)", *headers[4:]], terms, side_by_side, only="page"),
+            ],
+            notes=[
+                "diff/ref se: the difference in standard errors of the reference; diff/both: in those of the two "
+                "together, a z value where they come from different people.",
+                *self._remarks(),
+            ],
+            badges=[f"relative error {self.relative_error:.2g}", f"{len(self.frame)} terms"],
         )
-        return summary(_TITLE, [pairs(self._head()), body], [meaning, *self._remarks()])
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return terms and numbers to show, without a baseline that would fill pages."""
@@ -149,67 +181,39 @@ class Comparison:
         places = [place for place in self._places if place in slopes] or list(self._places)
         return plots.plot_coefficients(self._estimates, places, label="coefficient", exponentiate=False, ax=ax)
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         return f"<comparison with {self.label}: {len(self.frame)} terms, relative error {self.relative_error:.3g}>"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            [term, f"{own}\N{NO-BREAK SPACE}({se})", f"{other}\N{NO-BREAK SPACE}({other_se})", difference, error, in_se]
-            for term, (own, se, other, other_se, difference, error, in_se, _) in zip(*self._cells(), strict=True)
-        ]
-        cells = grid(["", "result", "reference", *list(_SHOWN.values())[4:7]], rows, aligns="lr")
-        meaning = "Coefficients (standard errors). diff/ref se: the difference in standard errors of the reference."
-        badges = [f"relative error {self.relative_error:.2g}", f"{len(self.frame)} terms"]
-        return page(_TITLE, plain(self._head()), cells, notes([meaning, *self._remarks()]), badges=badges)
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reference:
-    """The other side: names, numbers, and what is known about the model."""
-
-    terms: list[str]
-    numbers: FloatArray
-    errors: FloatArray
-    label: str
-    formula: str | None
-    model: str | None
-    link: str | None
-    cuts: tuple[float, ...] | None
 
 
 def compare(fit: Fitted, reference: "Fitted | pd.DataFrame", *, cause: str | None, label: str | None) -> Comparison:
     """Return a result beside a reference; see `hdpstats.results.Result.compare`."""
-    other = _of_result(reference) if isinstance(reference, Fitted) else _of_frame(reference)
-    terms, own = _own_terms(fit, cause, other)
-    paired = {own[ours]: theirs for ours, theirs in match([terms[place] for place in own], other.terms).items()}
-    note, kept = _comparable(fit, other, paired)
+    other = _table_of(reference)
+    facts, theirs = other.attrs, other["term"].tolist()
+    terms, own = _own_terms(fit, cause, theirs)
+    paired = {own[ours]: place for ours, place in match([terms[place] for place in own], theirs).items()}
+    note, kept = _comparable(fit, facts, paired)
     if not kept:
         raise ArgumentError(
-            f"reference has no term in common with the result, whose terms are {_some(terms)}; it has "
-            f"{_some(other.terms)}",
+            f"reference has no term in common with the result, whose terms are {_some(terms)}; it has {_some(theirs)}",
             argument="reference",
         )
-    name = label or other.label
-    aligned = np.full((2, len(terms)), np.nan)
-    aligned[:, list(kept)] = np.array([other.numbers, other.errors])[:, list(kept.values())]
+    name = label or facts["label"]
+    aligned = np.full((len(terms), 2), np.nan)
+    aligned[list(kept)] = other[["estimate", "std_error"]].to_numpy()[list(kept.values())]
     beside = Estimate(
         label="reference" if name == fit.estimate.label else name,
         terms=fit.estimate.terms,
-        values=aligned[0],
-        sampling=np.diag(aligned[1] ** 2),
+        values=aligned[:, 0],
+        sampling=np.diag(aligned[:, 1] ** 2),
         privacy=np.zeros((len(terms), len(terms))),
     )
     places = list(kept)
     return Comparison(
-        frame=_frame(fit.estimate, beside, places, [terms[place] for place in places]),
+        frame=_differences(fit.estimate, beside, places, [terms[place] for place in places]),
         result_only=tuple(terms[place] for place in own if place not in kept),
-        reference_only=tuple(term for place, term in enumerate(other.terms) if place not in kept.values()),
+        reference_only=tuple(term for place, term in enumerate(theirs) if place not in kept.values()),
         label=name,
-        formula=other.formula,
+        formula=facts["formula"],
         note=note,
         _facts=fit.facts,
         _estimates=(fit.estimate, beside),
@@ -217,34 +221,26 @@ def compare(fit: Fitted, reference: "Fitted | pd.DataFrame", *, cause: str | Non
     )
 
 
-def _frame(ours: Estimate, other: Estimate, places: list[int], terms: list[str]) -> pd.DataFrame:
-    sides = {"": _side(ours, places), "reference_": _side(other, places)}
-    (a, se), (b, reference_se) = (side[["estimate", "std_error"]].to_numpy().T for side in sides.values())
-    columns = {f"{prefix}{name}": side[name].to_numpy() for prefix, side in sides.items() for name in side}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        differences = {
-            "difference": a - b,
-            "relative_error": np.abs(a - b) / np.abs(b),
-            "difference_in_se": (a - b) / reference_se,
-            "difference_in_both": (a - b) / np.sqrt(se**2 + reference_se**2),
-        }
-    return pd.DataFrame({"term": terms} | columns | differences)
+def _differences(ours: Estimate, other: Estimate, places: list[int], terms: list[str]) -> pd.DataFrame:
+    names = ["estimate", "std_error", "conf_low", "conf_high"]
+    own, theirs = (tidy(each).loc[places, names].reset_index(drop=True) for each in (ours, other))
+    difference, errors = own["estimate"] - theirs["estimate"], theirs["std_error"]
+    return pd.concat([pd.Series(terms, name="term"), own, theirs.add_prefix("reference_")], axis=1).assign(
+        difference=difference,
+        relative_error=difference.abs() / theirs["estimate"].abs(),
+        difference_in_se=difference / errors,
+        difference_in_both=difference / np.sqrt(own["std_error"] ** 2 + errors**2),
+    )
 
 
-def _side(estimate: Estimate, places: list[int]) -> pd.DataFrame:
-    limits = estimate.conf_int(0.05)
-    table = {"estimate": estimate.params, "std_error": estimate.bse, "conf_low": limits[0], "conf_high": limits[1]}
-    return pd.DataFrame(table).iloc[places]
-
-
-def _own_terms(fit: Fitted, cause: str | None, other: _Reference) -> tuple[list[str], list[int]]:
+def _own_terms(fit: Fitted, cause: str | None, theirs: Sequence[str]) -> tuple[list[str], list[int]]:
     """Return the result's terms, one cause's without its prefix, and the places of those that are compared."""
     terms, causes = list(fit.estimate.terms), () if fit.facts.hazard is None else fit.facts.hazard.causes
     if cause is not None and cause not in causes:
         raise ArgumentError(
             f"cause must be one of {', '.join(causes)}" if causes else "cause is for hazard models", argument="cause"
         )
-    if len(causes) < 2 or (cause is None and match(terms, other.terms)):
+    if len(causes) < 2 or (cause is None and match(terms, theirs)):
         return terms, list(range(len(terms)))
     if cause is None:
         raise ArgumentError(
@@ -255,7 +251,7 @@ def _own_terms(fit: Fitted, cause: str | None, other: _Reference) -> tuple[list[
     return [term.removeprefix(prefix) for term in terms], places
 
 
-def _comparable(fit: Fitted, other: _Reference, paired: Mapping[int, int]) -> tuple[str | None, dict[int, int]]:
+def _comparable(fit: Fitted, other: Mapping[Any, Any], paired: Mapping[int, int]) -> tuple[str | None, dict[int, int]]:
     """Return which pairs mean the same, and a note about the others; a baseline does only on the same time axis."""
     hazard = fit.facts.hazard
     if hazard is None:
@@ -267,60 +263,57 @@ def _comparable(fit: Fitted, other: _Reference, paired: Mapping[int, int]) -> tu
     return f"Covariates only are compared: {reason}.", {ours: paired[ours] for ours in paired if ours in slopes}
 
 
-def _other_axis(hazard: HazardFacts, other: _Reference, has_baseline: bool) -> str | None:
+def _other_axis(hazard: HazardFacts, other: Mapping[Any, Any], has_baseline: bool) -> str | None:
     """Return why the two baselines do not mean the same, or None."""
-    if other.model == "cox":
+    if other["model"] == "cox":
         return (
             "the partial likelihood of a Cox model leaves the baseline hazard out; its coefficients are log hazard "
             f"ratios of continuous time; {LINKS[hazard.link].hazard_ratios}"
         )
-    if other.link is not None and other.link != hazard.link:
-        return f"the links are {hazard.link} here and {other.link} there, and the scales of coefficients differ"
-    if other.cuts is not None and other.cuts != hazard.grid.cuts:
+    if other["link"] not in (None, hazard.link):
+        return f"the links are {hazard.link} here and {other['link']} there, and the scales of coefficients differ"
+    if other["cuts"] not in (None, hazard.grid.cuts):
         return "the reference's baseline is on other intervals"
     return None if has_baseline else "the reference has no baseline hazard, or one of another form"
 
 
-def _of_result(fit: Fitted) -> _Reference:
-    hazard = fit.facts.hazard
-    return _Reference(
-        terms=list(fit.estimate.terms),
-        numbers=fit.estimate.values,
-        errors=np.asarray(fit.estimate.bse, dtype=np.float64),
-        label=f"{fit.facts.model}, {fit.estimate.label}",
-        formula=fit.facts.formula,
-        model=None,
-        link=None if hazard is None else hazard.link,
-        cuts=None if hazard is None else hazard.grid.cuts,
-    )
+def _table_of(reference: object) -> pd.DataFrame:
+    """Return terms, estimates and standard errors, of a result or a tidy data frame, broom's ``std.error`` included.
 
-
-def _of_frame(frame: object) -> _Reference:
-    """Return what a tidy data frame says, broom's ``std.error`` included; refuse another object."""
-    if not isinstance(frame, pd.DataFrame):
+    Its ``attrs`` have what is known of the model: model, formula, link, cuts, label; refuse another object.
+    """
+    if isinstance(reference, Fitted):
+        facts, hazard, table = reference.facts, reference.facts.hazard, tidy(reference.estimate)
+        table.attrs |= {
+            "label": f"{facts.model}, {reference.estimate.label}",
+            "formula": facts.formula,
+            "model": facts.model,
+            "link": None if hazard is None else hazard.link,
+            "cuts": None if hazard is None else hazard.grid.cuts,
+        }
+        return table
+    if not isinstance(reference, pd.DataFrame):
         raise ArgumentError(
             f"reference must be a Result or a data frame with the columns {', '.join(_NEEDS)}, not "
-            f"{type(frame).__name__}",
+            f"{type(reference).__name__}",
             argument="reference",
         )
-    named = frame.rename(columns={"std.error": "std_error"})
+    named = reference.rename(columns={"std.error": "std_error"})
     missing = [name for name in _NEEDS if list(named.columns).count(name) != 1]
     if missing:
         raise ArgumentError(f"reference must have one column {missing[0]!r}; a row per term", argument="reference")
     if not all(isinstance(term, str) for term in named["term"]) or not named["term"].is_unique:
         raise ArgumentError("reference must name every term once, by a text", argument="reference")
-    attrs: Mapping[Any, Any] = frame.attrs
-    model, cuts = attrs.get("model"), attrs.get("cuts")
-    return _Reference(
-        terms=named["term"].tolist(),
-        numbers=_numbers(named, "estimate"),
-        errors=_numbers(named, "std_error"),
-        label=_KINDS.get(str(model), "reference"),
-        formula=None if attrs.get("formula") is None else str(attrs["formula"]),
-        model=model,
-        link=attrs.get("link") if model == "hazard" else None,
-        cuts=None if cuts is None else tuple(cuts),
-    )
+    table = named[["term"]].assign(**{name: _numbers(named, name) for name in ("estimate", "std_error")})
+    model, formula, link, cuts = (reference.attrs.get(name) for name in ("model", "formula", "link", "cuts"))
+    table.attrs |= {
+        "label": _KINDS.get(str(model), "reference"),
+        "formula": None if formula is None else str(formula),
+        "model": model,
+        "link": link if model == "hazard" else None,
+        "cuts": None if cuts is None else tuple(cuts),
+    }
+    return table
 
 
 def _numbers(frame: pd.DataFrame, name: str) -> FloatArray:
@@ -332,3 +325,43 @@ def _numbers(frame: pd.DataFrame, name: str) -> FloatArray:
 
 def _some(terms: Sequence[str], most: int = 8) -> str:
     return ", ".join([*terms[:most], *(["..."] if len(terms) > most else [])])
+
+
+def plain_name(term: str) -> str:
+    """Return the form of a name that it shares with those of other software.
+
+    >>> plain_name("factor(size)20-50"), plain_name("C(size)[T.20-50]")
+    ('size20-50', 'size20-50')
+    """
+    for pattern, replacement in _RULES:
+        term = pattern.sub(replacement, term)
+    return term
+
+
+def match(ours: Sequence[str], others: Sequence[str]) -> dict[int, int]:
+    """Return for places of ``ours`` the places of the same terms among ``others``.
+
+    A term is the same if its name is, or else its `plain_name` where no other term has it on either side. R's name of
+    a truth value, ``hormonTRUE``, is that of the column.
+
+    >>> match(["Intercept", "size[T.b]", "hormon"], ["(Intercept)", "hormonTRUE", "age"])
+    {0: 0, 2: 1}
+    """
+    found = _same(list(ours), list(others))
+    left, right = [plain_name(term) for term in ours], [plain_name(term) for term in others]
+    for names in (right, [re.sub(r"TRUE(?=:|$)", "", name) for name in right]):
+        taken = set(found.values())
+        free = [None if place in found else name for place, name in enumerate(left)]
+        found |= _same(free, [None if place in taken else name for place, name in enumerate(names)])
+    return dict(sorted(found.items()))
+
+
+def _same(ours: Sequence[str | None], others: Sequence[str | None]) -> dict[int, int]:
+    """Return the places of equal names, of which each side has one."""
+    once, twice = Counter(ours), Counter(others)
+    places = {name: place for place, name in enumerate(others)}
+    return {
+        place: places[name]
+        for place, name in enumerate(ours)
+        if name is not None and once[name] == 1 and twice[name] == 1
+    }

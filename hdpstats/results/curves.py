@@ -16,36 +16,21 @@ Aalen and Johansen 1978). With :math:`x_s = (A_s, x)`, the slope :math:`p'_{ks}`
 the second because what cause ``j`` takes in interval ``s`` is missing from survival in all later ones.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LINKS
+from hdpstats.results.facts import HazardFacts
+from hdpstats.results.fitted import DesignRows
+from hdpstats.results.tables import normal_quantile
 
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Coefficients:
-    """The coefficients of a hazard model with their covariance.
-
-    Attributes
-    ----------
-    link : str
-        "logit", "cloglog" or "probit".
-    features : (q, e) float64
-        The baseline's features ``A``.
-    theta : (K, e + p) float64
-        Coefficients by cause, the baseline's first.
-    covariance : (K (e + p), K (e + p)) float64
-        Their covariance, cause by cause; NaN where unknown.
-    """
-
-    link: str
-    features: FloatArray
-    theta: FloatArray
-    covariance: FloatArray
+_BLOCK = 2**22
+"""The most numbers that a gradient may hold at a time."""
 
 
 class CurveWithLimits(NamedTuple):
@@ -56,28 +41,82 @@ class CurveWithLimits(NamedTuple):
     high: FloatArray
 
 
-def hazard(model: Coefficients, X: FloatArray, offset: FloatArray, *, z: float | None) -> CurveWithLimits:
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class HazardCurves:
+    """A hazard model at some rows: what every table and plot of hazards and survival is made from.
+
+    Attributes
+    ----------
+    facts : HazardFacts
+        The time axis, the link, the baseline's features ``A`` (q, e) and the causes.
+    theta : (K, e + p) float64
+        Coefficients by cause, the baseline's first.
+    covariance : (K (e + p), K (e + p)) float64
+        Their covariance, cause by cause; NaN where unknown.
+    rows : DesignRows
+        Where the curves are asked for.
+    """
+
+    facts: HazardFacts
+    theta: FloatArray
+    covariance: FloatArray
+    rows: DesignRows
+
+    @property
+    def score(self) -> FloatArray:
+        """The part of the linear predictors that does not depend on time, of the complete rows (m, K)."""
+        own = self.theta[:, len(self.facts.baseline_names) :]
+        return np.asarray(self.rows.X @ own.T + self.rows.offset[:, None])
+
+    def hazard(self, *, alpha: float | None) -> CurveWithLimits:
+        """Return hazards (n, q, K); no limits where ``alpha`` is None."""
+        return self._in_blocks(_hazard, alpha)
+
+    def survival(self, times: FloatArray, *, alpha: float | None) -> CurveWithLimits:
+        """Return survival at times (n, T)."""
+        return self._in_blocks(partial(_survival, places=self._completed(times)), alpha)
+
+    def incidence(self, times: FloatArray, cause: int, *, alpha: float | None) -> CurveWithLimits:
+        """Return the cumulative incidence of one cause at times (n, T)."""
+        return self._in_blocks(partial(_incidence, places=self._completed(times), cause=cause), alpha)
+
+    def _completed(self, times: FloatArray) -> IntArray:
+        """Return how many intervals have ended at each time."""
+        return np.searchsorted(np.array(self.facts.grid.cuts), times, side="right").astype(np.int64)
+
+    def _in_blocks(self, curve_of: Callable[..., CurveWithLimits], alpha: float | None) -> CurveWithLimits:
+        """Evaluate a curve in blocks of rows, so that memory stays bounded."""
+        z = None if alpha is None else normal_quantile(alpha)
+        X, offset = self.rows.X, self.rows.offset
+        step = max(_BLOCK // (self.facts.grid.intervals * max(self.theta.size, 1)), 1)
+        parts = [
+            curve_of(self, X[first : first + step], offset[first : first + step], z=z)
+            for first in range(0, max(len(X), 1), step)
+        ]
+        return CurveWithLimits(*(self.rows.spread(np.concatenate(part)) for part in zip(*parts, strict=True)))
+
+
+def _hazard(model: HazardCurves, X: FloatArray, offset: FloatArray, *, z: float | None) -> CurveWithLimits:
     """Return hazards (n, q, K); limits are those of the linear predictor through the link."""
-    eta = _predictor(model, X, offset)
-    value = LINKS[model.link].inverse(eta)[0]
+    eta, inverse = _predictor(model, X, offset), LINKS[model.facts.link].inverse
     if z is None:
-        return _without_limits(value)
-    (q, e), (n, p), K = model.features.shape, X.shape, len(model.theta)
+        return _without_limits(inverse(eta)[0])
+    features = model.facts.features
+    (q, e), (n, p), K = features.shape, X.shape, len(model.theta)
     half = np.empty((n, q, K))
     for k in range(K):
         own = slice(k * (e + p), (k + 1) * (e + p))
         V = model.covariance[own, own]
-        baseline = np.einsum("si,ij,sj->s", model.features, V[:e, :e], model.features)
+        baseline = np.einsum("si,ij,sj->s", features, V[:e, :e], features)
         covariates = np.einsum("ni,ij,nj->n", X, V[e:, e:], X)
-        both = X @ V[e:, :e] @ model.features.T
+        both = X @ V[e:, :e] @ features.T
         half[:, :, k] = z * np.sqrt(np.maximum(baseline + covariates[:, None] + 2.0 * both, 0.0))
-    return CurveWithLimits(
-        value=value, low=LINKS[model.link].inverse(eta - half)[0], high=LINKS[model.link].inverse(eta + half)[0]
-    )
+    return CurveWithLimits(*(inverse(each)[0] for each in (eta, eta - half, eta + half)))
 
 
-def survival(
-    model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, z: float | None
+def _survival(
+    model: HazardCurves, X: FloatArray, offset: FloatArray, *, places: IntArray, z: float | None
 ) -> CurveWithLimits:
     r"""Return :math:`S_m` (n, T) at the numbers ``places`` (T,) of completed intervals.
 
@@ -87,13 +126,13 @@ def survival(
     log_survival = parts.log_survival[:, places]
     if z is None:
         return _without_limits(np.exp(log_survival))
-    gradient = -_accumulate(parts.weights, model.features, X, places)
+    gradient = -_accumulate(parts.weights, model.facts.features, X, places)
     low, high = _double_log_limits(log_survival, np.sqrt(_variance(gradient, model.covariance)), z=z)
     return CurveWithLimits(value=np.exp(log_survival), low=low, high=high)
 
 
-def incidence(
-    model: Coefficients, X: FloatArray, offset: FloatArray, *, places: IntArray, cause: int, z: float | None
+def _incidence(
+    model: HazardCurves, X: FloatArray, offset: FloatArray, *, places: IntArray, cause: int, z: float | None
 ) -> CurveWithLimits:
     r"""Return :math:`F_{km}` (n, T) of one cause at the numbers of completed intervals, with limits of ``1 - F``.
 
@@ -107,8 +146,8 @@ def incidence(
         return _without_limits(found)
     rates = parts.weights * cumulated[:, :, None]
     rates[:, :, cause] += before * parts.slope[:, :, cause]
-    gradient = _accumulate(rates, model.features, X, places)
-    gradient -= found[:, :, None, None] * _accumulate(parts.weights, model.features, X, places)
+    gradient = _accumulate(rates, model.facts.features, X, places)
+    gradient -= found[:, :, None, None] * _accumulate(parts.weights, model.facts.features, X, places)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.log1p(-np.minimum(found, 1.0))
         error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
@@ -142,9 +181,9 @@ class _Parts:
     log_survival: FloatArray
 
     @classmethod
-    def of(cls, model: Coefficients, X: FloatArray, offset: FloatArray) -> "_Parts":
+    def of(cls, model: HazardCurves, X: FloatArray, offset: FloatArray) -> "_Parts":
         """Evaluate a model; separately fitted hazards that add up to 1 or more leave no one, and are without limits."""
-        p, rest, slope = LINKS[model.link].inverse(_predictor(model, X, offset))
+        p, rest, slope = LINKS[model.facts.link].inverse(_predictor(model, X, offset))
         survive = np.maximum(rest[:, :, 0] - p[:, :, 1:].sum(axis=2), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             weights = np.where(survive[:, :, None] > 0.0, slope / survive[:, :, None], np.nan)
@@ -152,10 +191,10 @@ class _Parts:
         return cls(hazard=p, slope=slope, weights=weights, log_survival=log_survival)
 
 
-def _predictor(model: Coefficients, X: FloatArray, offset: FloatArray) -> FloatArray:
+def _predictor(model: HazardCurves, X: FloatArray, offset: FloatArray) -> FloatArray:
     """Return linear predictors (n, q, K)."""
-    e = model.features.shape[1]
-    baseline = model.features @ model.theta[:, :e].T
+    features, e = model.facts.features, len(model.facts.baseline_names)
+    baseline = features @ model.theta[:, :e].T
     return np.asarray(baseline[None] + (X @ model.theta[:, e:].T + offset[:, None])[:, None])
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.display import EscapedSummary, grid, notes, number, page, pairs, section, summary, table
+from hdpstats.display import Report, Reported, columns, named_values, number
 from hdpstats.mechanisms.evaluation.estimate import (
     NoisyTable,
     brier,
@@ -26,7 +26,7 @@ from hdpstats.public.follow_up import integrated_brier
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.plots import draw_calibration
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, named, plain
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, limit_headers
 from hdpstats.results.survival import SHOWN, spread_out
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ NEGATIVE = "Noise may make counts of the table negative; they are left as they a
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(Reported):
     """Discrimination and calibration of a model on private records, with errors that count sampling and noise.
 
     Attributes
@@ -97,23 +97,24 @@ class Evaluation:
         of = f" of {self.cause}" if self.query.causes > 1 else ""
         return draw_calibration(self.calibration(), facts=self.facts, of=of, source="private rows", ax=ax)
 
-    def summary(self, alpha: float = 0.05) -> EscapedSummary:
-        """Return the results, the calibration at the last time, and the privacy block, as statsmodels' `Summary`."""
-        headers, stubs, rows = self._last_calibration(alpha)
-        tables = [
-            pairs(self._evaluated()),
-            pairs(self._findings()),
-            table(rows, headers=headers, stubs=stubs),
-            pairs(guarantee_rows(self.guarantee, [self.release])),
-        ]
-        title = f"{self.facts.model} evaluated on private records, differentially private"
-        return summary(title, tables, self._notes())
-
-    def _evaluated(self) -> list[tuple[str, str]]:
-        return [("Model:", self.facts.model), ("Formula:", self.facts.formula), ("Outcome:", self.cause)]
-
-    def _notes(self) -> list[str]:
-        return [*([OPTIMISM] if self.in_sample else []), REPRESENTATIVE, NEGATIVE]
+    def _report(self, alpha: float = 0.05) -> Report:
+        title = f"{self.facts.model} evaluated on private records"
+        model = [("Model:", self.facts.model), ("Formula:", self.facts.formula), ("Outcome:", self.cause)]
+        findings, calibration = self._findings(), self._last_calibration(alpha)
+        return Report(
+            title=f"{title}, differentially private",
+            heading=title,
+            blocks=[
+                named_values(model, only="text"),
+                named_values(findings, only="text"),
+                named_values([*model, *findings], only="page"),
+                columns(*calibration, title="Calibration"),
+                named_values(guarantee_rows(self.guarantee, [self.release]), title="Privacy"),
+            ],
+            notes=[*([OPTIMISM] if self.in_sample else []), REPRESENTATIVE, NEGATIVE],
+            badges=guarantee_badges(self.guarantee),
+            ending=guarantee_details(self.guarantee),
+        )
 
     def _findings(self) -> list[tuple[str, str]]:
         groups = self.query.groups
@@ -146,30 +147,15 @@ class Evaluation:
         rows = [
             [str(row["rows"]), *(number(float(row[name]), 3) for name in names)] for row in shown.to_dict("records")
         ]
-        headers = ["people", "predicted", "observed", "std err", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
+        headers = ["people", "predicted", "observed", "std err", *limit_headers(alpha)]
         return headers, [f"risk group {group}" for group in shown["group"]], rows
 
     def _at(self, time: float) -> str:
         unit = self.facts.hazard.unit_of_time if self.facts.hazard is not None else None
         return f"{time:.6g} {unit}" if unit else f"{time:.6g}"
 
-    def __str__(self) -> str:
-        return str(self.summary().as_text())
-
     def __repr__(self) -> str:
         return f"<evaluation of {self.facts.model}: concordance {self.concordance:.3f}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        headers, stubs, rows = self._last_calibration(0.05)
-        return page(
-            f"{self.facts.model} evaluated on private records",
-            plain([*self._evaluated(), *self._findings()]),
-            section("Calibration", grid(["", *headers], named(stubs, rows), aligns="lr")),
-            section("Privacy", plain(guarantee_rows(self.guarantee, [self.release]))),
-            notes(self._notes()),
-            guarantee_details(self.guarantee),
-            badges=guarantee_badges(self.guarantee),
-        )
 
 
 def _with_error(value: float, error: float) -> str:

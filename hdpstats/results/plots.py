@@ -2,27 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import number
-from hdpstats.display.plots import COLOURS, GREY, axes_of
 from hdpstats.inference import weighted_moments
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.curves import CurveWithLimits
+from hdpstats.results.curves import CurveWithLimits, HazardCurves
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.fitted import Fitted
 from hdpstats.results.sites import SiteContribution
-from hdpstats.results.survival import HazardCurves, check_one_row, open_curves, read_times
+from hdpstats.results.survival import check_one_row, open_curves, read_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+COLOURS: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008)."""
+GREY: Final = "#767676"
+"""The colour of lines that carry no estimate."""
 
 _MARKERS: Final = ("o", "s", "^", "D")
 _NARROW: Final = 8.0
@@ -34,6 +38,28 @@ _SIZE: Final = {"width": 6.4, "height": 4.0}
 _DRAWN: Final = ("predicted", "observed", "conf_low", "conf_high")
 _WHOLE: Final = 100.0
 """Times from here on are written without decimals."""
+
+
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot``, or raise an error that names the extra."""
+    try:
+        from matplotlib import pyplot as module
+    except ImportError:
+        raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
+    return module
+
+
+def axes_of(ax: "Axes | None", *, width: float, height: float) -> "Axes":
+    """Return the given axes, or those of a new figure of a size in inches."""
+    module = pyplot()
+    from matplotlib.axes import Axes
+
+    if ax is None:
+        fresh: Axes = module.figure(figsize=(width, height), layout="constrained", facecolor="white").add_subplot()
+        return fresh
+    if not isinstance(ax, Axes):
+        raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
+    return ax
 
 
 def plot_coefficients(

@@ -13,6 +13,7 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import MEANS, ExponentialTimes, multinomial
 from hdpstats.results import plots, survival
+from hdpstats.results.curves import CurveWithLimits, crossing
 from hdpstats.results.fitted import Fitted, check_identified, read_rows
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
@@ -66,7 +67,9 @@ class Predictor(Fitted):
         ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
         conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
         """
-        return survival.baseline_hazard(self, at, alpha=alpha)
+        survival.check_one_row(at)
+        opened = survival.curves_at_zero(self) if at is None else survival.open_curves(self, at)
+        return survival.hazard_table(opened, alpha=alpha).drop(columns="row")
 
     def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
         """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
@@ -74,7 +77,7 @@ class Predictor(Fitted):
         Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
         conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
         """
-        return survival.predict_hazard(self, frame, ci=ci, alpha=alpha)
+        return survival.hazard_table(survival.open_curves(self, frame), alpha=alpha if ci else None)
 
     def predict_survival(
         self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
@@ -111,7 +114,12 @@ class Predictor(Fitted):
             If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
             identified.
         """
-        return survival.predict_survival(self, frame, times, ci=ci, alpha=alpha)
+        opened = survival.open_curves(self, frame)
+        at = survival.read_times(times, opened.facts)
+        curve = opened.survival(at, alpha=alpha if ci else None)
+        n, T = curve.value.shape
+        keys = {"row": opened.rows.index.repeat(T), "time": np.tile(at, n)}
+        return survival.curve_table(keys, "survival", curve, ci=ci)
 
     def predict_incidence(
         self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
@@ -123,7 +131,13 @@ class Predictor(Fitted):
         Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
         delta method on :math:`\log(-\log(1 - F))`.
         """
-        return survival.predict_incidence(self, frame, times, ci=ci, alpha=alpha)
+        opened = survival.open_curves(self, frame)
+        at, causes = survival.read_times(times, opened.facts), opened.facts.causes
+        found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
+        curve = CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+        n, K, T = curve.value.shape
+        labels = {"row": opened.rows.index.repeat(K * T), **survival.cause_column(causes, before=n, after=T)}
+        return survival.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)
 
     def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
@@ -132,7 +146,10 @@ class Predictor(Fitted):
         survival are (Brookmeyer and Crowley 1982); infinite where that is not reached, NaN where a covariate or the
         standard errors are missing. Errors are those of `predict_survival`.
         """
-        return survival.predict_median(self, frame, alpha=alpha)
+        opened = survival.open_curves(self, frame)
+        cuts = np.array(opened.facts.grid.cuts)
+        value, low, high = (crossing(part, cuts, level=0.5) for part in opened.survival(cuts, alpha=alpha))
+        return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
 
     def plot_survival(
         self,

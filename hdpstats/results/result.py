@@ -1,36 +1,34 @@
 """The result of a fit: one class for every model."""
 
 from dataclasses import dataclass
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import pandas as pd
 
 from hdpstats._base.validation import real
-from hdpstats.display import EscapedSummary
+from hdpstats.display import Report, Reported
 from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.inference.sandwich import Estimates
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.results import comparison, disclosure, plots, refused, serialization, tables
+from hdpstats.results import comparison, disclosure, plots, refused, tables
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.prediction import Predictor
+from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
-from hdpstats.results.summary import parts_of, result_page, summarise
+from hdpstats.results.summary import parts_of, report_of
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FORMAT: Final = 4
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Result(Predictor):
+class Result(Predictor, Reported, Saved):
     """A fitted model: coefficients, their uncertainty, and what the fit cost in privacy.
 
     A result is post-processing: it holds released and public numbers only, and nothing with one entry per private
@@ -77,6 +75,9 @@ class Result(Predictor):
     >>> result.predict(pd.DataFrame({"age": [60, 80]})).round(3).tolist()
     [0.5, 0.731]
     """
+
+    _format: ClassVar[int] = 4
+    _what: ClassVar[str] = "a result"
 
     public_only: Estimate | None = None
     private_only: Estimate | None = None
@@ -156,13 +157,8 @@ class Result(Predictor):
         """
         return sites_table(self.site_facts)
 
-    def summary(self, alpha: float = 0.05) -> EscapedSummary:
-        """Return statsmodels' `Summary`: the coefficients, the estimates side by side, the privacy block.
-
-        ``print`` shows its text; ``as_html()``, ``as_latex()`` and ``as_csv()`` give the other forms. ``alpha`` in
-        [0.001, 0.999] is one minus the level of the intervals.
-        """
-        return summarise(self, alpha=real(alpha, name="alpha", lower=0.001, upper=0.999))
+    def _report(self, alpha: float = 0.05) -> Report:
+        return report_of(self, real(alpha, name="alpha", lower=0.001, upper=0.999))
 
     def tidy(self, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
         """Return one row per coefficient, in broom's words.
@@ -285,21 +281,6 @@ class Result(Predictor):
         """
         return plots.plot_calibration(facts=self.facts, check=self.public_check, cause=cause, ax=ax)
 
-    def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Return the result as JSON text, and write it to a file where a path is given. Nothing is rounded."""
-        return serialization.write(self, version=_FORMAT, path=path)
-
-    @classmethod
-    def from_json(cls, path_or_text: str | PathLike[str]) -> "Result":
-        """Read what `to_json` wrote, from a file or from the text itself.
-
-        Raises
-        ------
-        ArgumentError
-            If there is no such file, or the text is not a result of a format that this version reads.
-        """
-        return serialization.read(cls, path_or_text, version=_FORMAT, what="a result")
-
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values.
 
@@ -309,18 +290,9 @@ class Result(Predictor):
         """
         return disclosure.disclosure(self)
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
-        promise = "public rows only" if self.guarantee is None else str(self.guarantee)
-        return f"<{self.facts.model} result: {len(self.estimate.terms)} coefficients, {promise}>"
-
-    def _repr_html_(self) -> str:
-        return result_page(self)
-
-    def _repr_latex_(self) -> str:
-        return self.summary().as_latex()
+        cost = "public rows only" if self.guarantee is None else str(self.guarantee)
+        return f"<{self.facts.model} result: {len(self.estimate.terms)} coefficients, {cost}>"
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:

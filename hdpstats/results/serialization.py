@@ -6,38 +6,51 @@ A float is written in its shortest exact decimal form, NaN as null, a fraction a
 import json
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, Self
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.records.codec import from_dict, to_dict
 
-_T = TypeVar("_T")
 
+class Saved:
+    """A record that is kept as JSON text, in a file or handed on: with the version of its format."""
 
-def write(record: object, *, version: int, path: str | PathLike[str] | None) -> str:
-    """Return the JSON text of a record with the version of its format, and write it to a file where one is named."""
-    text = json.dumps({"format": version} | to_dict(record), allow_nan=False, separators=(",", ":"))
-    if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
-    return text
+    __slots__ = ()
+    _format: ClassVar[int]
+    _what: ClassVar[str]
+    """What a file holds, for messages: "a result"."""
 
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Return the JSON text, and write it to a file where a path is given. Nothing is rounded."""
+        text = json.dumps({"format": self._format} | to_dict(self), allow_nan=False, separators=(",", ":"))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
-def read(cls: type[_T], path_or_text: str | PathLike[str], *, version: int, what: str) -> _T:
-    """Read what `write` wrote, from a file or from the text itself; ArgumentError when it is something else."""
-    text = _text_of(path_or_text)
-    try:
-        document = canonical.loads(text)
-        found = document.pop("format")
-        record = from_dict(cls, document) if found == version else None
-    except (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise ArgumentError(f"this is not {what} that hdpstats wrote", argument="path_or_text") from None
-    if record is None:
-        raise ArgumentError(
-            f"this is not {what} that this version of hdpstats reads: it reads format {version}, not {found!r}",
-            argument="path_or_text",
-        )
-    return record
+    @classmethod
+    def from_json(cls, path_or_text: str | PathLike[str]) -> Self:
+        """Read what `to_json` wrote, from a file or from the text itself.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such file, or the text is something else, or of a format that this version does not read.
+        """
+        text = _text_of(path_or_text)
+        try:
+            document = canonical.loads(text)
+            found = document.pop("format")
+            record = from_dict(cls, document) if found == cls._format else None
+        except (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise ArgumentError(f"this is not {cls._what} that hdpstats wrote", argument="path_or_text") from None
+        if record is None:
+            raise ArgumentError(
+                f"this is not {cls._what} that this version of hdpstats reads: it reads format {cls._format}, not "
+                f"{found!r}",
+                argument="path_or_text",
+            )
+        return record
 
 
 def _text_of(path_or_text: str | PathLike[str]) -> str:

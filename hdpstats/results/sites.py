@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.display import Block, columns
 from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee
@@ -33,7 +34,7 @@ class SiteContribution:
     site : str
         Its name.
     records : int or None
-        Its public number of people, or the noisy one that was bought; None where it is protected and was not told.
+        Its public number of people, or the noisy one that was released; None where it is protected.
     epsilon, delta : Fraction
         What the fit was to cost its people.
     rounds : int
@@ -190,14 +191,10 @@ def site_rows(sites: Sequence[SiteContribution]) -> list[tuple[str, str]]:
     return rows
 
 
-SITE_HEADERS: Final = ("", "status", "people", "epsilon", "delta", "weight")
-
-
-def site_cells(sites: Sequence[SiteContribution]) -> list[list[str]]:
-    """Return what each site contributed as cells under `SITE_HEADERS`."""
-    return [
+def sites_block(sites: Sequence[SiteContribution]) -> Block:
+    """Return the table of what each site contributed, for a page."""
+    rows = [
         [
-            site.site,
             site.status,
             "protected" if site.records is None else str(site.records),
             f"{float(site.epsilon):g}",
@@ -206,6 +203,8 @@ def site_cells(sites: Sequence[SiteContribution]) -> list[list[str]]:
         ]
         for site in sites
     ]
+    headers = ("status", "people", "epsilon", "delta", "weight")
+    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrr", only="page")
 
 
 def people(count: Counts) -> tuple[int, float]:

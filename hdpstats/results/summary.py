@@ -1,28 +1,12 @@
-"""The summary of a result: as text in the shape of statsmodels', and as a page of a notebook."""
+"""The report of a result, and the blocks that it shares with those of other kinds: coefficients, guarantees."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
-from statsmodels.iolib.table import SimpleTable
 
-from hdpstats.display import (
-    EscapedSummary,
-    details,
-    element,
-    grid,
-    key_values,
-    notes,
-    number,
-    p_value,
-    page,
-    pairs,
-    percent,
-    section,
-    summary,
-    table,
-)
+from hdpstats.display import Block, Report, columns, details, element, named_values, number, p_value, percent, table
 from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.budget import decimal
@@ -32,7 +16,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import SITE_HEADERS, Counts, Released, people, site_cells, site_rows, stored_rows
+from hdpstats.results.sites import Counts, Released, people, site_rows, sites_block, stored_rows
 from hdpstats.results.tables import covariates, readable_order
 
 if TYPE_CHECKING:
@@ -41,49 +25,47 @@ if TYPE_CHECKING:
 NO_PRIVATE_RECORD = "No private record was used"
 _HEAD_SHOWN = 12
 _BASELINE_SHOWN = 12
-_PAGE_ALPHA: Final = 0.05
 _WELL_KNOWN = 5.0
 """A number that is smaller, in standard deviations of its noise, is hardly known."""
 
 
-def summarise(result: "Result", *, alpha: float) -> EscapedSummary:
-    """Return the summary: the model, the coefficients, the estimates side by side, the privacy block, checks, notes.
+def report_of(result: "Result", alpha: float) -> Report:
+    """Return the report: the model, the coefficients, the estimates side by side, the privacy block, checks, notes.
 
-    Fewer than two estimates are not shown side by side; ``alpha`` is one minus the level of the intervals.
+    Fewer than two estimates are not shown side by side; ``alpha`` is one minus the level of the intervals. A page
+    begins with what matters first, and has the sites as a table and the guarantee in full.
     """
     facts, estimate, parts, check = result.facts, result.estimate, parts_of(result), result.public_check
     places = shown_places(facts, estimate)
-    stubs = [estimate.terms[place] for place in places]
-    coefficients = table(coefficient_cells(estimate, places, alpha), headers=coefficient_headers(alpha), stubs=stubs)
-    tables = [_top(facts, estimate, result.count), pairs(_words_of(facts)), coefficients]
+    blocks = [
+        _top(facts, estimate, result.count),
+        named_values(_words_of(facts), only="text"),
+        named_values(_model_rows(facts, estimate, result.count), only="page"),
+        coefficients(estimate, places, alpha),
+    ]
     if len(parts) > 1:
-        tables.append(table(side_by_side(parts, places), headers=[part.label for part in parts], stubs=stubs))
-    tables.append(pairs(_privacy_rows(estimate, result.released)))
+        labels = [part.label for part in parts]
+        title = f"Estimates side by side: {', '.join(labels)}"
+        terms = [estimate.terms[place] for place in places]
+        blocks.append(columns(labels, terms, side_by_side(parts, places), title=title, folded=True))
+    sites = result.site_facts if len(result.site_facts) > 1 else ()
+    if sites:
+        blocks.append(sites_block(sites))
+    privacy = _privacy_rows(estimate, result.released)
+    blocks += [
+        named_values(_privacy_rows(estimate, result.released, site_rows(sites)), only="text"),
+        named_values(privacy, title="Privacy", only="page"),
+    ]
     if check is not None:
-        tables.append(pairs(_check_rows(facts, check)))
+        blocks.append(named_values(_check_rows(facts, check), title="Checked on public rows"))
     kind = "fitted to public rows" if result.guarantee is None else "differentially private"
-    return summary(f"{facts.model} results, {kind}", tables, _notes_of(result, len(places)))
-
-
-def result_page(result: "Result") -> str:
-    """Return the summary as a notebook shows it: what matters first, with the guarantee in full."""
-    facts, estimate, parts, check = result.facts, result.estimate, parts_of(result), result.public_check
-    places = shown_places(facts, estimate)
-    terms = [estimate.terms[place] for place in places]
-    cells = coefficient_cells(estimate, places, _PAGE_ALPHA)
-    coefficients = grid(["", *coefficient_headers(_PAGE_ALPHA)], named(terms, cells), aligns="lr")
-    shown = [plain(_model_rows(facts, estimate, result.count)), coefficients]
-    if len(parts) > 1:
-        compared = grid(["", *(part.label for part in parts)], named(terms, side_by_side(parts, places)), aligns="lr")
-        shown.append(details(f"Estimates side by side: {', '.join(part.label for part in parts)}", compared))
-    if len(result.site_facts) > 1:
-        shown.append(section("Sites", grid(SITE_HEADERS, site_cells(result.site_facts), aligns="llrrrr")))
-    shown.append(section("Privacy", plain(_privacy_rows(estimate, result.released, sites=False))))
-    if check is not None:
-        shown.append(section("Checked on public rows", plain(_check_rows(facts, check))))
-    shown.append(notes(_notes_of(result, len(places))))
-    return page(
-        f"{facts.model} results", *shown, guarantee_details(result.guarantee), badges=guarantee_badges(result.guarantee)
+    return Report(
+        title=f"{facts.model} results, {kind}",
+        heading=f"{facts.model} results",
+        blocks=blocks,
+        notes=_notes_of(result, len(places)),
+        badges=guarantee_badges(result.guarantee),
+        ending=guarantee_details(result.guarantee),
     )
 
 
@@ -106,13 +88,14 @@ def guarantee_details(guarantee: Guarantee | None) -> str:
     return details("What this guarantees", element("p", statement))
 
 
-def _privacy_rows(estimate: Estimate, released: Released, *, sites: bool = True) -> list[tuple[str, str]]:
-    """Return the privacy block as names and values, with what each of several sites contributed or without."""
+def _privacy_rows(
+    estimate: Estimate, released: Released, sites: Sequence[tuple[str, str]] = ()
+) -> list[tuple[str, str]]:
+    """Return the privacy block as names and values, with what each of several sites contributed."""
     if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
     rows = guarantee_rows(released.guarantee, [each for each in (released.count, released.release) if each is not None])
-    if sites and len(released.sites) > 1:
-        rows += site_rows(released.sites)
+    rows += sites
     if released.heterogeneity is not None:
         agreement = released.heterogeneity.overall
         words = f"Cochran's Q {agreement.statistic:.3g} on {agreement.df} degrees of freedom, p = "
@@ -177,7 +160,8 @@ def _noise_share(estimate: Estimate) -> str:
     return f"{low if low == high else f'{low} to {high}'} of the variance of a coefficient is due to privacy noise"
 
 
-def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> SimpleTable:
+def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> Block:
+    """Return the first table of the text, with two names and values in a row."""
     private, public = _records_of(facts, count)
     rows = [
         [facts.response, "No. private records:", private],
@@ -187,7 +171,7 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> SimpleT
         rows.append([facts.weights or "none", "Offset:", facts.offset or "none"])
     stubs = ["Dep. Variable:", "Model:", "Weights:"][: len(rows)]
     rows.append([estimate.label, "No. coefficients:", str(len(estimate.terms))])
-    return table(rows, stubs=[*stubs, "Estimate:"], aligns="llr")
+    return Block(text=table(rows, stubs=[*stubs, "Estimate:"], aligns="llr"))
 
 
 def _records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
@@ -236,19 +220,21 @@ def shown_places(facts: ModelFacts, estimate: Estimate) -> list[int]:
     return (covariates(facts, estimate) if many else []) or readable_order(facts, estimate)
 
 
-def coefficient_headers(alpha: float) -> list[str]:
-    """Return the headers of `coefficient_cells`, in statsmodels' words."""
-    return ["coef", "std err", "z", "P>|z|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
-
-
-def coefficient_cells(estimate: Estimate, places: Sequence[int], alpha: float) -> list[list[str]]:
-    """Return a row of cells per coefficient."""
+def coefficients(estimate: Estimate, places: Sequence[int], alpha: float) -> Block:
+    """Return a row per coefficient, in statsmodels' words."""
     limits = estimate.conf_int(alpha).to_numpy()
-    columns = list(zip(estimate.values, estimate.bse, estimate.tvalues, estimate.pvalues, limits, strict=True))
-    return [
+    listed = list(zip(estimate.values, estimate.bse, estimate.tvalues, estimate.pvalues, limits, strict=True))
+    rows = [
         [number(b), number(se, 3), number(z, 3), p_value(p), number(low, 3), number(high, 3)]
-        for b, se, z, p, (low, high) in (columns[place] for place in places)
+        for b, se, z, p, (low, high) in (listed[place] for place in places)
     ]
+    headers = ["coef", "std err", "z", "P>|z|", *limit_headers(alpha)]
+    return columns(headers, [estimate.terms[place] for place in places], rows)
+
+
+def limit_headers(alpha: float) -> list[str]:
+    """Return the headers of limits of level ``1 - alpha``."""
+    return [f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]"]
 
 
 def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[str]]:
@@ -285,13 +271,3 @@ def _notes_of(result: "Result", shown: int) -> list[str]:
     if estimate.note is not None:
         found.append(" ".join(estimate.note.split()))
     return found
-
-
-def named(terms: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return rows of cells, each after the name of its row."""
-    return [[term, *row] for term, row in zip(terms, cells, strict=True)]
-
-
-def plain(rows: Sequence[tuple[str, str]]) -> str:
-    """Return names, without the colon that text needs, and values; a row without a name is one with that above."""
-    return key_values((name.removesuffix(":"), value) for name, value in rows)

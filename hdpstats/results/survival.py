@@ -1,8 +1,8 @@
 """A hazard model over time, as tables: hazards, survival, incidence, medians; and its check on public rows."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -15,80 +15,16 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.public.check import PublicCheck, check
 from hdpstats.public.follow_up import FollowUp
 from hdpstats.records.timegrid import TimeGrid
-from hdpstats.results import curves
-from hdpstats.results.curves import Coefficients, CurveWithLimits
+from hdpstats.results.curves import CurveWithLimits, HazardCurves
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.fitted import DesignRows, Fitted, check_identified, read_rows
-from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import check_frame
 
-_BLOCK = 2**22
-"""The most numbers that a gradient may hold at a time."""
 TIMES: Final = 12
 """The most times at which Brier scores are computed."""
 SHOWN: Final = 3
 """The most times at which calibration is tabulated."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class HazardCurves:
-    """A hazard model at some rows: what every table and plot of this module is made from.
-
-    Attributes
-    ----------
-    facts : HazardFacts
-        The time axis and the causes.
-    model : Coefficients
-        The coefficients by cause.
-    rows : DesignRows
-        Where the curves are asked for.
-    """
-
-    facts: HazardFacts
-    model: Coefficients
-    rows: DesignRows
-
-    @property
-    def score(self) -> FloatArray:
-        """The part of the linear predictors that does not depend on time, of the complete rows (m, K)."""
-        own = self.model.theta[:, self.model.features.shape[1] :]
-        return np.asarray(self.rows.X @ own.T + self.rows.offset[:, None])
-
-    def hazard(self, *, alpha: float | None) -> CurveWithLimits:
-        """Return hazards (n, q, K); no limits where ``alpha`` is None."""
-        return self._of(curves.hazard, alpha)
-
-    def survival(self, times: FloatArray, *, alpha: float | None) -> CurveWithLimits:
-        """Return survival at times (n, T)."""
-        return self._of(partial(curves.survival, places=self._completed(times)), alpha)
-
-    def incidence(self, times: FloatArray, cause: int, *, alpha: float | None) -> CurveWithLimits:
-        """Return the cumulative incidence of one cause at times (n, T)."""
-        return self._of(partial(curves.incidence, places=self._completed(times), cause=cause), alpha)
-
-    def _completed(self, times: FloatArray) -> IntArray:
-        """Return how many intervals have ended at each time."""
-        return np.searchsorted(np.array(self.facts.grid.cuts), times, side="right").astype(np.int64)
-
-    def _of(self, curve_of: Callable[..., CurveWithLimits], alpha: float | None) -> CurveWithLimits:
-        """Evaluate a curve in blocks of rows, so that memory stays bounded."""
-        z = None if alpha is None else normal_quantile(alpha)
-        X, offset = self.rows.X, self.rows.offset
-        step = max(_BLOCK // (self.facts.grid.intervals * max(self.model.theta.size, 1)), 1)
-        parts = [
-            curve_of(self.model, X[first : first + step], offset[first : first + step], z=z)
-            for first in range(0, max(len(X), 1), step)
-        ]
-        return CurveWithLimits(*(self.rows.spread(np.concatenate(part)) for part in zip(*parts, strict=True)))
-
-
-def _at(fit: Fitted, rows: DesignRows) -> HazardCurves:
-    """Return a fitted model at rows of covariates."""
-    values = np.asarray(fit.estimate.params.to_numpy(), dtype=np.float64)
-    covariance = fit.estimate.sampling + fit.estimate.privacy
-    return curves_at(hazard_facts(fit.facts), values, rows, covariance=covariance)
 
 
 def hazard_facts(facts: ModelFacts) -> HazardFacts:
@@ -103,87 +39,30 @@ def hazard_facts(facts: ModelFacts) -> HazardFacts:
 
 def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
     """Return the model at public rows, or at its typical covariates (zeros where none are known) without offset."""
-    facts = hazard_facts(fit.facts)
-    check_identified(fit.estimate)
-    design = compile_survival(fit.facts.formula, fit.schema)
+    facts, estimate = hazard_facts(fit.facts), fit.estimate
+    check_identified(estimate)
     if frame is None:
-        return _at(fit, _one_row(facts.typical or (0.0,) * len(design.names)))
-    rows = read_rows(fit, frame, design.covariates)
-    return _at(fit, DesignRows(X=rows.X[:, 1:], offset=rows.offset, complete=rows.complete, index=rows.index))
+        covariates = len(estimate.terms) // len(facts.causes) - len(facts.baseline_names)
+        X = np.array([facts.typical or (0.0,) * covariates], dtype=np.float64)
+        rows = DesignRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
+    else:
+        rows = read_rows(fit, frame, compile_survival(fit.facts.formula, fit.schema).covariates)
+        rows = replace(rows, X=rows.X[:, 1:])
+    return curves_at(facts, estimate.values, rows, covariance=estimate.sampling + estimate.privacy)
+
+
+def curves_at_zero(fit: Fitted) -> HazardCurves:
+    """Return the model where every covariate is 0."""
+    opened = open_curves(fit, None)
+    return replace(opened, rows=replace(opened.rows, X=np.zeros_like(opened.rows.X)))
 
 
 def curves_at(
     hazard: HazardFacts, values: FloatArray, rows: DesignRows, *, covariance: FloatArray | None = None
 ) -> HazardCurves:
     """Return the model with coefficients (K (e + p),) at rows of covariates; without a covariance it has no limits."""
-    model = Coefficients(
-        link=hazard.link,
-        features=hazard.features,
-        theta=values.reshape(len(hazard.causes), -1),
-        covariance=np.full((values.size, values.size), np.nan) if covariance is None else covariance,
-    )
-    return HazardCurves(facts=hazard, model=model, rows=rows)
-
-
-def _one_row(values: Sequence[float]) -> DesignRows:
-    X = np.array(values, dtype=np.float64)[None, :]
-    return DesignRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
-
-
-def baseline_hazard(fit: Fitted, at: pd.DataFrame | None, *, alpha: float) -> pd.DataFrame:
-    """Return the hazard of each interval at one row; see `hdpstats.results.Result.baseline_hazard`."""
-    check_one_row(at)
-    if at is None:
-        facts = hazard_facts(fit.facts)
-        check_identified(fit.estimate)
-        zeros = (0.0,) * (len(fit.estimate.terms) // len(facts.causes) - len(facts.baseline_names))
-        opened = _at(fit, _one_row(zeros))
-    else:
-        opened = open_curves(fit, at)
-    return _hazard_table(opened, alpha=alpha).drop(columns="row")
-
-
-def predict_hazard(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> pd.DataFrame:
-    """Return hazards by row and interval; see `hdpstats.results.Result.predict_hazard`."""
-    return _hazard_table(open_curves(fit, frame), alpha=alpha if ci else None)
-
-
-def predict_survival(
-    fit: Fitted, frame: pd.DataFrame, times: float | Iterable[float] | None, *, ci: bool, alpha: float
-) -> pd.DataFrame:
-    """Return survival by row and time; see `hdpstats.results.Result.predict_survival`."""
-    opened = open_curves(fit, frame)
-    at = read_times(times, opened.facts)
-    curve = opened.survival(at, alpha=alpha if ci else None)
-    n, T = curve.value.shape
-    return _table({"row": opened.rows.index.repeat(T), "time": np.tile(at, n)}, "survival", curve, ci=ci)
-
-
-def predict_incidence(
-    fit: Fitted, frame: pd.DataFrame, times: float | Iterable[float] | None, *, ci: bool, alpha: float
-) -> pd.DataFrame:
-    """Return cumulative incidence by row, cause and time; see `hdpstats.results.Result.predict_incidence`."""
-    opened = open_curves(fit, frame)
-    at = read_times(times, opened.facts)
-    causes = opened.facts.causes
-    found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
-    curve = CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
-    n, K, T = curve.value.shape
-    keys = {
-        "row": opened.rows.index.repeat(K * T),
-        **_cause_column(causes, before=n, after=T),
-        "time": np.tile(at, n * K),
-    }
-    return _table(keys, "incidence", curve, ci=ci)
-
-
-def predict_median(fit: Fitted, frame: pd.DataFrame, *, alpha: float) -> pd.DataFrame:
-    """Return median survival times; see `hdpstats.results.Result.predict_median`."""
-    opened = open_curves(fit, frame)
-    cuts = np.array(opened.facts.grid.cuts)
-    curve = opened.survival(cuts, alpha=alpha)
-    value, low, high = (curves.crossing(part, cuts, level=0.5) for part in curve)
-    return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
+    known = np.full((values.size, values.size), np.nan) if covariance is None else covariance
+    return HazardCurves(facts=hazard, theta=values.reshape(len(hazard.causes), -1), covariance=known, rows=rows)
 
 
 def check_one_row(at: pd.DataFrame | None) -> None:
@@ -202,7 +81,8 @@ def read_times(times: float | Iterable[float] | None, hazard: HazardFacts) -> Fl
     return np.array([real(time, name="times", lower=0.0, upper=hazard.grid.horizon) for time in listed])
 
 
-def _hazard_table(opened: HazardCurves, *, alpha: float | None) -> pd.DataFrame:
+def hazard_table(opened: HazardCurves, *, alpha: float | None) -> pd.DataFrame:
+    """Return hazards by row, interval and cause, with limits where ``alpha`` is given."""
     curve = opened.hazard(alpha=alpha)
     grid, causes = opened.facts.grid, opened.facts.causes
     n, q, K = curve.value.shape
@@ -211,18 +91,19 @@ def _hazard_table(opened: HazardCurves, *, alpha: float | None) -> pd.DataFrame:
         "interval": np.tile(np.arange(1, q + 1), n * K),
         "start": np.tile(grid.starts, n * K),
         "stop": np.tile(np.array(grid.cuts), n * K),
-        **_cause_column(causes, before=n, after=q),
+        **cause_column(causes, before=n, after=q),
     }
     turned = CurveWithLimits(*(part.transpose(0, 2, 1) for part in curve))
-    return _table(keys, "hazard", turned, ci=alpha is not None)
+    return curve_table(keys, "hazard", turned, ci=alpha is not None)
 
 
-def _cause_column(causes: Sequence[str], *, before: int, after: int) -> dict[str, object]:
+def cause_column(causes: Sequence[str], *, before: int, after: int) -> dict[str, object]:
     """Return a column that names the cause where there are several."""
     return {"cause": np.tile(np.repeat(np.array(causes, dtype=object), after), before)} if len(causes) > 1 else {}
 
 
-def _table(keys: dict[str, object], name: str, curve: CurveWithLimits, *, ci: bool) -> pd.DataFrame:
+def curve_table(keys: dict[str, object], name: str, curve: CurveWithLimits, *, ci: bool) -> pd.DataFrame:
+    """Return a row per value of a curve, with limits where they were asked for, after the columns ``keys``."""
     limits = {"conf_low": curve.low.ravel(), "conf_high": curve.high.ravel()} if ci else {}
     return pd.DataFrame({**keys, name: curve.value.ravel(), **limits})
 

@@ -16,7 +16,7 @@ def normal_quantile(alpha: float) -> float:
     return -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0))
 
 
-def tidy(estimate: Estimate, *, exponentiate: bool, conf_level: float) -> pd.DataFrame:
+def tidy(estimate: Estimate, *, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
     """Return one row per coefficient, in broom's words.
 
     As in broom, ``exponentiate`` applies to the estimate and its limits; the standard error stays that of the
@@ -129,7 +129,7 @@ def _baseline(facts: ModelFacts, estimate: Estimate) -> list[bool]:
 
 def maketables(estimate: Estimate) -> pd.DataFrame:
     """Return the coefficient table of the maketables plug-in protocol."""
-    table = tidy(estimate, exponentiate=False, conf_level=0.95).set_index("term").rename_axis("Coefficient")
+    table = tidy(estimate).set_index("term").rename_axis("Coefficient")
     return table.set_axis(["b", "se", "t", "p", "ci95l", "ci95u"], axis=1)
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray
-from hdpstats.display import EscapedSummary
+from hdpstats.display import Report, Reported
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
@@ -19,13 +18,9 @@ from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.codec import declare_kinds
 from hdpstats.records.frames import Frame
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.results import (
-    disclosure,
-    plots,
-    serialization,
-    weighted_tables,
-)
+from hdpstats.results import disclosure, plots, weighted_tables
 from hdpstats.results.facts import SampleFacts
+from hdpstats.results.serialization import Saved
 from hdpstats.results.weighted_tables import Estimated
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -35,7 +30,6 @@ if TYPE_CHECKING:
 
     from hdpstats.results.result import Result
 
-_FORMAT: Final = 2
 WEIGHT = "weight"
 """The column of weights; ``hdp_weight`` where the schema has a column of that name already."""
 
@@ -53,7 +47,7 @@ class FitsWeighted(Protocol):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class WeightedSample:
+class WeightedSample(Reported, Saved):
     """Public rows with weights that were released under differential privacy.
 
     Everything done with `frame` afterwards, in any software, is post-processing: it costs no privacy. The weights carry
@@ -90,6 +84,9 @@ class WeightedSample:
     >>> sample.mean("hormon").std_error > 0
     True
     """
+
+    _format: ClassVar[int] = 2
+    _what: ClassVar[str] = "a weighted sample"
 
     rows: Frame
     schema: Schema
@@ -152,7 +149,7 @@ class WeightedSample:
         ArgumentError
             If that is not one finite number per row.
         """
-        means = weighted_moments.weighted_means(self.distribution, self._numbers(of)[:, None])
+        means = weighted_moments.weighted_means(self.distribution, weighted_tables.numbers_of(self.frame, of)[:, None])
         whole = max(float(means.sampling[0, 0] + means.privacy[0, 0]), 0.0)
         return Estimated(
             estimate=float(means.estimates[0]),
@@ -168,7 +165,7 @@ class WeightedSample:
         One row per probability ``q``: columns q, estimate, std_error, conf_low, conf_high. The limits invert those of
         the distribution function (Woodruff 1952) and are values of public rows, as the estimate is.
         """
-        return weighted_tables.quantiles(self.distribution, self._numbers(of), q, alpha=alpha)
+        return weighted_tables.quantiles(self.distribution, weighted_tables.numbers_of(self.frame, of), q, alpha=alpha)
 
     def table(self, *columns: str, alpha: float = 0.05) -> pd.DataFrame:
         """Return how often levels of columns occur, alone or crossed, among the private records, estimated.
@@ -225,35 +222,16 @@ class WeightedSample:
         """Write `frame` to a CSV file, numbers to the last digit."""
         self.frame.to_csv(path, index=False)
 
-    def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Return the sample as JSON text, and write it to a file where a path is given. Nothing is rounded."""
-        return serialization.write(self, version=_FORMAT, path=path)
-
-    @classmethod
-    def from_json(cls, path_or_text: str | PathLike[str]) -> "WeightedSample":
-        """Read what `to_json` wrote, from a file or from the text itself; ArgumentError if it is something else."""
-        return serialization.read(cls, path_or_text, version=_FORMAT, what="a weighted sample")
-
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
         return disclosure.sample_disclosure(self)
 
-    def summary(self) -> EscapedSummary:
-        """Return what the weights are, their diagnostics, and the privacy block, as statsmodels' `Summary`."""
-        return weighted_tables.summarise(self)
-
-    def _numbers(self, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:
-        return weighted_tables.numbers_of(self.frame, of)
+    def _report(self, alpha: float = 0.05) -> Report:
+        return weighted_tables.sample_report(self, self.balance(alpha))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         size = f"effective size {self.effective_size:.0f}"
         return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
-
-    def _repr_html_(self) -> str:
-        return weighted_tables.sample_page(self, self.balance())

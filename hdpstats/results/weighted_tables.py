@@ -10,11 +10,10 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.display import EscapedSummary, details, grid, meter, notes, number, page, pairs, percent, section, summary
+from hdpstats.display import Block, Report, columns, meter, named_values, number, percent, section
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
-from hdpstats.results.facts import SampleFacts
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, plain
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -26,11 +25,9 @@ MOST_LEVELS = 200
 """Combinations of levels that a table may have."""
 
 _SHIFTS: Final = ("feature", "public", "private", "difference", "std_error", "conf_low", "conf_high")
-_SHOWN: Final = ("feature", "public", "private", "difference", "conf_low", "conf_high")
+_SHOWN: Final = ("public", "private", "difference", "conf_low", "conf_high")
 _ALL_SHOWN: Final = 12
 """Lines of the table of shifts that are shown without opening it."""
-
-TITLE = "Weighted public sample, differentially private"
 
 OTHER_COLUMNS = (
     "The weights carry over what private records say about these columns; other columns follow only as far as they "
@@ -107,7 +104,7 @@ def quantiles(
 
 
 def balance(
-    distribution: WeightDistribution, rows: pd.DataFrame, schema: Schema, columns: Sequence[str], *, alpha: float
+    distribution: WeightDistribution, rows: pd.DataFrame, schema: Schema, names: Sequence[str], *, alpha: float
 ) -> pd.DataFrame:
     """Return the shifts that weights correct; see `hdpstats.results.WeightedSample.balance`.
 
@@ -115,7 +112,7 @@ def balance(
     the difference is ``(m_w - m) / s``; its standard error is that of ``m_w`` over ``s``, as public rows are given.
     """
     z = normal_quantile(alpha)
-    listed = list(_features(rows, schema, columns))
+    listed = list(_features(rows, schema, names))
     if not listed:
         return pd.DataFrame({name: pd.Series(dtype=object if name == "feature" else float) for name in _SHIFTS})
     values = np.column_stack([feature for _, feature in listed])
@@ -125,12 +122,12 @@ def balance(
     error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0)) / spread
     half = z * error
     numbers = (public, means.estimates, difference, error, difference - half, difference + half)
-    names = [name for name, _ in listed]
-    return pd.DataFrame(dict(zip(_SHIFTS, (names, *numbers), strict=True)))
+    features = [name for name, _ in listed]
+    return pd.DataFrame(dict(zip(_SHIFTS, (features, *numbers), strict=True)))
 
 
-def _features(rows: pd.DataFrame, schema: Schema, columns: Sequence[str]) -> Iterator[tuple[str, FloatArray]]:
-    for name in columns:
+def _features(rows: pd.DataFrame, schema: Schema, names: Sequence[str]) -> Iterator[tuple[str, FloatArray]]:
+    for name in names:
         column = schema[name]
         if isinstance(column, Categorical):
             for level in column.levels:
@@ -145,18 +142,18 @@ def _varying(name: str, feature: FloatArray) -> Iterator[tuple[str, FloatArray]]
 
 
 def frequencies(
-    distribution: WeightDistribution, rows: pd.DataFrame, columns: Sequence[str], *, alpha: float
+    distribution: WeightDistribution, rows: pd.DataFrame, names: Sequence[str], *, alpha: float
 ) -> pd.DataFrame:
     """Return counts and shares of levels; see `hdpstats.results.WeightedSample.table`."""
     z = normal_quantile(alpha)
-    unknown = [name for name in columns if name not in rows]
-    if not columns or unknown:
+    unknown = [name for name in names if name not in rows]
+    if not names or unknown:
         raise ArgumentError(
             f"columns must be one or more of {', '.join(map(str, rows.columns))}"
             + (f", not {unknown[0]!r}" if unknown else ""),
             argument="columns",
         )
-    grouped = rows.groupby(list(columns), observed=True, dropna=False, sort=True)
+    grouped = rows.groupby(list(names), observed=True, dropna=False, sort=True)
     if grouped.ngroups > MOST_LEVELS:
         raise ArgumentError(
             f"these columns have {grouped.ngroups} combinations of values in the public rows; a table shows at most "
@@ -178,80 +175,54 @@ def frequencies(
     )
 
 
-def summarise(sample: "WeightedSample") -> EscapedSummary:
-    """Return the summary of a weighted sample: how it was made, its diagnostics, the privacy block, notes."""
-    privacy = pairs(guarantee_rows(sample.guarantee, sample.releases))
-    tables = [pairs(_made_rows(sample.facts)), pairs(_diagnostics(sample.distribution)), privacy]
-    return summary(TITLE, tables, _notes_of(sample.facts))
+def sample_report(sample: "WeightedSample", shifts: pd.DataFrame) -> Report:
+    """Return the report of a weighted sample: how it was made, its diagnostics, the privacy block, notes.
 
-
-def _made_rows(facts: SampleFacts) -> list[tuple[str, str]]:
-    """Return how a sample was made."""
-    return [
+    ``shifts`` is its `balance`, which a page shows, as it shows diagnostics that are shares as bars.
+    """
+    facts, weights = sample.facts, sample.distribution.weights
+    rows, total = len(weights), float(np.sum(weights))
+    made = [
         ("Method:", facts.method),
         ("Columns:", facts.formula or ", ".join(facts.columns)),
         ("No. private records:", "unknown" if facts.records is None else str(facts.records)),
         ("No. public rows:", str(facts.public_rows)),
     ]
-
-
-def _notes_of(facts: SampleFacts) -> list[str]:
-    """Return what a reader must know."""
-    return [OTHER_COLUMNS, *facts.notes]
-
-
-def _weight_rows(distribution: WeightDistribution) -> list[tuple[str, str]]:
-    """Return the largest weight and how many rows have none."""
-    weights = distribution.weights
-    total = float(np.sum(weights))
-    largest = percent(float(np.max(weights, initial=0.0)) / total) if total > 0 else "none"
-    return [
+    size, overlap = f"{sample.effective_size:.1f} of {rows}", f"{sample.overlap:.3f}"
+    largest = percent(sample.max_weight) if total > 0 else "none"
+    extremes = [
         ("Largest weight:", f"{largest} of the total"),
         ("Rows without weight:", str(int(np.sum(weights <= 0.0)))),
     ]
-
-
-def _diagnostics(distribution: WeightDistribution) -> list[tuple[str, str]]:
-    size, rows = weighted_moments.effective_size(distribution.weights), len(distribution.weights)
-    return [
-        ("Effective size:", f"{size:.1f} of {rows} public rows"),
-        *_weight_rows(distribution),
-        (
-            "Overlap:",
-            f"{weighted_moments.overlap(distribution.weights):.3f} (1: weighted and unweighted public rows agree)",
-        ),
-    ]
-
-
-def sample_page(sample: "WeightedSample", shifts: pd.DataFrame) -> str:
-    """Return the page of a weighted sample; ``shifts`` is its `balance` with 95 % limits."""
-    guarantee = sample.guarantee
-    shown = [
-        plain(_made_rows(sample.facts)),
-        section("How precise the weighted rows are", _weights(sample.distribution)),
-    ]
-    if not shifts.empty:
-        cells, title = _shifts(shifts), "What the weights change"
-        shown.append(section(title, cells) if len(shifts) <= _ALL_SHOWN else details(title, cells))
-    shown.append(section("Privacy", plain(guarantee_rows(guarantee, sample.releases))))
-    shown.append(notes(_notes_of(sample.facts)))
-    return page("Weighted public sample", *shown, guarantee_details(guarantee), badges=guarantee_badges(guarantee))
-
-
-def _weights(distribution: WeightDistribution) -> str:
-    size, rows = weighted_moments.effective_size(distribution.weights), len(distribution.weights)
-    alike = weighted_moments.overlap(distribution.weights)
     bars = (
-        meter("Effective size", f"{size:.1f} of {rows} rows", [("filled", size / rows if rows else 0.0)]),
-        meter("Overlap", f"{alike:.3f} of 1", [("filled", alike)]),
+        meter("Effective size", f"{size} rows", [("filled", sample.effective_size / rows if rows else 0.0)]),
+        meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)]),
     )
-    return "".join(bars) + plain(_weight_rows(distribution))
-
-
-def _shifts(balance: pd.DataFrame) -> str:
-    headers = ["mean of", "public", "private, estimated", "difference in public std dev", "95% interval"]
-    cells = [
-        [str(feature), number(public), number(private), f"{difference:+.2f}", f"{low:+.2f} to {high:+.2f}"]
-        for feature, public, private, difference, low, high in zip(*(balance[name] for name in _SHOWN), strict=True)
+    alike = ("Overlap:", f"{overlap} (1: weighted and unweighted public rows agree)")
+    blocks = [
+        named_values(made),
+        named_values([("Effective size:", f"{size} public rows"), *extremes, alike], only="text"),
+        Block(html=section("How precise the weighted rows are", "".join(bars))),
+        named_values(extremes, only="page"),
+        *([] if shifts.empty else [_shifts(shifts)]),
+        named_values(guarantee_rows(sample.guarantee, sample.releases), title="Privacy"),
     ]
-    return grid(headers, cells, aligns="lr")
+    return Report(
+        title="Weighted public sample, differentially private",
+        heading="Weighted public sample",
+        blocks=blocks,
+        notes=[OTHER_COLUMNS, *facts.notes],
+        badges=guarantee_badges(sample.guarantee),
+        ending=guarantee_details(sample.guarantee),
+    )
+
+
+def _shifts(balance: pd.DataFrame) -> Block:
+    """Return the table of shifts for a page; a long one is shown when it is asked for."""
+    headers = ["public", "private, estimated", "difference in public std dev", "95% interval"]
+    cells = [
+        [number(public), number(private), f"{difference:+.2f}", f"{low:+.2f} to {high:+.2f}"]
+        for public, private, difference, low, high in balance[list(_SHOWN)].itertuples(index=False)
+    ]
+    names, long = [str(feature) for feature in balance["feature"]], len(balance) > _ALL_SHOWN
+    return columns(headers, names, cells, title="What the weights change", folded=long, only="page")

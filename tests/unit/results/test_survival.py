@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats.results import curves as arrays
 from hdpstats.results import survival
 
 LINKS = ("logit", "cloglog", "probit")
@@ -237,7 +238,7 @@ def test_an_empty_frame_has_no_curves(hazard):
 def test_rows_do_not_depend_on_how_many_come_together(hazard, monkeypatch):
     result = hazard("logit", ("relapse", "death"))
     whole = [result.predict_survival(frame()), result.predict_incidence(frame()), result.predict_hazard(frame(), True)]
-    monkeypatch.setattr(survival, "_BLOCK", 1)
+    monkeypatch.setattr(arrays, "_BLOCK", 1)
     one_by_one = [
         result.predict_survival(frame()),
         result.predict_incidence(frame()),

@@ -10,10 +10,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.display.plots import COLOURS
 from hdpstats.public.check import PublicCheck
 from hdpstats.public.follow_up import Concordance
 from hdpstats.results import DeferredCheck
+from hdpstats.results.plots import COLOURS
 
 CUTS = [1.0, 2.5, 4.0, 10.0]
 WHO = pd.DataFrame({"age": [40.0, 70.0], "size": ["<=20", ">50"]}, index=["young", "old"])

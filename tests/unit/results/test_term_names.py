@@ -2,7 +2,7 @@
 
 import pytest
 
-from hdpstats.results.term_names import match, plain_name
+from hdpstats.results.comparison import match, plain_name
 
 
 @pytest.mark.parametrize(

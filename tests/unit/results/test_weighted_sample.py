@@ -17,7 +17,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.results.plots import plot_balance
-from hdpstats.results.weighted_tables import balance, sample_page
+from hdpstats.results.weighted_tables import balance, sample_report
 from tests.support import RECORDS, SCHEMA, people, study_of
 
 PRIVATE, PUBLIC = people(RECORDS), people(200, seed=1)
@@ -296,9 +296,9 @@ def test_the_page_says_what_the_summary_says_and_escapes(sample):
 
 def test_a_long_table_of_shifts_is_to_be_opened(sample):
     table = pd.concat([sample.balance()] * 6)
-    assert "<summary>What the weights change" in sample_page(sample, table)
-    assert "<summary>What the weights change" not in sample_page(sample, sample.balance())
-    assert "What the weights change" not in sample_page(sample, table[:0])
+    assert "<summary>What the weights change" in sample_report(sample, table).page()
+    assert "<summary>What the weights change" not in sample_report(sample, sample.balance()).page()
+    assert "What the weights change" not in sample_report(sample, table[:0]).page()
 
 
 def test_the_disclosure_record_counts_every_release(study):
