@@ -52,7 +52,7 @@ from scipy.special import ndtr, stdtrit
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.estimate import CochranQ, ErrorDistribution, Estimate, Heterogeneity
 
 DRAWS = 10_000
 
@@ -125,22 +125,6 @@ def all_drawn(parts: Sequence[SiteSummary], rng: draws.Generator) -> list[SiteSu
         part if part.errors is not None else replace(part, errors=draws.normal(rng, part.covariance, DRAWS))
         for part in parts
     ]
-
-
-def shares(covariances: FloatArray) -> FloatArray:
-    """Return the weights ``W`` (k, p, p) of estimates with covariances (k, p, p): they add up to the identity.
-
-    That of a single estimate is the identity to the last bit.
-
-    Examples
-    --------
-    >>> shares(np.array([[[1.0]], [[3.0]]])).ravel().round(6).tolist()
-    [0.75, 0.25]
-    """
-    if len(covariances) == 1:
-        return np.eye(covariances.shape[1])[None]
-    precision = np.linalg.inv(covariances)
-    return np.asarray(np.linalg.solve(precision.sum(axis=0), precision))
 
 
 def combined(parts: Sequence[SiteSummary], *, weights: FloatArray) -> SiteSummary:
@@ -263,30 +247,6 @@ def from_model(part: SiteSummary, *, label: str, terms: tuple[str, ...]) -> Esti
         privacy=part.privacy,
         distribution=None if part.errors is None else ErrorDistribution.of_draws(part.errors),
     )
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CochranQ:
-    """A statistic of heterogeneity, its degrees of freedom, and its p-value, at least 1 / 4001: that of the draws."""
-
-    statistic: float
-    df: int
-    pvalue: float
-
-    @property
-    def i2(self) -> float:
-        """The share of the statistic beyond what is expected where sites agree, from 0 to 1."""
-        return 1.0 - self.df / self.statistic if self.statistic > self.df else 0.0
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Heterogeneity:
-    """Whether the sites agree in all coefficients, and in each of them by itself (in the order of the terms)."""
-
-    overall: CochranQ
-    by_term: tuple[CochranQ, ...]
 
 
 def heterogeneity(

@@ -41,9 +41,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference import across_sites
-from hdpstats.inference.information import Information
-from hdpstats.inference.noise import ScoreNoise
+from hdpstats.inference.information import Information, ScoreNoise
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.point import PointQuery, PointRelease
 
@@ -138,16 +136,27 @@ class Combined:
     at: tuple[Moments, ...]
     unshrunk: tuple[FloatArray, ...]
     variances: tuple[FloatArray, ...]
-    shares: tuple[FloatArray, ...]
+    shares: FloatArray
     private: FloatArray
     pooled: FloatArray
     weight: FloatArray
     between: FloatArray
 
 
-def shares(variances: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-    """Return ``W_j = V V_j^-1`` (D, D): they add up to the identity, which one site has to the last bit."""
-    return tuple(across_sites.shares(np.array(variances)))
+def shares(covariances: Sequence[FloatArray] | FloatArray) -> FloatArray:
+    """Return the weights ``W`` (k, p, p) of estimates with covariances (k, p, p): they add up to the identity.
+
+    That of a single estimate is the identity to the last bit.
+
+    Examples
+    --------
+    >>> shares(np.array([[[1.0]], [[3.0]]])).ravel().round(6).tolist()
+    [0.75, 0.25]
+    """
+    if len(covariances) == 1:
+        return np.eye(len(covariances[0]))[None]
+    precision = np.linalg.inv(covariances)
+    return np.asarray(np.linalg.solve(precision.sum(axis=0), precision))
 
 
 def scalar_weight(share: FloatArray) -> float:
@@ -158,7 +167,7 @@ def scalar_weight(share: FloatArray) -> float:
     return float(np.trace(share)) / len(share)
 
 
-def weighted(shares: Sequence[FloatArray], values: Sequence[FloatArray]) -> FloatArray:
+def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatArray]) -> FloatArray:
     """Return ``sum_j W_j v_j`` of vectors (D,) or of stacks (B, D)."""
     return np.asarray(sum(value @ share.T for share, value in zip(shares, values, strict=True)))
 

@@ -1,7 +1,14 @@
-"""What is known about the curvature of private likelihoods: from public rows, or from released noisy Hessians.
+r"""What is known about the curvature of private likelihoods, and about the noise of a release.
 
-What is known is uncertain, and sites may share the uncertainty: where all are judged by the same public rows, all of
-them err alike. So draws are made of *sources*, one draw for all sites of a source, and each site's moments follow.
+Curvature is known from public rows, or from released noisy Hessians. That is uncertain, and sites may share the
+uncertainty: where all are judged by the same public rows, all of them err alike. So draws are made of *sources*, one
+draw for all sites of a source, and each site's moments follow.
+
+**The noise of a release** is read as a perturbation ``b`` of the private score, wherever it entered (`ScoreNoise`): the
+released point solves ``s(theta) + Lambda (theta - c) + b = 0``. Noise in the objective is ``b`` itself; noise ``v`` on
+the minimiser is, linearised, :math:`b = -(H + \Lambda) v`. Where both are added, as objective perturbation smooths what
+it computed, their covariances add up. A draw with density :math:`\propto \exp(-s F)` of an objective ``F`` is its
+minimiser with normal noise of covariance :math:`(H + \Lambda)^{-1} / s`.
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +20,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
+from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.records.point import PointRelease, unstack
 
@@ -164,3 +172,88 @@ def added(hessians: Sequence[NoisyHessian]) -> NoisyHessian:
         H=np.sum([each.H for each in hessians], axis=0),
         noise_sd=float(np.sqrt(sum(each.noise_sd**2 for each in hessians))),
     )
+
+
+class ScoreNoise(ABC):
+    """The distribution of ``b`` (D,), given the Hessian ``H`` of the private losses."""
+
+    @abstractmethod
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return the covariance of ``b`` (D, D)."""
+
+    @abstractmethod
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return one draw of ``b`` for each of a stack of Hessians (B, D, D), shape (B, D)."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InObjective(ScoreNoise):
+    """Noise of a distribution that entered the objective."""
+
+    distribution: NoiseDistribution | NormalDistribution
+
+    def covariance(self, H: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the distribution's covariance."""
+        return np.diag(self.distribution.variance)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return draws of the distribution."""
+        return draws.perturbation(rng, self.distribution, count=len(H))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnMinimiser(ScoreNoise):
+    """Noise of a distribution that was added to the minimiser under a ridge."""
+
+    distribution: NoiseDistribution | NormalDistribution
+    ridge: float
+
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return ``(H + Lambda) V (H + Lambda)``."""
+        bent = H + self.ridge * np.eye(len(H))
+        return np.asarray(bent @ np.diag(self.distribution.variance) @ bent)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return ``-(H + Lambda) v``."""
+        noise = draws.perturbation(rng, self.distribution, count=len(H))
+        return np.asarray(-np.einsum("bij,bj->bi", H, noise) - self.ridge * noise)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Smoothed(ScoreNoise):
+    """Noise in the objective, and on the minimiser further noise that does not depend on it.
+
+    Draws of the further noise come from a generator of their own: those of everything else stay as they are without it.
+    """
+
+    inside: InObjective
+    after: OnMinimiser
+
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return the sum of both covariances."""
+        return self.inside.covariance(H) + self.after.covariance(H)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return the sum of independent draws."""
+        (own,) = rng.spawn(1)
+        return self.inside.draw(rng, H) + self.after.draw(own, H)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tempered(ScoreNoise):
+    """A draw at a temperature ``s`` in place of the minimiser under a ridge."""
+
+    temperature: float
+    ridge: float
+
+    def covariance(self, H: FloatArray) -> FloatArray:
+        """Return ``(H + Lambda) / s``."""
+        return np.asarray((H + self.ridge * np.eye(len(H))) / self.temperature)
+
+    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+        """Return normal draws."""
+        return draws.normals(rng, (H + self.ridge * np.eye(H.shape[-1])) / self.temperature)

@@ -16,15 +16,20 @@ records that differ from the private ones lose their say. Unshrinking errs where
 ridge pulled: that distance is drawn given all sources.
 
 The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``
-normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.information`; they are estimates too). Several
+normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.released`; they are estimates too). Several
 sites' errors are drawn jointly. Scores and noises are each site's own and average out. The weighting of the public rows
 that all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is
 missed everywhere alike, and would not average out over a thousand sites. Everything here is post-processing of released
 and public numbers. Coverage is measured in ``vignettes/validation``.
+
+**Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
+report (`predicted_errors`): the private estimate has covariance ``H^-1 (J + B) H^-1``, estimates of several sites are
+averaged by inverse variance, and the average is pooled with the public fit by inverse variance (sources assumed alike,
+``T = 0``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -32,59 +37,14 @@ import numpy as np
 from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import Heterogeneity, heterogeneity
-from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, weighted
-from hdpstats.inference.information import draw_jointly
-from hdpstats.public.moments import PublicFit
-from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
+from hdpstats.inference.information import ScoreNoise, draw_jointly
+from hdpstats.public.moments import PublicFit, PublicSide
+from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 DRAWS = 4000
 CHUNK = 500
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SiteEstimate:
-    """One site's private-only estimate, and its weight in the private estimate of all sites: from 0 to 1, 1 in sum."""
-
-    estimate: Estimate
-    weight: float
-
-    def moved(self, by: FloatArray) -> "SiteEstimate":
-        """Return the same with numbers (p,) added to the coefficients."""
-        return replace(self, estimate=_moved(self.estimate, by))
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimates:
-    """The three estimates of a fit; `chosen` is what a result reports.
-
-    ``private_only`` is that of all sites together; ``sites`` are each site's own, in the order they were given;
-    ``heterogeneity`` says whether they agree, where there are several and errors are known.
-    """
-
-    public_only: Estimate | None
-    private_only: Estimate
-    pooled: Estimate | None
-    sites: tuple[SiteEstimate, ...] = ()
-    heterogeneity: Heterogeneity | None = None
-
-    def moved(self, by: FloatArray) -> "Estimates":
-        """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
-        public, pooled = (None if each is None else _moved(each, by) for each in (self.public_only, self.pooled))
-        return replace(
-            self,
-            public_only=public,
-            private_only=_moved(self.private_only, by),
-            pooled=pooled,
-            sites=tuple(each.moved(by) for each in self.sites),
-        )
-
-    @property
-    def chosen(self) -> Estimate:
-        """The pooled estimate where there is one, else the private one."""
-        return self.pooled if self.pooled is not None else self.private_only
 
 
 @final
@@ -208,10 +168,6 @@ def _pooled(error: _Errors, apart: FloatArray, found: Combined) -> _Errors:
     return _Errors(sampling=-apart + (error.sampling + apart) @ K.T, privacy=error.privacy @ K.T)
 
 
-def _moved(estimate: Estimate, by: FloatArray) -> Estimate:
-    return replace(estimate, values=estimate.values + by)
-
-
 def _estimate(
     label: str, terms: tuple[str, ...], theta: FloatArray, T: FloatArray, error: _Errors, note: str | None
 ) -> Estimate:
@@ -230,3 +186,72 @@ def _estimate(
 def _covariance(error: FloatArray) -> FloatArray:
     """Return second moments about zero: the error's bias counts."""
     return np.asarray(error.T @ error / len(error))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PredictedCovariance:
+    """Covariance of a private estimate in whitened coordinates, in two parts (D, D): sampling and privacy noise."""
+
+    sampling: FloatArray
+    privacy: FloatArray
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Their sum."""
+        return self.sampling + self.privacy
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PredictedErrors:
+    """Predicted standard errors per coefficient (p,), in the design's coordinates.
+
+    ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
+    ``public``: of the public fit, or None.
+    """
+
+    reported: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+    public: FloatArray | None
+
+    @property
+    def against_public(self) -> float:
+        """Variance of what would be reported over that of the public fit, averaged over coefficients; 1 without one."""
+        return 1.0 if self.public is None else float(np.mean((self.reported / self.public) ** 2))
+
+
+def of_point(public: PublicSide, *, noise: ScoreNoise, records: int) -> PredictedCovariance:
+    """Return what a site's estimate errs by: a released point of ``records`` people with some noise."""
+    at = public.moments(public.centre, records=max(records, 1))
+    inverse = np.linalg.inv(at.H)
+    return PredictedCovariance(sampling=inverse @ at.J @ inverse, privacy=inverse @ noise.covariance(at.H) @ inverse)
+
+
+def averaged(sites: Sequence[PredictedCovariance]) -> PredictedCovariance:
+    """Return what the average of the sites' estimates by inverse variance errs by."""
+    weights = shares([site.covariance for site in sites])
+    pairs = list(zip(weights, sites, strict=True))
+    return PredictedCovariance(
+        sampling=np.asarray(sum(W @ site.sampling @ W.T for W, site in pairs)),
+        privacy=np.asarray(sum(W @ site.privacy @ W.T for W, site in pairs)),
+    )
+
+
+def predicted_errors(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> PredictedErrors:
+    """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to."""
+    total, public = private.covariance, None
+    if fit is not None:
+        public = _standard_errors(T, fit.covariance)
+        total = np.linalg.inv(np.linalg.inv(total) + np.linalg.inv(fit.covariance))
+    return PredictedErrors(
+        reported=_standard_errors(T, total),
+        sampling=_standard_errors(T, private.sampling),
+        privacy=_standard_errors(T, private.privacy),
+        public=public,
+    )
+
+
+def _standard_errors(T: FloatArray, covariance: FloatArray) -> FloatArray:
+    return np.sqrt(np.diag(T @ covariance @ T.T))

@@ -9,6 +9,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import at_radius
+from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.estimate import (
@@ -18,7 +19,6 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
     FOLLOWED_TO_HORIZON,
     estimates,
 )
-from hdpstats.mechanisms.clipped_newton.plan import SiteSums, predicted_estimate
 from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewton,
     ClippedNewtonQuery,
@@ -29,14 +29,16 @@ from hdpstats.mechanisms.clipped_newton.query import (
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,
+    SiteSums,
     advance,
     check_enough,
     clip_at,
     costs_of,
     first_queries,
+    of_sums,
+    predicted_estimate,
 )
 from hdpstats.mechanisms.objective.multinomial_request import MultinomialSide, side_at
-from hdpstats.mechanisms.planning import of_sums, predicted_errors
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec

@@ -12,9 +12,8 @@ from hdpstats._base.errors import ArgumentError, FormulaError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import compile_design
-from hdpstats.inference.sandwich import Estimates
+from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.losses.families import FAMILIES, Family, Interval
-from hdpstats.mechanisms.planning import PredictedErrors
 from hdpstats.mechanisms.statistics.estimate import (
     from_blocks,
     from_statistics,
@@ -30,7 +29,7 @@ from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import Contribution, Contributions, FitRequest, private_result
-from hdpstats.records.estimate import Estimate
+from hdpstats.records.estimate import Estimate, Estimates
 from hdpstats.records.model import QueryModel
 from hdpstats.records.query import Release, of_kind
 from hdpstats.results import ModelFacts, Result

@@ -8,9 +8,9 @@ from typing import Final, cast, final
 import numpy as np
 
 from hdpstats.inference.combination import ReleasedPoint
-from hdpstats.inference.information import is_clear
-from hdpstats.inference.noise import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
-from hdpstats.inference.objective import estimates
+from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered, is_clear
+from hdpstats.inference.released import estimates
+from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
 from hdpstats.mechanisms.objective import site as objective
@@ -19,7 +19,6 @@ from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_sm
 from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.mechanisms.planning import PredictedErrors, averaged, of_point, predicted_errors
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.request import (
     Contribution,

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
-from hdpstats.inference.sandwich import Estimates
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named, prepare
@@ -21,6 +20,7 @@ from hdpstats.privacy.accountant import guarantee, over_sites, total
 from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilon, rounded_down
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import MechanismOptions, Query, Release, of_kind
 from hdpstats.records.several import SitesQuery, SitesRelease, answers_in, charged_events
 from hdpstats.results import ModelFacts, Released, Result, SiteContribution

@@ -1,6 +1,6 @@
-"""Coefficients with their uncertainty, in statsmodels' words."""
+"""Coefficients with their uncertainty, in statsmodels' words; the estimates of a fit, and whether its sites agree."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -132,8 +132,77 @@ class Estimate(Record):
             half = np.where(np.isnan(self.bse.to_numpy()), np.nan, self.distribution.half_width(1.0 - alpha))
         return pd.DataFrame({0: self.values - half, 1: self.values + half}, index=pd.Index(self.terms))
 
+    def moved(self, by: FloatArray) -> "Estimate":
+        """Return the estimate with numbers (p,) added to its coefficients."""
+        return replace(self, values=self.values + by)
+
     def _series(self, numbers: FloatArray) -> "pd.Series[float]":
         return pd.Series(numbers, index=pd.Index(self.terms), dtype=float)
 
     def _frame(self, matrix: FloatArray) -> pd.DataFrame:
         return pd.DataFrame(matrix, index=pd.Index(self.terms), columns=pd.Index(self.terms))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CochranQ:
+    """A statistic of heterogeneity, its degrees of freedom, and its p-value, at least 1 / 4001: that of the draws."""
+
+    statistic: float
+    df: int
+    pvalue: float
+
+    @property
+    def i2(self) -> float:
+        """The share of the statistic beyond what is expected where sites agree, from 0 to 1."""
+        return 1.0 - self.df / self.statistic if self.statistic > self.df else 0.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heterogeneity:
+    """Whether the sites agree in all coefficients, and in each of them by itself (in the order of the terms)."""
+
+    overall: CochranQ
+    by_term: tuple[CochranQ, ...]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteEstimate:
+    """One site's private-only estimate, and its weight in the private estimate of all sites: from 0 to 1, 1 in sum."""
+
+    estimate: Estimate
+    weight: float
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimates:
+    """The three estimates of a fit; `chosen` is what a result reports.
+
+    ``private_only`` is that of all sites together; ``sites`` are each site's own, in the order they were given;
+    ``heterogeneity`` says whether they agree, where there are several and errors are known.
+    """
+
+    public_only: Estimate | None
+    private_only: Estimate
+    pooled: Estimate | None
+    sites: tuple[SiteEstimate, ...] = ()
+    heterogeneity: Heterogeneity | None = None
+
+    def moved(self, by: FloatArray) -> "Estimates":
+        """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
+        public, pooled = (None if each is None else each.moved(by) for each in (self.public_only, self.pooled))
+        return replace(
+            self,
+            public_only=public,
+            private_only=self.private_only.moved(by),
+            pooled=pooled,
+            sites=tuple(replace(each, estimate=each.estimate.moved(by)) for each in self.sites),
+        )
+
+    @property
+    def chosen(self) -> Estimate:
+        """The pooled estimate where there is one, else the private one."""
+        return self.pooled if self.pooled is not None else self.private_only

@@ -26,9 +26,9 @@ from hdpstats.inference.across_sites import (
     from_spread,
     part_of,
     scatter,
-    shares,
     spread_variance,
 )
+from hdpstats.inference.combination import shares
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.aggregated import Aggregate, Node
 from hdpstats.results.groups import Group, Member, tree_of

@@ -7,11 +7,9 @@ import pandas as pd
 
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported
-from hdpstats.inference.across_sites import Heterogeneity
-from hdpstats.inference.sandwich import Estimates
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.check import PublicCheck
-from hdpstats.records.estimate import Estimate
+from hdpstats.records.estimate import Estimate, Estimates, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, tables
 from hdpstats.results.facts import ModelFacts

@@ -11,11 +11,10 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
-from hdpstats.inference.across_sites import Heterogeneity
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.records.codec import LEFT_OUT
-from hdpstats.records.estimate import Estimate
+from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.several import SitesRelease, answers_in
 

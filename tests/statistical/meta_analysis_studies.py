@@ -12,7 +12,7 @@ from benchmarks.designs import ar_design
 from hdpstats.formulas.geometry import whiten
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
-from hdpstats.inference.objective import estimates
+from hdpstats.inference.released import estimates
 from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveRelease

@@ -71,9 +71,9 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import Heterogeneity, heterogeneity
+from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import between_covariance
-from hdpstats.inference.sandwich import DRAWS, Estimates, SiteEstimate, public_only
+from hdpstats.inference.sandwich import DRAWS, public_only
 from hdpstats.mechanisms.clipped_newton.expectations import (
     Expected,
     between_people,
@@ -87,7 +87,7 @@ from hdpstats.mechanisms.score_sums import SiteAnswers, site_weights, sum_noise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import Outcomes
-from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, Heterogeneity, SiteEstimate
 
 ITERATIONS = 30
 SETTLED = 4

@@ -26,10 +26,9 @@ from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.sandwich import Estimates, SiteEstimate
 from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, change, place_of
 from hdpstats.mechanisms.score_sums import sum_noise
-from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 DRAWS = 2000
 CHUNK = 250

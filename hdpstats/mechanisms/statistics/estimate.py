@@ -33,15 +33,14 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity, shares
-from hdpstats.inference.combination import scalar_weight
-from hdpstats.inference.sandwich import Estimates, SiteEstimate
+from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.combination import scalar_weight, shares
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsRelease, out_of_units
 from hdpstats.mechanisms.subsample.query import SubsampleRelease
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
-from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 DRAWS, DRAWS_COMPARED = 20_000, 4_000
 """Of errors; the first of them tell how far apart sites may be by chance."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from hdpstats.formulas.geometry import from_box
 from hdpstats.inference.combination import ReleasedPoint
-from hdpstats.inference.noise import InObjective
-from hdpstats.inference.objective import estimates
+from hdpstats.inference.information import InObjective
+from hdpstats.inference.released import estimates
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.public.fit import with_radius

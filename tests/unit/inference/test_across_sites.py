@@ -13,10 +13,10 @@ from hdpstats.inference.across_sites import (
     from_spread,
     part_of,
     scatter,
-    shares,
     spread_variance,
     student,
 )
+from hdpstats.inference.combination import shares
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 TRIALS = [  # 13 trials of the vaccine against tuberculosis: cases and others, vaccinated and not (Colditz et al. 1994)

@@ -7,9 +7,16 @@ import pytest
 
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, bias, combine_points, scalar_weight, shares, unshrink
-from hdpstats.inference.information import NoisyHessian, PublicInformation, ReleasedInformation, draw_jointly
-from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
-from hdpstats.inference.objective import ALL_UNCLEAR, ASSUMED, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE
+from hdpstats.inference.information import (
+    InObjective,
+    NoisyHessian,
+    OnMinimiser,
+    PublicInformation,
+    ReleasedInformation,
+    Tempered,
+    draw_jointly,
+)
+from hdpstats.inference.released import ALL_UNCLEAR, ASSUMED, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm

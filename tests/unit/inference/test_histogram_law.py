@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.inference.simplex import project, project_nested
 from hdpstats.mechanisms.histogram import estimate as module
-from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights, project, project_nested
 from hdpstats.noise.geometric import TwoSidedGeometric
 
 M, N, RECORDS = 30, 120, 3000

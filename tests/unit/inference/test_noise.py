@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import draws
-from hdpstats.inference.noise import InObjective, OnMinimiser, Tempered
+from hdpstats.inference.information import InObjective, OnMinimiser, Tempered
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm
 

@@ -13,8 +13,8 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint, between_covariance, unshrink
-from hdpstats.inference.noise import InObjective
-from hdpstats.inference.objective import ALL_UNCLEAR, NOT_RELEASED, estimates
+from hdpstats.inference.information import InObjective
+from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease

@@ -8,9 +8,9 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference.noise import InObjective
+from hdpstats.inference.information import InObjective
+from hdpstats.inference.sandwich import averaged, of_point, predicted_errors
 from hdpstats.mechanisms.objective.request import noise_distribution
-from hdpstats.mechanisms.planning import averaged, of_point, predicted_errors
 from tests.unit.inference.sides import BETA, public_side
 
 SCHEMA = hdp.Schema(a=hdp.Continuous(-4, 4), b=hdp.Continuous(0, 10), y=hdp.Binary())

@@ -7,7 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference.noise import InObjective, OnMinimiser, Smoothed
+from hdpstats.inference.information import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.fit import predict

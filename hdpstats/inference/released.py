@@ -9,9 +9,9 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
-from hdpstats.inference.sandwich import Estimates, SiteEstimate, combine
+from hdpstats.inference.sandwich import combine
 from hdpstats.public.moments import Moments
-from hdpstats.records.estimate import Estimate
+from hdpstats.records.estimate import Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
 UNCLEAR = "The noisy Hessian of se_share is too small against its noise. " + ASSUMED
