@@ -31,6 +31,7 @@ from hdpstats.models import (
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import Aggregate, Evaluation, Result, WeightedSample, aggregate
 from hdpstats.schema import datasets
+from hdpstats.schema.check import check
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import person_period
@@ -74,6 +75,7 @@ __all__ = [
     "__version__",
     "aggregate",
     "audit",
+    "check",
     "connect",
     "datasets",
     "hybrid_weights",

@@ -57,6 +57,12 @@ def schema_to_yaml(schema: hdp.Schema, path: str) -> None:
     schema.to_yaml(path)
 
 
+def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
+    """Compare private rows with their schema, for the custodian who holds them."""
+    found = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
+    return {"table": found.tidy(), "advice": list(found.advice), "text": str(found)}
+
+
 def ledger(path: str | None = None, **terms: Any) -> Any:
     """Open or create a ledger; without a path one in memory."""
     return checked_call(hdp.Ledger, {"path_or_url": path} | whole_counts(terms), name="ledger")

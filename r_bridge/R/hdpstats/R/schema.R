@@ -11,6 +11,20 @@ dp_write_schema <- function(schema, path) {
   invisible(schema)
 }
 
+# For the custodian who holds the rows: what the file has that the schema does not expect.
+dp_check <- function(frame, schema, unit = NULL) {
+  found <- .py("rows_check", list(frame = frame, schema = schema, unit = unit))
+  found$advice <- as.character(found$advice)
+  structure(found, class = "dp_check")
+}
+
+print.dp_check <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
+
+as.data.frame.dp_check <- function(x, row.names = NULL, optional = FALSE, ...) x$table
+
 .declared <- function(...) if (...length() > 0L) list(...)
 
 print.dp_schema <- function(x, ...) {

@@ -37,3 +37,23 @@ test_that("public rows are refused as private ones", {
   )
   expect_error(dp_study(private = rows, schema = declared()), "without an account", class = "dp_argument_error")
 })
+
+test_that("the custodian's check names what the file has that the schema does not expect", {
+  need_python()
+  schema <- dp_schema(
+    age = dp_continuous(20, 90), arm = dp_categorical(c("Placebo", "Drug")), event = dp_binary()
+  )
+  rows <- data.frame(id = c(1, 1, 2, NA), age = c(30L, NA, 40L, 95L), arm = factor(c("Placebo", "drug", "Drug ", NA)), event = c(1, 2, 1, 2))
+  found <- dp_check(rows, schema, unit = "id")
+  table <- as.data.frame(found)
+  expect_equal(table$column, c("age", "arm", "event"))
+  expect_equal(table$missing, c(1L, 1L, 0L))
+  expect_equal(table$unreadable, c(0L, 2L, 2L))
+  expect_equal(table$above, c(1L, 0L, 0L))
+  expect_match(found$advice, "'drug' (1 cell) is not declared, 'Drug' is, and differs in case", fixed = TRUE, all = FALSE)
+  expect_match(found$advice, "coded 1 and 2, not 0 and 1", all = FALSE)
+  expect_output(print(found), "2 different people in 'id', 1 of them with several rows", fixed = TRUE)
+  expect_identical(dp_check(data.frame(age = 30, arm = "Drug", event = 0), schema)$advice, character())
+  expect_error(dp_check(rows, schema, unit = "pid"), class = "dp_schema_error")
+  expect_error(dp_check(rows, list()), class = "dp_argument_error")
+})

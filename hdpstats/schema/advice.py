@@ -1,0 +1,265 @@
+"""Why cells of a file are no values of their declared kind, in words that say what to do.
+
+Each rule looks for one usual mistake: another coding of 0 and 1, labels in other letters or with blanks, a decimal
+comma, dates, another unit, a number that stands for "missing". The words are for the custodian who holds the rows
+(`hdpstats.schema.check`); nothing else reads them.
+"""
+
+import difflib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.schema import coerce
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
+
+_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]\d{1,2}:\d{2}.*)?\s*")
+_MARKS: Final = frozenset(
+    {"na", "n/a", "nan", "null", "none", "missing", "unknown", "unk", ".", "-", "?", "nd", "n.a."}
+)
+"""Texts, in lower case, that usually stand for a missing cell."""
+
+_UNITS: Final[Mapping[str, float]] = {
+    "months where years are declared": 12.0,
+    "days where years are declared": 365.25,
+    "days where months are declared": 365.25 / 12.0,
+    "days where weeks are declared": 7.0,
+    "another unit": 10.0,
+    "another unit, such as cm where m are declared": 100.0,
+    "another unit, such as g where kg are declared": 1000.0,
+}
+"""What a number is divided by to come to the declared unit; the other way round it is multiplied."""
+
+_MANY = 0.2
+"""The share of numbers beyond a bound from which the unit is doubted."""
+_NEARLY_ALL = 0.9
+_SEVERAL = 3
+"""How often a number beyond a bound is repeated before it is taken for a code."""
+_SHOWN = 3
+_LONGEST = 40
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a column of a file holds.
+
+    Attributes
+    ----------
+    empty : int
+        Cells that hold nothing.
+    strange : Counter of str
+        Cells that hold no value of the declared kind, by their text; a cell without a text by its type in brackets.
+    known : frozenset of str
+        The texts of cells that do, in columns of 0 and 1.
+    numbers : float64 array
+        The numbers that were read, before they are cut.
+    """
+
+    empty: int
+    strange: Counter[str]
+    known: frozenset[str]
+    numbers: FloatArray
+
+
+def advice(column: Column, found: Findings) -> tuple[str, ...]:
+    """Return what is likely to be wrong with a column, and what to do; nothing where all is as declared."""
+    words: list[str] = []
+    if isinstance(column, Categorical):
+        words += _labels(column.levels, found.strange, undeclared=_undeclared(column))
+    elif isinstance(column, Binary):
+        words += _coding(column, found)
+    else:
+        words += _texts(found)
+    if isinstance(column, NumericColumn) and not isinstance(column, Binary):
+        words += [*_codes(column, found.numbers), *_unit(column, found.numbers)]
+    return (*words, *_complete(column, found))
+
+
+def shown(spelling: str) -> str:
+    """Return a text as it is spelled, blanks and signs that do not print included, shortened.
+
+    >>> shown("Placebo "), shown("<date>")
+    ("'Placebo '", '<date>')
+    """
+    if spelling.startswith("<") and spelling.endswith(">"):
+        return spelling
+    return repr(spelling if len(spelling) <= _LONGEST else f"{spelling[:_LONGEST]}…")
+
+
+def _cells(number: int) -> str:
+    return "1 cell" if number == 1 else f"{number} cells"
+
+
+def _complete(column: Column, found: Findings) -> Iterable[str]:
+    without = found.empty + found.strange.total()
+    if column.complete and without:
+        yield (
+            f"it is declared complete=True, and {_cells(without)} hold no value: their rows are left out, and no count "
+            "says so; fill them in the file, or take complete=True out of the schema"
+        )
+
+
+def _take(strange: Counter[str], belongs: Callable[[str], object]) -> tuple[int, str]:
+    """Take cells that belong to a rule out; return their number and examples."""
+    taken = [(spelling, number) for spelling, number in strange.most_common() if belongs(spelling)]
+    for spelling, _ in taken:
+        del strange[spelling]
+    return sum(number for _, number in taken), ", ".join(shown(spelling) for spelling, _ in taken[:_SHOWN])
+
+
+def _texts(found: Findings) -> Iterable[str]:
+    """Say why cells of a column of numbers are no numbers."""
+    strange = Counter(found.strange)
+    rules: tuple[tuple[Callable[[str], object], str], ...] = (
+        (
+            _is_date,
+            "dates, which are no numbers: store the days since a fixed date, or the age at it, and declare that",
+        ),
+        (_COMMA.fullmatch, "a decimal comma: load the file with decimal=',', or store the numbers with a point"),
+        (_is_mark, "marks of a missing cell, and are read as missing: leave such cells empty"),
+    )
+    for belongs, meaning in rules:
+        number, examples = _take(strange, belongs)
+        if number:
+            yield f"{_cells(number)}, such as {examples}, hold {meaning}"
+    if strange:
+        examples = ", ".join(shown(spelling) for spelling, _ in strange.most_common(_SHOWN))
+        yield (
+            f"{_cells(strange.total())}, such as {examples}, hold no number and are read as missing: store numbers, or "
+            "declare the column as categorical, or as binary with labels"
+        )
+
+
+def _is_date(spelling: str) -> bool:
+    return bool(_DATE.fullmatch(spelling)) or any(kind in spelling for kind in ("<date", "<Timestamp", "<timestamp"))
+
+
+def _is_mark(spelling: str) -> bool:
+    return spelling.strip().casefold() in _MARKS
+
+
+def _coding(column: Binary, found: Findings) -> Iterable[str]:
+    """Say why cells of a column of zeros and ones are neither."""
+    strange = Counter(found.strange)
+    if column.labels is not None:
+        yield from _labels(column.labels, strange, undeclared="are read as missing: spell them as one of the labels")
+        return
+    marks, examples = _take(strange, _is_mark)
+    if marks:
+        yield f"{_cells(marks)}, such as {examples}, hold marks of a missing cell: leave such cells empty"
+    if not strange:
+        return
+    both = sorted(found.known | strange.keys())
+    if both == ["1", "2"]:
+        yield ('it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first')
+    elif len(both) == 2 and not found.known:
+        one, other = (repr(each).replace("'", '"') for each in both)
+        yield (
+            f"it is coded {shown(both[0])} and {shown(both[1])}, not 0 and 1, so that every cell is read as missing: "
+            f"declare labels=({one}, {other}), the label of 0 first, or recode the file"
+        )
+    else:
+        examples = ", ".join(shown(spelling) for spelling, _ in strange.most_common(_SHOWN))
+        yield (
+            f"{_cells(strange.total())}, such as {examples}, are neither 0 nor 1 and are read as missing: recode the "
+            "file, or declare the column as categorical"
+        )
+
+
+def _undeclared(column: Categorical) -> str:
+    if column.other is None:
+        return "are read as missing: declare them as levels, name other=, or correct the file"
+    return f"take the level {column.other!r} (other=): is that meant?"
+
+
+def _labels(levels: Sequence[str], strange: Counter[str], *, undeclared: str) -> Iterable[str]:
+    """Name each label that is not declared beside the declared one that it is probably meant to be."""
+    others: Counter[str] = Counter()
+    for spelling, number in strange.most_common():
+        near = _near(spelling, levels)
+        if near is None:
+            others[spelling] = number
+            continue
+        level, difference = near
+        yield (
+            f"the label {shown(spelling)} ({_cells(number)}) is not declared, {level!r} is, and {difference}: spell it "
+            "as declared"
+        )
+    marks, examples = _take(others, _is_mark)
+    if marks:
+        yield f"{_cells(marks)}, such as {examples}, hold marks of a missing cell: leave such cells empty"
+    if others:
+        examples = ", ".join(shown(spelling) for spelling, _ in others.most_common(_SHOWN))
+        labels = "1 label" if len(others) == 1 else f"{len(others)} labels"
+        yield f"{labels} that no level declares ({_cells(others.total())}), such as {examples}, {undeclared}"
+
+
+def _near(spelling: str, levels: Sequence[str]) -> tuple[str, str] | None:
+    """Return the declared level that a label is probably meant to be, and what differs."""
+    folds: tuple[tuple[str, Callable[[str], str]], ...] = (
+        ("differs in blanks", lambda word: " ".join(word.split())),
+        ("differs in case", str.casefold),
+        ("differs in case and blanks", lambda word: " ".join(word.casefold().split())),
+        ("differs in the form of letters", lambda word: unicodedata.normalize("NFKC", word).casefold().strip()),
+        ("is the same number", lambda word: repr(coerce.number(word)).replace("nan", word)),
+    )
+    for difference, fold in folds:
+        found = [level for level in levels if fold(level) == fold(spelling)]
+        if found:
+            return found[0], difference
+    if len(spelling) > _LONGEST:
+        return None
+    alike = [level for level in levels if re.findall(r"\d", level) == re.findall(r"\d", spelling)]
+    close = difflib.get_close_matches(spelling, alike, n=1, cutoff=0.8)
+    return (close[0], "is spelled nearly alike") if close else None
+
+
+def _codes(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:
+    """Name a number beyond the bounds that many cells share: it may stand for something."""
+    for beyond, bound in ((numbers < column.lower, column.lower), (numbers > column.upper, column.upper)):
+        values, times = np.unique(numbers[beyond], return_counts=True)
+        if isinstance(column, Duration) and bound == column.upper:
+            continue  # follow-up that ends at one date often is of one length, and is censored at the horizon
+        if times.size and times.max() >= max(_SEVERAL, times.sum() / 2):
+            value = values[times.argmax()]
+            yield (
+                f"the number {value:.12g} is in {_cells(int(times.max()))}, and is cut at the bound {bound:.12g}: if "
+                "it stands for missing, leave such cells empty"
+            )
+
+
+def _doubted(column: NumericColumn, side: str) -> float:
+    """Return the share from which the unit is doubted: follow-up beyond the horizon is usual, and censored there."""
+    return _NEARLY_ALL if isinstance(column, Duration) and side == "above" else _MANY
+
+
+def _unit(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:
+    """Say so where so many numbers lie beyond a bound that their unit may be another one."""
+    known = numbers[np.isfinite(numbers)]
+    if not known.size:
+        return
+    for beyond, side, power in ((known > column.upper, "above", -1.0), (known < column.lower, "below", 1.0)):
+        share = float(beyond.mean())
+        if share <= _doubted(column, side) or np.unique(known[beyond]).size < _SEVERAL:
+            continue
+        within = {
+            unit: float(((known * factor**power >= column.lower) & (known * factor**power <= column.upper)).mean())
+            for unit, factor in _UNITS.items()
+        }
+        unit = max(within, key=lambda name: within[name])
+        bound = column.upper if side == "above" else column.lower
+        words = f"{int(beyond.sum())} of {known.size} numbers lie {side} the bound {bound:.12g} and are cut there"
+        if within[unit] >= max(_NEARLY_ALL, 1.0 - share / 2):
+            how = "divided" if power < 0 else "multiplied"
+            reverse = unit if power < 0 else "another unit"
+            yield f"{words}; {how} by {_UNITS[unit]:g} nearly all would be within the bounds: is it {reverse}?"
+        else:
+            yield f"{words}: look at the unit of the column and at its bounds"

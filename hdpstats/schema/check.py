@@ -1,0 +1,316 @@
+"""What a file holds that its schema does not expect: a check for the custodian, who holds the rows.
+
+Private rows are mapped into the schema without error or warning, so a file that is coded otherwise than declared gives
+a wrong table with a small standard error and no word. `check` reads the file as the map does and says, column by
+column, what the map makes of it: empty cells, cells that are no value of the declared kind, labels that no level
+declares, numbers that are cut at the bounds; and what the likely cause is (`hdpstats.schema.advice`).
+
+**It reads private rows and adds no noise.** It is for the person who holds them. Nothing of it goes to a ledger, a log
+or a release; it cannot be saved.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, SupportsIndex, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import text
+from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
+from hdpstats.schema import coerce
+from hdpstats.schema.advice import Findings, advice, shown
+from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import check_frame, check_unique, locate, select_unit
+
+_TITLE = "Check of private rows against their schema: for the custodian only"
+_HEADERS = ("column", "kind", "type in file", "empty", "not of kind", "below", "above")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnCheck:
+    """What one column of the file holds.
+
+    Attributes
+    ----------
+    name, kind : str
+        The declared column.
+    dtype : str
+        The type of the column in the file.
+    rows : int
+        The number of cells.
+    missing : int
+        Empty cells: missing in the file, or text of blanks only.
+    strange : tuple of (str, int)
+        Cells that hold something which is no value of the declared kind, as they are spelled, with their number, the
+        most frequent first. In a categorical column these are the labels that no level declares.
+    below, above : int
+        Numbers that are cut at the lower and at the upper bound.
+    advice : tuple of str
+        What is likely to be wrong, and what to do.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    rows: int
+    missing: int
+    strange: tuple[tuple[str, int], ...]
+    below: int
+    above: int
+    advice: tuple[str, ...]
+
+    @property
+    def unreadable(self) -> int:
+        """The number of cells that hold no value of the declared kind and are not empty."""
+        return sum(number for _, number in self.strange)
+
+    @property
+    def missing_share(self) -> float:
+        """The share of cells without a value of the declared kind."""
+        return (self.missing + self.unreadable) / max(self.rows, 1)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonsCheck:
+    """Who has which rows.
+
+    Attributes
+    ----------
+    unit : str
+        The column that names the person.
+    persons, repeated, most : int
+        How many people there are, how many of them have several rows, and the most rows of one of them.
+    nameless : int
+        Rows that name nobody, which contribute nothing.
+    """
+
+    unit: str
+    persons: int
+    repeated: int
+    most: int
+    nameless: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.persons} different people in {self.unit!r}, {self.repeated} of them with several rows, at most "
+            f"{self.most}; {self.nameless} rows name nobody and contribute nothing"
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class RowsCheck:
+    """What `check` found, exact and without noise: for the person who holds the rows.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows.
+    columns : tuple of ColumnCheck
+        The declared columns that the file has.
+    absent : tuple of str
+        Declared columns that it lacks.
+    undeclared : tuple of str
+        Columns that are not declared: nothing reads them.
+    persons : PersonsCheck or None
+        Who has which rows, where a column names the person.
+    """
+
+    rows: int
+    columns: tuple[ColumnCheck, ...]
+    absent: tuple[str, ...]
+    undeclared: tuple[str, ...]
+    persons: PersonsCheck | None
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What is likely to be wrong in the file, and what to do; nothing where all is as declared."""
+        lacking = [
+            f"{name!r} is declared, and the file has no such column: add it, or take it out of the schema"
+            for name in self.absent
+        ]
+        return (*lacking, *(f"{each.name!r}: {words}" for each in self.columns for words in each.advice))
+
+    def tidy(self) -> pd.DataFrame:
+        """Return a row per declared column of the file.
+
+        Columns: ``column, kind, dtype, rows, missing, unreadable, below, above, strange`` (the most frequent spellings
+        of what is no value of the kind) and ``advice``.
+        """
+        return pd.DataFrame(
+            {
+                "column": [each.name for each in self.columns],
+                "kind": [each.kind for each in self.columns],
+                "dtype": [each.dtype for each in self.columns],
+                "rows": np.array([each.rows for each in self.columns], dtype=np.int64),
+                "missing": np.array([each.missing for each in self.columns], dtype=np.int64),
+                "unreadable": np.array([each.unreadable for each in self.columns], dtype=np.int64),
+                "below": np.array([each.below for each in self.columns], dtype=np.int64),
+                "above": np.array([each.above for each in self.columns], dtype=np.int64),
+                "strange": [", ".join(_spelled(each.strange)) for each in self.columns],
+                "advice": ["; ".join(each.advice) for each in self.columns],
+            }
+        )
+
+    def summary(self) -> EscapedSummary:
+        """Return the check as tables: what each column holds, and below it what to do (text, HTML, LaTeX)."""
+        cells = [row[1:] for row in self._cells()]
+        counts = table(cells, headers=_HEADERS[1:], stubs=[each.name for each in self.columns], aligns="llrrrr")
+        tables = [pairs(self._head()), counts]
+        strange = [(each.name, ", ".join(_spelled(each.strange))) for each in self.columns if each.strange]
+        return summary(_TITLE, [*tables, *([pairs(strange)] if strange else [])], self._remarks())
+
+    def _head(self) -> list[tuple[str, str]]:
+        rows = [("Rows:", str(self.rows)), ("Columns:", f"{len(self.columns)} declared ones")]
+        if self.undeclared:
+            rows.append(("Not declared:", f"{', '.join(self.undeclared)}: nothing reads them"))
+        return rows if self.persons is None else [*rows, ("People:", str(self.persons))]
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
+            (each.name, each.kind, each.dtype, *map(str, (each.missing, each.unreadable, each.below, each.above)))
+            for each in self.columns
+        ]
+
+    def _remarks(self) -> list[str]:
+        found = [f"{number}. {words}" for number, words in enumerate(self.advice, start=1)]
+        return found or ["Every cell that is not empty is a value of its declared kind within the bounds."]
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        return f"<check of private rows: {len(self.columns)} columns, {len(self.advice)} remarks>"
+
+    def _repr_html_(self) -> str:
+        strange = [(each.name, ", ".join(_spelled(each.strange))) for each in self.columns if each.strange]
+        parts = [grid(["", ""], self._head()), grid(_HEADERS, self._cells(), aligns="lllrrrr")]
+        spelled = [grid(["column", "no value of its kind"], strange)] if strange else []
+        return page(_TITLE, *parts, *spelled, notes(self._remarks()), badges=[f"{len(self.advice)} remarks"])
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a check of private rows cannot be copied or pickled: it is for the screen of who holds them")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self.__getstate__()
+
+
+_SHOWN = 8
+"""Spellings of one column that are shown; the others are counted."""
+
+
+def _spelled(strange: Sequence[tuple[str, int]]) -> list[str]:
+    more = len(strange) - _SHOWN
+    return [f"{spelling} ({number})" for spelling, number in strange[:_SHOWN]] + [f"{more} more"] * (more > 0)
+
+
+def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> RowsCheck:
+    """Compare the rows of a file with their schema, exactly and without noise: for the custodian who holds them.
+
+    Run it before rows are served or analysed, and when the file or the schema changes. What it shows is private: it is
+    for the screen of the person who holds the rows, and goes to no ledger, log or release.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The private rows, loaded as they will be served: text columns of a CSV file as texts
+        (``pd.read_csv(path, dtype=str, keep_default_na=False)``).
+    schema : Schema
+        What is declared.
+    unit : str, optional
+        The column that names the person, where people have several rows.
+
+    Returns
+    -------
+    RowsCheck
+        ``print`` shows a table and what to do; ``tidy()`` is a frame, ``advice`` the remarks alone.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument has a wrong type, several columns have a declared name, or the unit's column is absent. No cell
+        is a reason.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.columns import Binary, Categorical
+    >>> schema = Schema(arm=Categorical(["Placebo", "Drug"]), event=Binary())
+    >>> found = check(pd.DataFrame({"arm": ["Placebo", "drug", "Drug"], "event": [1, 2, 1]}), schema)
+    >>> for words in found.advice:
+    ...     print(words)
+    'arm': the label 'drug' (1 cell) is not declared, 'Drug' is, and differs in case: spell it as declared
+    'event': it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first
+    """
+    plain = check_frame(frame, name="frame")
+    if not isinstance(schema, Schema):
+        raise ArgumentError("schema must be an hdp.Schema", argument="schema")
+    places = locate(plain, schema)
+    check_unique(places)
+    named = None if unit is None else select_unit(plain, text(unit, name="unit", longest=100), whose="private")
+    return RowsCheck(
+        rows=len(plain),
+        columns=tuple(_column(name, schema[name], plain.iloc[:, found[0]]) for name, found in places.items() if found),
+        absent=tuple(name for name, found in places.items() if not found),
+        undeclared=tuple(str(label) for label in plain.columns if label not in places and label != unit),
+        persons=None if unit is None or named is None else _persons(unit, named),
+    )
+
+
+def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
+    texts, dtype = coerce.texts(cells), str(cells.dtype)
+    blank = np.array([word is not None and not word.strip() for word in texts], dtype=bool)
+    absent = np.array([word is None for word in texts], dtype=bool)
+    empty = blank | np.asarray(cells.isna(), dtype=bool)
+    if pd.api.types.is_numeric_dtype(cells.dtype):
+        empty |= absent & np.isnan(coerce.numbers(cells))  # a NaN that is no null, as Arrow has it
+    if isinstance(column, NumericColumn):
+        numbers = column.numbers(cells)
+        valid, below, above = ~np.isnan(numbers), numbers < column.lower, numbers > column.upper
+    else:
+        known = set(column.levels) if isinstance(column, Categorical) else set()
+        numbers, below, above = np.array([]), np.array([]), np.array([])
+        valid = np.array([word in known for word in texts], dtype=bool)
+    odd = np.flatnonzero(~valid & ~empty).tolist()
+    found = Findings(
+        empty=int(empty.sum()),
+        strange=Counter(texts[row] or _type_of(cells, row) for row in odd),
+        known=frozenset(texts[row] or "" for row in np.flatnonzero(valid))
+        if isinstance(column, Binary)
+        else frozenset(),
+        numbers=numbers[~np.isnan(numbers)],
+    )
+    return ColumnCheck(
+        name=name,
+        kind=column.kind,
+        dtype=dtype,
+        rows=len(cells),
+        missing=found.empty,
+        strange=tuple((shown(spelling), number) for spelling, number in found.strange.most_common()),
+        below=int(below.sum()),
+        above=int(above.sum()),
+        advice=advice(column, found),
+    )
+
+
+def _type_of(cells: "pd.Series[Any]", row: int) -> str:
+    """Return what is shown of a cell that has neither a number nor a text: its type."""
+    kind = type(cells.array[row]).__name__ if cells.dtype == object else str(cells.dtype)
+    return f"<{kind}>"
+
+
+def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
+    whose = coerce.persons(cells)
+    rows = np.bincount(whose[whose >= 0])
+    return PersonsCheck(
+        unit=unit,
+        persons=len(rows),
+        repeated=int((rows > 1).sum()),
+        most=int(rows.max(initial=0)),
+        nameless=int((whose < 0).sum()),
+    )
