@@ -26,8 +26,7 @@ from r_bridge.arguments import (
 )
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {
-    name: getattr(hdpf, name)
-    for name in ("logit", "hazard", "linear", "quantile", "mestimate", "poisson", "multinomial", "distribution")
+    name: getattr(hdpf, name) for name in ("logit", "hazard", "linear", "quantile", "mestimate", "distribution")
 }
 _LOSSES: Final[dict[str, Callable[..., Any]]] = {
     name.lower(): getattr(hdp.losses, name)

@@ -16,6 +16,8 @@ from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
 from hdpstats.mechanisms.count import query as count
 from hdpstats.mechanisms.count import site as count_site
+from hdpstats.mechanisms.description import query as description
+from hdpstats.mechanisms.description import site as description_site
 from hdpstats.mechanisms.evaluation import query as evaluation
 from hdpstats.mechanisms.evaluation import site as evaluation_site
 from hdpstats.mechanisms.exponential import query as exponential
@@ -121,6 +123,10 @@ def _of_space(query: Any, _: SiteFacts) -> tuple[str, ...]:
     return cast(tuple[str, ...], query.space.names)
 
 
+def _named(query: Any, _: SiteFacts) -> tuple[str, ...]:
+    return cast(tuple[str, ...], query.names)
+
+
 def _of_ratio(query: Any, site_facts: SiteFacts) -> tuple[str, ...]:
     return importance_weights_site.ratio_design(query.model, site_facts.schema).needs
 
@@ -190,6 +196,13 @@ MECHANISMS: Final = (
         options=SubsampleAggregate,
     ),
     Mechanism(count.CountQuery, (count.CountRelease,), NO_MODEL, count_site.prepare),
+    Mechanism(
+        description.DescriptionQuery,
+        (description.DescriptionRelease,),
+        NO_MODEL,
+        description_site.prepare,
+        columns=_named,
+    ),
     Mechanism(
         evaluation.EvaluationQuery, (evaluation.EvaluationRelease,), HAZARD | REGRESSION, evaluation_site.prepare
     ),

@@ -33,6 +33,9 @@ class MechanismName(StrEnum):
     STATISTICS = "box noise on sums of clipped sufficient statistics"
     SUBSAMPLE = "box noise on projected estimates from blocks of people"
     DISTANCE = "two-sided geometric noise on a sum of clipped distances"
+    DESCRIPTION = "box noise on sums of centred features of groups"
+    GAUSSIAN_DESCRIPTION = "Gaussian noise on sums of centred features of groups"
+    GAUSSIAN_HISTOGRAM = "Gaussian noise on the cells of a histogram"
 
 
 @final

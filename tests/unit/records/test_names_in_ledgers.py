@@ -7,6 +7,12 @@ import pytest
 
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.description.query import (
+    DescribedColumn,
+    DescriptionQuery,
+    DescriptionRelease,
+    FollowUpCells,
+)
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
@@ -159,6 +165,19 @@ QUERIES = {
         ahead=Fraction(2, 9),
         **ASKED,
     ),
+    "description": DescriptionQuery(
+        columns=(
+            DescribedColumn(name="age", lower=18.0, upper=1 / 3 + 100, centre=0.4, cuts=(40.5, 60.5), whole=True),
+            DescribedColumn(name="size", levels=3, complete=True),
+        ),
+        by="hormon",
+        groups=2,
+        complete=True,
+        weights="w",
+        largest_weight=5.0,
+        follow_up=FollowUpCells(time="time", event="event", causes=2, ends=(0.1, 365.25)),
+        **ASKED,
+    ),
     "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
     "subsample": SubsampleQuery(
         column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
@@ -185,6 +204,16 @@ RELEASES = {
     "distance": DistanceRelease(units=-7, noise_sd=1 / 3, events=EVENTS),
     "curve": CurveRelease(errors=(0.1, -1 / 3), noise_sd=0.3, events=EVENTS),
     "score": PublicHessianRelease(total=(0.1, -3.5e7), noise_sd=12.25, grid=2.0**-29, records=10, events=EVENTS),
+    "description": DescriptionRelease(
+        sums=(3, -1),
+        sums_sd=1 / 3,
+        cells=(2**60,),
+        cells_sd=0.1,
+        follow_up=(-7,),
+        follow_up_sd=12.25,
+        records=None,
+        events=EVENTS,
+    ),
     "statistics": StatisticsRelease(units=(3, -1), noise_rate=1 / 3, records=10, events=EVENTS),
     "subsample": SubsampleRelease(units=(3, -1), noise_rate=1 / 3, records=10, blocks=5, events=EVENTS),
 }
@@ -210,6 +239,7 @@ PINNED = {
     "query: distance to all": "9ab8ec6d59dce4e9",
     "query: curve": "d7aef2bb78307d6c",
     "query: score": "5bcb5f86d3dd8d7a",
+    "query: description": "c0c2b13230d89150",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",
     "release: objective": "7c69da1894e490f0",
@@ -224,6 +254,7 @@ PINNED = {
     "release: distance": "97507885634087d5",
     "release: curve": "5adc3c40750bdd80",
     "release: score": "50076e411b64a68d",
+    "release: description": "d05d8764eb8c5f19",
     "release: statistics": "39948e85f17dedf8",
     "release: subsample": "24f9ba42b89e967a",
 }

@@ -50,3 +50,8 @@ print.dp_budget <- function(x, ...) {
   cat("budget: ", x$text, "\n", sep = "")
   invisible(x)
 }
+
+print.dp_study <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}

@@ -1,0 +1,252 @@
+r"""From noisy sums and counts to statistics with their errors: post-processing of released and public numbers.
+
+Intervals are percentiles of draws: the noise is drawn again from its distribution, the whole block at once, taken away
+from the sums, read as the sums themselves are, and sampling is drawn on top: a Beta distribution for shares (Jeffreys),
+normal ones for means and standard deviations. The noise of a box has shorter tails than a normal distribution.
+
+A statistic is not available (NaN) where fewer than `hdpstats.mechanisms.description.counts.FEWEST` standard deviations
+of noise of people have the cell: then the noise of a share is above 1/4. A quartile is where people are fewer than so
+many standard deviations times the root of the number of cells.
+
+Releases of several sites are read together by adding their sums and counts; their noise adds up.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.simplex import project
+from hdpstats.mechanisms.description.blocks import GroupSums, blocks_of
+from hdpstats.mechanisms.description.counts import FEWEST, cells_in
+from hdpstats.mechanisms.description.errors import sd_noise, share_noise
+from hdpstats.mechanisms.description.quartiles import PROBABILITIES, Quartile, quantiles
+from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery, DescriptionRelease
+
+NARROWEST: Final = 1e-3
+"""The smallest standard deviation that is read off, in parts of the range."""
+NORMAL: Final = 3.0
+"""The kurtosis of a normal distribution."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statistic:
+    """One number of a description.
+
+    Attributes
+    ----------
+    group, column : int
+        The group, and the column of the query; -1 for the number of people.
+    level : int or None
+        The level of a share.
+    name : str
+        ``n``, ``missing``, ``share``, ``mean``, ``sd``, ``q1``, ``median`` or ``q3``.
+    estimate, std_error, noise, low, high : float
+        The estimate, its standard error, the part of that which is noise, and the limits; NaN where not available.
+    """
+
+    group: int
+    column: int
+    level: int | None
+    name: str
+    estimate: float
+    std_error: float
+    noise: float
+    low: float
+    high: float
+
+
+def read(
+    query: DescriptionQuery,
+    releases: Sequence[DescriptionRelease],
+    *,
+    kurtosis: Mapping[str, float],
+    alpha: float = 0.05,
+) -> list[Statistic]:
+    """Return the statistics of the releases of one site, or of several together.
+
+    Parameters
+    ----------
+    query
+        What was asked; of several sites, of any of them.
+    releases
+        What they answered.
+    kurtosis
+        That of columns in public rows, for the sampling error of standard deviations.
+    alpha
+        One minus the level of the intervals.
+    """
+    if not query.columns:
+        return []
+    found: list[Statistic] = []
+    rng = draws.generator(*(release.sha256 for release in releases), "sampling")
+    for group, block in enumerate(blocks_of(query, releases)):
+        found.append(_number(block, group, alpha))
+        for place, column in enumerate(query.columns):
+            found += _missing(block, group, place, rng, alpha)
+            if column.levels:
+                found += _shares(block, group, place, rng, alpha)
+            else:
+                found += _moments(block, group, place, rng, alpha, kurtosis.get(column.name, NORMAL))
+            found += _quartiles(block, group, place, releases, alpha)
+    return found
+
+
+def _statistic(
+    group: int,
+    column: int,
+    name: str,
+    values: FloatArray,
+    *,
+    noise: float,
+    sampling: float,
+    alpha: float,
+    level: int | None = None,
+    known: bool = True,
+) -> Statistic:
+    """Return a statistic from its estimate and draws of it (B + 1,)."""
+    low, high = np.quantile(values[1:], [alpha / 2.0, 1.0 - alpha / 2.0]) if known else (np.nan, np.nan)
+    estimate = float(values[0]) if known else np.nan
+    error = float(np.hypot(noise, sampling)) if known else np.nan
+    return Statistic(
+        group=group,
+        column=column,
+        level=level,
+        name=name,
+        estimate=estimate,
+        std_error=error,
+        noise=noise if known else np.nan,
+        low=float(min(low, estimate)) if known else np.nan,
+        high=float(max(high, estimate)) if known else np.nan,
+    )
+
+
+def _number(block: GroupSums, group: int, alpha: float) -> Statistic:
+    scale = block.query.largest_weight
+    people = block.people if block.query.leading == 0 else np.maximum(2.0 * block.sums[:, 0], 0.0)
+    noise = scale * block.sd * float(np.sqrt(block.people_noise))
+    return _statistic(group, -1, "n", scale * people, noise=noise, sampling=0.0, alpha=alpha)
+
+
+def _missing(block: GroupSums, group: int, place: int, rng: draws.Generator, alpha: float) -> Iterator[Statistic]:
+    share = block.missing(place)
+    if share is None:
+        return
+    people = block.people
+    n = people * block.size
+    noise = share_noise(share[:1], people[:1], sd=np.array([block.sd]), counting=block.people_noise)
+    p = np.clip(share, 0.0, 1.0)
+    yield _statistic(
+        group,
+        place,
+        "missing",
+        _with_sampling(p, n, rng),
+        noise=float(noise[0]),
+        sampling=_binomial(p[0], n[0]),
+        alpha=alpha,
+        known=bool(people[0] >= FEWEST * block.sd),
+    )
+
+
+def _binomial(p: float, n: float) -> float:
+    return float(np.sqrt(p * (1.0 - p) / max(n, 1.0)))
+
+
+def _with_sampling(p: FloatArray, n: FloatArray, rng: draws.Generator) -> FloatArray:
+    """Return shares (B + 1,), with sampling drawn on all but the first."""
+    drawn = rng.beta(n[1:] * p[1:] + 0.5, n[1:] * (1.0 - p[1:]) + 0.5)
+    return np.concatenate([p[:1], drawn])
+
+
+def _known(block: GroupSums, place: int) -> bool:
+    return bool(block.observed(place)[0] >= FEWEST * block.sd)
+
+
+def _shares(block: GroupSums, group: int, place: int, rng: draws.Generator, alpha: float) -> Iterator[Statistic]:
+    observed, others = block.observed(place), block.parts(place)
+    n, known = observed * block.size, _known(block, place)
+    rest = (others - 0.5).sum(axis=1)
+    raw = np.column_stack([others, 1.0 - others.sum(axis=1)])
+    estimates = project(raw[:1], np.ones(1))[0]
+    for level in range(raw.shape[1]):
+        last = level == others.shape[1]
+        noise = share_noise(
+            rest[:1] + 0.5 if last else raw[:1, level],
+            observed[:1],
+            sd=np.array([block.sd]),
+            counting=block.observed_noise(place),
+            others=others.shape[1] if last else 1,
+        )
+        values = np.clip(raw[:, level], 0.0, 1.0)
+        values[0] = estimates[level]
+        yield _statistic(
+            group,
+            place,
+            "share",
+            _with_sampling(values, n, rng),
+            noise=float(noise[0]),
+            sampling=_binomial(values[0], n[0]),
+            alpha=alpha,
+            level=level,
+            known=known,
+        )
+
+
+def _moments(
+    block: GroupSums, group: int, place: int, rng: draws.Generator, alpha: float, kurtosis: float
+) -> Iterator[Statistic]:
+    column, observed = block.query.columns[place], block.observed(place)
+    reach, n, known = column.upper - column.lower, observed * block.size, _known(block, place)
+    mean, square, spread = moments(column, block.parts(place))
+    counting, sd = block.observed_noise(place), np.array([block.sd])
+    noise = float(share_noise(mean[:1], observed[:1], sd=sd, counting=counting)[0])
+    sampling = float(spread[0] / np.sqrt(n[0]))
+    normal = rng.standard_normal((2, len(mean) - 1))
+    means = np.concatenate([mean[:1], np.clip(mean[1:] + normal[0] * spread[1:] / np.sqrt(n[1:]), 0.0, 1.0)])
+    yield _statistic(
+        group, place, "mean", column.lower + reach * means,
+        noise=reach * noise, sampling=reach * sampling, alpha=alpha, known=known,
+    )  # fmt: skip
+    relative = np.sqrt(max(kurtosis - 1.0, 0.1) / (4.0 * n))
+    noise = float(
+        sd_noise(mean[:1], square[:1], spread[:1], observed[:1], centre=column.centre, sd=sd, counting=counting)[0]
+    )
+    spreads = np.concatenate([spread[:1], np.maximum(spread[1:] * (1.0 + normal[1] * relative[1:]), 0.0)])
+    yield _statistic(
+        group, place, "sd", reach * spreads,
+        noise=reach * noise, sampling=reach * float(spread[0] * relative[0]), alpha=alpha, known=known,
+    )  # fmt: skip
+
+
+def moments(column: DescribedColumn, parts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mean, mean square about the centre (in squares of the farthest distance) and standard deviation (B,)."""
+    mean, square = np.clip(parts[:, 0], 0.0, 1.0), parts[:, 1]
+    variance = column.far**2 * square - (mean - column.centre) ** 2
+    return mean, square, np.asarray(np.sqrt(np.maximum(variance, NARROWEST**2)))
+
+
+def _quartiles(
+    block: GroupSums, group: int, place: int, releases: Sequence[DescriptionRelease], alpha: float
+) -> Iterator[Statistic]:
+    query, column = block.query, block.query.columns[place]
+    if not column.cuts:
+        return
+    counts, sd = cells_in(query, releases, group, column)
+    counted = column.cells(complete=query.complete) > len(column.cuts) + 1
+    inner = float(counts[: len(column.cuts) + 1].sum())
+    known = inner >= FEWEST * sd * np.sqrt(len(column.cuts) + 1.0)
+    found: Mapping[str, Quartile] = {}
+    if known:
+        found = quantiles(
+            column, counts, sd=sd, size=float(block.size[0]), records=block.records, missing=counted, alpha=alpha
+        )
+    for name in PROBABILITIES:
+        each = found.get(name, Quartile(estimate=np.nan, std_error=np.nan, low=np.nan, high=np.nan))
+        yield Statistic(
+            group=group, column=place, level=None, name=name,
+            estimate=each.estimate, std_error=each.std_error, noise=np.nan, low=each.low, high=each.high,
+        )  # fmt: skip

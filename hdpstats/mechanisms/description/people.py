@@ -1,0 +1,167 @@
+"""From a person's rows to integers: total maps, person by person, and exact sums of what they give.
+
+What is summed and counted, and how far one person moves it, is in `hdpstats.mechanisms.description.site`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
+from hdpstats.schema.table import AdmittedTable
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class DescribedPeople:
+    """One row per person, by columns; everything here is private.
+
+    Attributes
+    ----------
+    values : dict of str to array (n,)
+        Numbers within bounds, or codes of levels.
+    missing : dict of str to bool array (n,)
+        Which cells are missing.
+    group : int64 array (n,)
+        The group, and the number of groups for people who do not count.
+    weights : float64 array (n,)
+        From 0 to 1.
+    beyond : bool array (n,)
+        Who was followed up beyond the horizon.
+    """
+
+    values: dict[str, FloatArray | IntArray]
+    missing: dict[str, BoolArray]
+    group: IntArray
+    weights: FloatArray
+    beyond: BoolArray
+
+    def __repr__(self) -> str:
+        return "<people>"
+
+
+def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
+    """Return the row of each person that is described, and what it counts for: a total map, person by person."""
+    complete = np.ones(table.rows, dtype=np.bool_)
+    for name in query.names:
+        complete &= ~table.missing[name]
+    rows = _first_rows(table, complete)
+    values = {name: (table.numeric if name in table.numeric else table.codes)[name][rows] for name in query.names}
+    missing = {name: table.missing[name][rows] for name in query.names}
+    group = np.zeros(len(rows), dtype=np.int64) if query.by is None else values[query.by].astype(np.int64)
+    out = np.zeros(len(rows), dtype=np.bool_)
+    for name in (*query.extra, *((query.by,) if query.by else ())):
+        out |= missing[name]
+    if query.complete:
+        out |= ~complete[rows]
+    weights = np.ones(len(rows))
+    if query.weights is not None:
+        weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
+    time = None if query.follow_up is None else query.follow_up.time
+    return DescribedPeople(
+        values=values,
+        missing=missing,
+        group=np.where(out, query.groups, group),
+        weights=weights,
+        beyond=np.zeros(len(rows), dtype=np.bool_) if time is None else table.beyond[time][rows],
+    )
+
+
+def _first_rows(table: AdmittedTable, complete: BoolArray) -> IntArray:
+    """Return one row of each person: the first complete one, else the first; rows that name nobody are left out."""
+    if table.persons is None:
+        return np.arange(table.rows)
+    order = np.lexsort((np.arange(table.rows), ~complete, table.persons))
+    persons = table.persons[order]
+    first = np.diff(persons, prepend=-1) > 0
+    return np.asarray(order[first])
+
+
+def in_units(values: FloatArray) -> IntArray:
+    """Return features (n,) between -1/2 and 1/2 as whole numbers of 2^-20."""
+    return np.asarray(np.floor(np.clip(values, -0.5, 0.5) * UNITS + 0.5), dtype=np.int64)
+
+
+def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
+    """Return the features of the people (n,) in units, one after the other, in the order of a block."""
+    weights = people.weights
+    if query.leading:
+        yield in_units(weights / 2)
+    if query.leading == 2:
+        yield in_units(weights**2 / 2)
+    for column in query.columns:
+        missing, value = people.missing[column.name], people.values[column.name]
+        if column.features(complete=query.complete) > column.values:
+            yield in_units(weights * np.where(missing, 0.5, -0.5))
+        for feature in _of_value(column, value):
+            yield in_units(weights * np.where(missing, 0.0, feature))
+
+
+def _of_value(column: DescribedColumn, value: FloatArray | IntArray) -> Iterator[FloatArray]:
+    """Return the centred features (n,) of values, each at most 1/2 in size."""
+    if column.levels:
+        for level in range(column.levels - 1):
+            yield np.where(value == level, 0.5, -0.5)
+    else:
+        place = np.clip((value - column.lower) / (column.upper - column.lower), 0.0, 1.0)
+        yield place - 0.5
+        yield np.clip(((place - column.centre) / column.far) ** 2, 0.0, 1.0) - 0.5
+
+
+def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
+    """Return the sums of all features in units, group by group: exact, in any order."""
+    sums = np.zeros((query.groups, query.dimension), dtype=np.int64)
+    if query.dimension:
+        for place, feature in enumerate(features_of(query, people)):
+            sums[:, place] = _totals(people.group, feature, query.groups + 1)[:-1]
+    return sums.ravel()
+
+
+def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
+    """Return the counts of the cells of quartiles, group by group and column by column."""
+    firsts = query.first_cells
+    counts = np.zeros((query.groups, firsts[-1]), dtype=np.int64)
+    for column, first in zip(query.with_cells, firsts[:-1], strict=True):
+        width = column.cells(complete=query.complete)
+        cell = np.searchsorted(np.array(column.cuts), people.values[column.name], side="left")
+        cell = np.where(people.missing[column.name], len(column.cuts) + 1, cell)  # where that is no cell: left out
+        group = np.where(cell < width, people.group, query.groups)
+        place = group * width + np.where(cell < width, cell, 0)
+        found = _totals(place, _in_counts(query, people), (query.groups + 1) * width)
+        counts[:, first : first + width] = found.reshape(-1, width)[:-1]
+    return counts.ravel()
+
+
+def follow_up_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
+    """Return the counts of the cells of follow-up, group by group; of a group interval by interval.
+
+    An interval has a cell for each cause and one for censorings; "stayed on" follows, and "incomplete" after all
+    groups.
+    """
+    asked = query.follow_up
+    if asked is None:
+        return np.zeros(0, dtype=np.int64)
+    intervals, width = len(asked.ends), asked.causes + 1
+    time, event = people.values[asked.time], people.values[asked.event].astype(np.int64)
+    interval = np.searchsorted(np.array(asked.ends), time, side="left")
+    happened = np.where(event > 0, event - 1, asked.causes)
+    stayed = (interval >= intervals) | people.beyond
+    cell = np.where(stayed, intervals * width, np.minimum(interval, intervals - 1) * width + happened)
+    lacking = people.missing[asked.time] | people.missing[asked.event] | (people.group == query.groups)
+    place = np.where(lacking, query.groups * asked.cells, people.group * asked.cells + cell)
+    return _totals(place, _in_counts(query, people), query.follow_up_cells)
+
+
+def _in_counts(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
+    """Return what each person (n,) counts for in a cell: 1, or with weights their units."""
+    if query.weights is None:
+        return np.ones(len(people.group), dtype=np.int64)
+    return np.asarray(np.floor(people.weights * UNITS + 0.5), dtype=np.int64)
+
+
+def _totals(place: IntArray, amounts: IntArray, size: int) -> IntArray:
+    """Return the sums of amounts by place: exact, as every partial sum is a whole number below 2^53."""
+    return np.asarray(np.bincount(place, weights=amounts, minlength=size)).astype(np.int64)

@@ -1,0 +1,255 @@
+r"""A description of the cohort: box noise on centred features of groups, geometric noise on counts of cells.
+
+**What is summed.** A person of group ``g`` has a block of features, each in :math:`[-1/2, 1/2]`; the blocks of all
+other groups are 0. A block has :math:`t_0 = 1/2`, and for each column
+
+* whether the cell is missing: 1/2 if so, else -1/2 (not for columns that the schema declares complete, nor where only
+  complete rows count);
+* of a number at the place ``a`` of its range, in [0, 1]: :math:`a - 1/2` and :math:`(a - c)^2 / \max(c, 1 - c)^2 - 1/2`
+  about a public centre ``c``;
+* of a category with ``L`` levels: for each level but the last 1/2 if it is that of the cell, else -1/2.
+
+*Missing means left out:* where the cell is missing, the features of its value are 0. A person of whom the group or the
+weight is missing, or where only complete rows count any cell, has features that are all 0. With case weights between 0
+and a declared :math:`w_{max}` a block is multiplied by :math:`b = w / w_{max}`, and :math:`b^2 / 2` stands beside
+:math:`t_0`: then the first two sums are half the total of weights and half that of their squares. Where the number of
+people is public and everybody counts, :math:`t_0` is left out.
+
+Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
+exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
+person with several rows (a unit) it is the first row that is complete in all columns of the query, else the first one;
+rows that name nobody are nobody's.
+
+**Sensitivity of sums.** In the norm :math:`\|T\| = \sum_g \max_j |T_{gj}|`, with ``d`` sums in a group: 1 under
+replace-one and 1/2 under add-or-remove-one, in units of :math:`2^{20}`. *Proof.* Adding or removing a person adds or
+takes away one block of maximum norm at most 1/2. If a person is replaced by one of the same group, one block changes,
+each entry by at most 1/2 + 1/2. If by one of another group, one block loses and another one gains a vector of maximum
+norm at most 1/2: 1/2 + 1/2. A person who does not count has a block of zeros, a special case of each. QED. So groups
+cost no epsilon under either relation, although the group is private. (Features in [0, 1] would have 2 where the group
+changes.) All three are attained.
+
+**Noise of sums.** Each group has its own box noise of dimension ``d`` (`hdpstats.noise.box`), independent of the
+others:
+
+.. math:: P[V] \propto \exp(-\rho \sum_g \max_j |V_{gj}|)
+
+with :math:`\rho = \epsilon / 2^{20}` under replace-one and twice that under add-or-remove-one. *Guarantee.* The
+exponents of an output under neighbours differ by at most :math:`\rho \|T - T'\| \le \epsilon` (triangle inequality),
+for the whole vector. The standard deviation of a sum is :math:`\sqrt{(d + 1)(d + 2) / 3} / \epsilon` people (half of it
+under add-or-remove-one), the same in every group.
+
+**Cells.** For its quartiles the range of a column is cut into public cells, one more for missing cells where these are
+counted; a person is in one cell of each of ``c`` columns, of the own group. Cells of follow-up are a table of one cell
+per person: group, interval and what happened in it, or group and "stayed on", or "incomplete" for everybody of whom
+group, time or event is missing. *Sensitivity* in the L1 norm: ``c`` counts (1 for follow-up) under add-or-remove-one,
+``2 c`` (2) under replace-one, whether or not the group changes; with weights as many times :math:`2^{20}` units. All
+are attained. *Noise:* two-sided geometric at the rate epsilon over that (`hdpstats.noise.geometric`).
+
+**Gaussian.** With a delta each part has rounded normal noise instead (`hdpstats.noise.normal`), exactly
+:math:`\mu`-GDP with :math:`\mu = \Delta_2 / s`. In the Euclidean norm counts have the square ``c`` or ``2 c``, and sums
+that of `hdpstats.mechanisms.description.sensitivity.square_sensitivity`. Weighted descriptions are pure.
+
+**Parts.** Sums, cells and follow-up are mechanisms on the same records that are fixed before any of them runs: their
+epsilons add up to the query's, or their squares of :math:`\mu` to one that implies its (epsilon, delta).
+
+References
+----------
+M. Hardt, K. Talwar (2010), On the geometry of differential privacy. A. Ghosh, T. Roughgarden, M. Sundararajan (2012),
+Universally utility-maximizing privacy mechanisms. R. S. Woodruff (1952), Confidence intervals for medians and other
+position measures.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+from hdpstats._base.errors import MechanismError, SchemaError, SiteError
+from hdpstats._base.typing import IntArray
+from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.sensitivity import box_sensitivity, cells_sensitivity, square_sensitivity
+from hdpstats.noise.box import BoxNoise
+from hdpstats.noise.distributions import box_variance
+from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.lattice import sqrt_up
+from hdpstats.noise.normal import RoundedNormal
+from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.relation import Relation
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+
+CountNoise = TwoSidedGeometric | RoundedNormal
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedDescription(Prepared):
+    """A description with its noise fixed.
+
+    Attributes
+    ----------
+    query : DescriptionQuery
+        What is described.
+    noise : tuple of BoxNoise or of RoundedNormal
+        That of the sums: a box for each group, or one vector for all of them; empty without sums.
+    cells, follow_up : TwoSidedGeometric, RoundedNormal or None
+        That of the counts.
+    sds : tuple of float
+        The standard deviations of the noise of sums, cells and follow-up, in people.
+    records : int or None
+        The number of people where it is public and all of them count.
+    """
+
+    query: DescriptionQuery
+    noise: tuple[BoxNoise | RoundedNormal, ...]
+    cells: CountNoise | None
+    follow_up: CountNoise | None
+    sds: tuple[float, float, float]
+    records: int | None
+
+    def compute(self, table: AdmittedTable) -> DescriptionRelease:
+        """Draw the noise, map every person, sum and count, add and release."""
+        noise = [z for part in self.noise for z in part.draw()]
+        of_cells = _draws(self.cells, self.query.cells)
+        of_follow_up = _draws(self.follow_up, self.query.follow_up_cells)
+        people = people_of(self.query, table)
+        return DescriptionRelease(
+            sums=_added(noise, sums_of(self.query, people)),
+            sums_sd=self.sds[0],
+            cells=_added(of_cells, cells_of(self.query, people)),
+            cells_sd=self.sds[1],
+            follow_up=_added(of_follow_up, follow_up_of(self.query, people)),
+            follow_up_sd=self.sds[2],
+            records=self.records,
+            events=self.events,
+        )
+
+
+def _draws(noise: CountNoise | None, count: int) -> list[int]:
+    if noise is None:
+        return []
+    return noise.draws(count) if isinstance(noise, TwoSidedGeometric) else list(noise.draw())
+
+
+def _added(noise: list[int], counts: IntArray) -> tuple[int, ...]:
+    return tuple(z + count for z, count in zip(noise, counts.tolist(), strict=True))
+
+
+def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescription:
+    """Fix the noise, or refuse what the proof does not cover."""
+    _check(query, site_facts)
+    relation, costs = site_facts.relation, query.costs
+    scale = UNITS if query.weights is not None else 1
+    noise = _noise_of_sums(query, relation)
+    with_cells = len(query.with_cells)
+    cells = _noise_of_counts(query, "cells", query.cells, cells_sensitivity(with_cells, relation), scale)
+    follow_up = _noise_of_counts(query, "follow_up", query.follow_up_cells, cells_sensitivity(1, relation), scale)
+    public = relation is Relation.REPLACE_ONE and site_facts.unit is None
+    everybody = query.by is None and query.weights is None and not query.complete
+    return PreparedDescription(
+        needs=query.names,
+        events=tuple(_event(query, part, cost) for part, cost in costs.items()),
+        query=query,
+        noise=noise,
+        cells=cells,
+        follow_up=follow_up,
+        sds=(_sd(noise[0], UNITS) if noise else 0.0, _sd(cells, scale), _sd(follow_up, scale)),
+        records=site_facts.records if public and everybody else None,
+    )
+
+
+def _event(query: DescriptionQuery, part: str, cost: Fraction) -> PrivacyEvent:
+    if query.delta:
+        ran = MechanismName.GAUSSIAN_DESCRIPTION if part == "box" else MechanismName.GAUSSIAN_HISTOGRAM
+        return PrivacyEvent(ran=ran, epsilon=query.epsilon, delta=query.delta, mu_squared=cost)
+    return PrivacyEvent(ran=MechanismName.DESCRIPTION if part == "box" else MechanismName.HISTOGRAM, epsilon=cost)
+
+
+def _noise_of_sums(query: DescriptionQuery, relation: Relation) -> tuple[BoxNoise | RoundedNormal, ...]:
+    if not query.dimension:
+        return ()
+    cost = query.costs["box"]
+    if query.delta:
+        sd = sqrt_up(square_sensitivity(query, relation) / cost)
+        return (RoundedNormal(dimension=query.groups * query.dimension, sd=sd, grid=Fraction(1)),)
+    rate = cost / box_sensitivity(relation)
+    return tuple(BoxNoise(dimension=query.dimension, rate=rate) for _ in range(query.groups))
+
+
+def _noise_of_counts(query: DescriptionQuery, part: str, size: int, people: int, scale: int) -> CountNoise | None:
+    if not size:
+        return None
+    cost = query.costs[part]
+    if query.delta:
+        return RoundedNormal(dimension=size, sd=sqrt_up(people / cost), grid=Fraction(1))
+    return TwoSidedGeometric(rate=cost / (people * scale))
+
+
+def _sd(noise: BoxNoise | CountNoise | None, scale: int) -> float:
+    """Return the standard deviation of the noise of one number in people, ``scale`` units of which are one."""
+    if noise is None:
+        return 0.0
+    if isinstance(noise, RoundedNormal):
+        return float(noise.sd) / scale
+    if isinstance(noise, BoxNoise):
+        return float(box_variance(noise.dimension, float(noise.rate)) ** 0.5) / scale
+    return float(noise.variance**0.5) / scale
+
+
+def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
+    """Refuse a query that does not fit what the site declares."""
+    schema = site_facts.schema
+    for column in query.columns:
+        _check_column(column, schema)
+    if query.by is not None and levels_of(_declared(schema, query.by)) != query.groups:
+        raise SiteError(f"this site's schema declares other levels of {query.by!r} than the query has groups")
+    if query.weights is not None:
+        weight = _declared(schema, query.weights)
+        if not isinstance(weight, Weight) or weight.max != query.largest_weight:
+            raise SiteError(f"this site's schema declares no weights {query.weights!r} with that largest value")
+    if not query.counted and query.leading == 0 and query.columns:
+        everybody = query.by is None and query.weights is None and not query.complete
+        public = site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
+        if not (everybody and public):
+            raise MechanismError("the number of people that count is not public here: counted must be true")
+    if query.follow_up is not None:
+        _check_follow_up(query, site_facts)
+
+
+def _check_column(column: DescribedColumn, schema: Schema) -> None:
+    declared = _declared(schema, column.name)
+    if levels_of(declared) != column.levels:
+        raise SiteError(f"this site's schema declares other levels of {column.name!r} than the query")
+    if isinstance(declared, NumericColumn) and not column.levels:
+        bounds = (declared.lower, declared.upper)
+        if bounds != (column.lower, column.upper):
+            raise SiteError(f"this site's schema declares other bounds of {column.name!r} than the query")
+
+
+def _check_follow_up(query: DescriptionQuery, site_facts: SiteFacts) -> None:
+    asked = query.follow_up
+    if asked is None:
+        return
+    if site_facts.unit is not None:
+        raise SiteError("this site's people have several rows each; follow-up is counted of people with one row")
+    time, event = _declared(site_facts.schema, asked.time), _declared(site_facts.schema, asked.event)
+    if not isinstance(time, Duration) or levels_of(event) != asked.causes + 1:
+        raise SiteError(f"this site's schema declares another time {asked.time!r} or event {asked.event!r}")
+    if asked.ends[-1] > time.horizon:
+        raise MechanismError(f"times must end at {time.horizon:g} at most, the horizon of {asked.time!r}")
+
+
+def _declared(schema: Schema, name: str) -> Column:
+    column = schema.get(name)
+    if column is None:
+        raise SchemaError(f"this site's schema declares no column {name!r}", columns=(name,))
+    return column
+
+
+def levels_of(column: Column) -> int:
+    """Return the number of levels of a column, 2 of a binary one; 0 where it holds numbers."""
+    if isinstance(column, Categorical):
+        return len(column.levels)
+    return 2 if isinstance(column, Binary) else 0
