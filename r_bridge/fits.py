@@ -26,7 +26,8 @@ from r_bridge.arguments import (
 )
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {
-    name: getattr(hdpf, name) for name in ("logit", "hazard", "linear", "quantile", "mestimate", "distribution")
+    name: getattr(hdpf, name)
+    for name in ("logit", "hazard", "linear", "quantile", "mestimate", "poisson", "multinomial", "distribution")
 }
 _LOSSES: Final[dict[str, Callable[..., Any]]] = {
     name.lower(): getattr(hdp.losses, name)

@@ -119,7 +119,7 @@ stopifnot(gap < 0.03)
 #
 # ## What would an answer cost?
 #
-# `dp_plan` predicts the standard errors that each epsilon would buy, from public rows and the number of private
+# `dp_plan` predicts the standard errors at each epsilon, from public rows and the number of private
 # records. It reads no private record.
 
 # %%
@@ -129,7 +129,7 @@ dp_plan(
 )
 
 # %% [markdown]
-# At 0.1 the noise drowns what Rotterdam has to say. At 10 hardly any noise is left to buy off, and little is promised.
+# At 0.1 the noise is larger than what Rotterdam adds. At 10 hardly any noise is left, and little is guaranteed.
 # With 1 the standard error of large tumours falls from 0.24 to 0.14, which in the open would have taken nearly three
 # times as many women, and half of the total is left for the next question.
 #

@@ -42,6 +42,7 @@ curvature is slack, exactly ``rho m G``: **then the determinant is free.**
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -165,12 +166,18 @@ def _largest(bounds: HazardBounds, *, noise: float, curvature: float) -> float:
     """Return an upper bound on ``sup F``."""
     if bounds.smoothness is not None:
         return noise * bounds.reach + curvature * bounds.trace
+    gradient, bent = _coefficients(bounds)
+    return float(np.max(noise * gradient + curvature * bent)) / DOWN
+
+
+@lru_cache(maxsize=8)
+def _coefficients(bounds: HazardBounds) -> tuple[FloatArray, FloatArray]:
+    """Return Bernstein coefficients of both parts of ``F``, which ``rho m`` and ``m / lambda`` multiply."""
     cubic, at = _bernstein()
     x, e = at[:, None], at[None, :]
     survive, event, both = bounds.corners
     gradient = x * (1.0 - e) * survive + (1.0 - x) * e * event + x * e * both
-    bent = bounds.leverage * (bounds.total * cubic[:, None] + cubic[None, :])
-    return float(np.max(noise * gradient + curvature * bent)) / DOWN
+    return gradient, bounds.leverage * (bounds.total * cubic[:, None] + cubic[None, :])
 
 
 def _bernstein() -> tuple[FloatArray, FloatArray]:

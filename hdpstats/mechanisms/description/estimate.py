@@ -19,12 +19,12 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.simplex import project
 from hdpstats.mechanisms.description.blocks import GroupSums, blocks_of
 from hdpstats.mechanisms.description.counts import FEWEST, cells_in
 from hdpstats.mechanisms.description.errors import sd_noise, share_noise
 from hdpstats.mechanisms.description.quartiles import PROBABILITIES, Quartile, quantiles
 from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.histogram.estimate import project
 
 NARROWEST: Final = 1e-3
 """The smallest standard deviation that is read off, in parts of the range."""

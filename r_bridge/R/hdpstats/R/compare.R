@@ -42,11 +42,6 @@ dp_compare <- function(fit, reference, cause = NULL, label = NULL) {
   if (inherits(x, "coxph")) list(model = "cox", formula = formula) else list(label = class(x)[[1L]], formula = formula)
 }
 
-print.dp_comparison <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
-}
-
 as.data.frame.dp_comparison <- function(x, row.names = NULL, optional = FALSE, ...) {
   x$table[setdiff(names(x$table), "baseline")]
 }

@@ -28,11 +28,6 @@ print.dp_ledger <- function(x, ...) {
   invisible(x)
 }
 
-print.dp_account <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
-}
-
 print.dp_accounts <- function(x, ...) {
   for (site in names(x)) cat(site, "\n", x[[site]]$text, "\n\n", sep = "")
   invisible(x)

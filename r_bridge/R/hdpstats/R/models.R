@@ -2,10 +2,8 @@
 
 dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
                      mechanism = "auto", se_share = 0, replicate = 1) {
-  .check_data(data, sys.call())
-  .check_epsilon(epsilon, sys.call())
-  .fit("logit", formula, data, match.call(), list(
-    epsilon = epsilon, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
+  .fit("logit", formula, data, epsilon, match.call(), list(
+    weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
     se_share = se_share, replicate = replicate, ...
   ))
 }
@@ -13,29 +11,25 @@ dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL,
 dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c("spline", "dummies"), df = 3,
                       knots = NULL, link = c("logit", "cloglog", "probit"), cap = NULL, weights = NULL, offset = NULL,
                       row_norm = NULL, delta = 0, mechanism = "auto", se_share = 0, replicate = 1) {
-  .check_data(data, sys.call())
-  .check_epsilon(epsilon, sys.call())
-  .fit("hazard", formula, data, match.call(), list(
-    epsilon = epsilon, intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df,
+  .fit("hazard", formula, data, epsilon, match.call(), list(
+    intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df,
     knots = knots, link = .first(link, c("logit", "cloglog", "probit")), cap = cap, weights = weights, offset = offset,
     row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share, replicate = replicate, ...
   ))
 }
 
 dp_distribution <- function(formula, data, epsilon, family, ..., ranges = NULL, delta = 0, mechanism = "auto", replicate = 1) {
-  .check_data(data, sys.call())
-  .check_epsilon(epsilon, sys.call())
   if (missing(family)) {
     .refuse("family must be given: \"bernoulli\", \"poisson\", \"normal\", \"exponential\" or \"gamma\"", sys.call())
   }
-  .fit("distribution", formula, data, match.call(), list(
-    epsilon = epsilon, family = family, ranges = ranges, delta = delta, mechanism = mechanism, replicate = replicate, ...
+  .fit("distribution", formula, data, epsilon, match.call(), list(
+    family = family, ranges = ranges, delta = delta, mechanism = mechanism, replicate = replicate, ...
   ))
 }
 
 dp_fit_public <- function(formula, data, ..., model = NULL) {
   .check_data(data, sys.call())
-  .fit(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), list(...))
+  .made(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), list(...))
 }
 
 dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, se_share = 0, model = NULL) {
@@ -45,7 +39,14 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
   ))
 }
 
-.fit <- function(name, formula, data, call, options) {
+# A fit that costs epsilon. What is not given is refused before anything else.
+.fit <- function(name, formula, data, epsilon, call, options) {
+  .check_data(data, sys.call(-1L))
+  .check_epsilon(epsilon, sys.call(-1L))
+  .made(name, formula, data, call, c(list(epsilon = epsilon), options))
+}
+
+.made <- function(name, formula, data, call, options) {
   result <- .py(name, c(list(formula = .formula_text(formula, call), data = data), options), call = call)
   result$call <- .without_epsilon(.without_data(call))
   result
@@ -83,9 +84,11 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
 # The first of the choices that a function offers, where the user has made none.
 .first <- function(x, choices) if (identical(x, choices)) choices[[1L]] else x
 
+.models <- c("logit", "hazard", "linear", "quantile", "mestimate", "poisson", "multinomial", "distribution")
+
 # The model that a formula asks for: a response Surv(...) is one of hazards.
 .model <- function(formula, model, call = NULL) {
-  if (!is.null(model)) return(match.arg(model, c("logit", "hazard", "linear", "quantile", "mestimate", "distribution")))
+  if (!is.null(model)) return(match.arg(model, .models))
   if (grepl("^\\s*(survival::)?Surv\\s*\\(", .formula_text(formula, call))) "hazard" else "logit"
 }
 
@@ -100,11 +103,6 @@ dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, s
   if (missing(epsilon) || is.null(epsilon)) {
     .refuse("epsilon must be given: what the release may cost each person; dp_fit_public() fits to public rows for free", call)
   }
-}
-
-print.dp_plan <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
 }
 
 as.data.frame.dp_plan <- function(x, row.names = NULL, optional = FALSE, ...) .broom_names(x$frame)

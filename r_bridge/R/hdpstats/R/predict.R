@@ -4,12 +4,18 @@ predict.dp_logit <- function(object, newdata, type = c("link", "response"),
                              interval = c("none", "confidence"), level = 0.95, ...) {
   .no_more("predict", ...)
   .check_newdata(newdata, sys.call())
-  type <- match.arg(type)
-  ci <- match.arg(interval) == "confidence"
+  found <- .predicted(object, newdata, interval = match.arg(interval), level = level)
+  if (match.arg(type) == "response") return(found)
+  if (is.data.frame(found)) found[] <- lapply(found, stats::qlogis) else found <- stats::qlogis(found)
+  found
+}
+
+# Predicted means with limits; of a multinomial model with limits a row for each row and level.
+.predicted <- function(object, newdata, interval, level) {
+  ci <- interval == "confidence"
   found <- .py("predict", list(result = object, newdata = newdata, ci = ci, alpha = 1 - level))
-  if (ci) found <- stats::setNames(found, c("fit", "lwr", "upr"))
-  if (type == "response") return(found)
-  if (ci) found[] <- lapply(found, stats::qlogis) else found <- stats::qlogis(found)
+  if (!ci) return(found)
+  names(found)[ncol(found) - 2:0] <- c("fit", "lwr", "upr")
   found
 }
 

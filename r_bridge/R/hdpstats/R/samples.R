@@ -1,5 +1,5 @@
-# Weighted public samples: two functions spend epsilon and return them, the others describe them for free. A sample carries its JSON text: it
-# outlives the session and the Python that made it.
+# Weighted public samples: two functions spend epsilon and return them, the others describe them and cost nothing. A
+# sample carries its JSON text: it outlives the session and the Python that made it.
 
 dp_hybrid_weights <- function(study, columns, epsilon, ..., select = NULL, model = NULL,
                               projection = c("simplex", "clip", "none"), share = 0.1, distance_share = 0,
@@ -144,11 +144,6 @@ summary.dp_weighted_sample <- function(object, ...) {
     c(unclass(object)[facts], list(text = .py("summary_text", list(result = object)))),
     class = "summary.dp_weighted_sample"
   )
-}
-
-print.summary.dp_weighted_sample <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
 }
 
 plot.dp_weighted_sample <- function(x, which = c("weights", "balance"), level = 0.95, xlab = NULL, ...) {

@@ -26,8 +26,3 @@ print.dp_check <- function(x, ...) {
 as.data.frame.dp_check <- function(x, row.names = NULL, optional = FALSE, ...) x$table
 
 .declared <- function(...) if (...length() > 0L) list(...)
-
-print.dp_schema <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
-}

@@ -14,11 +14,6 @@ dp_dummy <- function(site, n = 100, seed = 0) {
   .py("dummy", list(site = site, n = n, seed = seed))
 }
 
-print.dp_site <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
-}
-
 dp_sites <- function(x) {
   if (!inherits(x, "dp_result")) .refuse("x must be a result, as of dp_logit() or dp_hazard()", sys.call())
   x$sites
@@ -28,11 +23,6 @@ dp_aggregate <- function(results, between = NULL, interval = c("model", "across_
   made <- list(results = results, between = between, interval = .first(interval, c("model", "across_sites")), name = name)
   found <- .py("aggregate", made)
   structure(c(unclass(found), made), class = "dp_aggregate") # what it was made of, so that it outlives the session
-}
-
-print.dp_aggregate <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
 }
 
 coef.dp_aggregate <- coef.dp_result

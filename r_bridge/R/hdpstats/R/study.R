@@ -50,8 +50,3 @@ print.dp_budget <- function(x, ...) {
   cat("budget: ", x$text, "\n", sep = "")
   invisible(x)
 }
-
-print.dp_study <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
-  invisible(x)
-}

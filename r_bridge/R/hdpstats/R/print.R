@@ -1,0 +1,22 @@
+# Objects whose text Python has written.
+
+.print_text <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
+
+print.dp_account <- .print_text
+
+print.dp_aggregate <- .print_text
+
+print.dp_comparison <- .print_text
+
+print.dp_plan <- .print_text
+
+print.dp_schema <- .print_text
+
+print.dp_site <- .print_text
+
+print.dp_study <- .print_text
+
+print.summary.dp_weighted_sample <- .print_text
