@@ -107,9 +107,8 @@ class HazardLink(ABC):
         Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
     smallest_cap : float
         Caps below it are raised to it.
-    tables_pay : float
-        Person-intervals for every number of a table of running sums (`hdpstats.solvers.hazard`) from which making the
-        table takes less time than a term for each of them.
+    cumulative : bool
+        Whether a survived interval adds ``e^eta``, so that sums of the likelihood over intervals are in closed form.
     """
 
     name: ClassVar[str]
@@ -122,7 +121,7 @@ class HazardLink(ABC):
     coupled: ClassVar[bool] = False
     ulps: ClassVar[float]
     smallest_cap: ClassVar[float] = 0.0
-    tables_pay: ClassVar[float] = 1.0
+    cumulative: ClassVar[bool] = False
 
     @abstractmethod
     def survive(self, eta: FloatArray) -> LikelihoodTerms:

@@ -42,7 +42,6 @@ class LogitLink(HazardLink):
     event_smoothness = STEEPEST
     coupled = True
     ulps = 64.0
-    tables_pay = 16.0
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
         """Return ``log(1 + e^eta)``, ``p`` and ``p (1 - p)``."""
@@ -97,7 +96,7 @@ class CloglogLink(HazardLink):
     survived_smoothness = STEEPEST
     event_smoothness = Fraction(1)
     ulps = 256.0
-    tables_pay = math.inf
+    cumulative = True
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
         """Return ``e^eta``, which is its own derivative."""

@@ -20,8 +20,7 @@ from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import spells_of
-from hdpstats.solvers.hazard import HazardData, fit_hazard
-from hdpstats.solvers.hazard.likelihood import Likelihood
+from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard
 
 EVENNESS = 0.01
 """Eigenvalues of the baseline's second moments are kept above this share of the largest."""
@@ -176,8 +175,7 @@ def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, c
     centre = np.concatenate([level * constant, np.zeros(p)])
     ridge = np.concatenate([np.full(e, BASELINE_SPREAD**-2.0), np.full(p, SLOPE_SPREAD**-2.0)])
     fit = fit_hazard(data, link, ridge=ridge, centre=centre, start=centre)
-    squared = Likelihood(replace(data, weights=data.weights**2), LINKS[link], method="direct")
-    meat = squared.derivatives(*squared.predictors(fit.theta)).hessian + np.diag(ridge)
+    meat = Likelihood(replace(data, weights=data.weights**2), LINKS[link], ridge=ridge).hessian(fit.theta)
     inverse = np.linalg.inv(fit.information + np.diag(ridge))
     return PublicFit(theta=fit.theta, covariance=inverse @ meat @ inverse, information=fit.information)
 

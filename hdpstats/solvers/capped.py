@@ -8,9 +8,8 @@ with the survived loss in every interval but, where the spell ends in an event o
 last (`hdpstats.losses.hazard`). ``theta`` stacks ``(alpha_k, beta_k)`` over causes.
 """
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -20,7 +19,7 @@ from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.solvers.kernels import grid_sum, row_products
-from hdpstats.solvers.objective import UNIT, Objective, integer_bits
+from hdpstats.solvers.objective import UNIT, SumObjective, integer_bits
 
 CELLS = 400_000
 """Spells times intervals that are handled at a time."""
@@ -182,14 +181,10 @@ class CappedSpells:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class HazardObjective(Objective):
-    """The function to minimise; ``ridge``, ``centre`` and ``linear`` are (D,), D = causes (e + p)."""
+class HazardObjective(SumObjective):
+    """The function to minimise, D = causes (e + p)."""
 
     spells: CappedSpells
-    ridge: FloatArray
-    centre: FloatArray
-    linear: FloatArray
-    grid_bits: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
@@ -203,10 +198,9 @@ class HazardObjective(Objective):
         """The sum of the weights."""
         return float(np.sum(self.spells.weights))
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
-        total = grid_sum(self.spells.scores(theta), self.spells.weights, bits=self.grid_bits)
-        return np.ldexp(total.astype(np.float64), -self.grid_bits) + self.ridge * (theta - self.centre) + self.linear
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (D,) of the sum of losses on the grid."""
+        return grid_sum(self.spells.scores(theta), self.spells.weights, bits=self.grid_bits)
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included; blocks of different causes are zero."""
@@ -231,11 +225,11 @@ class HazardObjective(Objective):
         cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
         ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
         in the second (``k`` and 1 for an event), and an error of ``r u`` of that size on top. A spell's caps
-        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``. Rounding to the
-        grid adds half a cell in each coordinate, the sums of three numbers 8 u times their sizes.
+        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; for the rest
+        see `SumObjective.summed_error`.
         """
         spells = self.spells
-        m, D, q = len(spells.Z), len(theta), len(spells.A)
+        D, q = len(theta), len(spells.A)
         g = 1.01 * (D + 8) * UNIT
         square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
         norms = np.sqrt(square)
@@ -246,10 +240,7 @@ class HazardObjective(Objective):
         largest = (spells.total + 1.0) * spells.causes
         slope = spells.loss.steepness * predictor
         per_spell = largest * spells.weights * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
-        cells: float = 0.5 * m * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
-        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
-        sizes += float(np.linalg.norm(self.linear)) + largest * float(np.sum(spells.weights * norms))
-        return (float(np.sum(per_spell)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+        return self.summed_error(theta, per_spell, steepest=largest * float(np.sum(spells.weights * norms)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""

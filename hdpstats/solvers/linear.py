@@ -6,8 +6,7 @@ r"""The objective of a regression: a weighted sum of losses of one linear predic
 `MultinomialObjective` has several linear predictors, coefficients level by level: ``theta`` (M D,).
 """
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -17,26 +16,19 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
 from hdpstats.solvers.kernels import grid_sum, row_products
-from hdpstats.solvers.objective import UNIT, Objective, integer_bits
+from hdpstats.solvers.objective import UNIT, SumObjective, integer_bits
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinearObjective(Objective):
-    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,); the rest (D,).
-
-    ``grid_bits`` is derived: summands are rounded to multiples of 2^-grid_bits, which 64-bit integers can add.
-    """
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class LinearObjective(SumObjective):
+    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,)."""
 
     loss: PredictorLoss
     X: FloatArray
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
-    ridge: FloatArray
-    centre: FloatArray
-    linear: FloatArray
-    grid_bits: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
@@ -56,15 +48,12 @@ class LinearObjective(Objective):
     def value(self, theta: FloatArray) -> float:
         """Return ``F(theta)`` to float accuracy."""
         loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
-        step = theta - self.centre
-        quadratic = 0.5 * float(step @ (self.ridge * step))
-        return float(loss + quadratic + self.linear @ theta)
+        return float(loss + self.penalty(theta) + self.linear @ theta)
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (D,) of the sum of losses on the grid."""
         eta = row_products(self.X, theta) + self.offset
-        total = grid_sum(self.X, self.weights * self.loss.score(eta, self.y), bits=self.grid_bits)
-        return np.ldexp(total.astype(np.float64), -self.grid_bits) + self.ridge * (theta - self.centre) + self.linear
+        return grid_sum(self.X, self.weights * self.loss.score(eta, self.y), bits=self.grid_bits)
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
@@ -78,10 +67,9 @@ class LinearObjective(Objective):
         Let u = 2^-53, g = 1.01 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor
         has error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
         ``ulps`` u m (`PredictorLoss.score`), the two products 3 u m. So a row contributes at most
-        ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)`` plus half a grid cell in each coordinate. Ridge,
-        perturbation and the final sum of three numbers add 8 u times their sizes.
+        ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)``; for the rest see `SumObjective.summed_error`.
         """
-        n, D = self.X.shape
+        D = self.X.shape[1]
         m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
         g = 1.01 * (D + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
@@ -89,10 +77,7 @@ class LinearObjective(Objective):
         per_row = (
             self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * UNIT * m)
         )
-        cells: float = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -self.grid_bits)
-        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
-        sizes += float(np.linalg.norm(self.linear)) + m * float(np.sum(self.weights * norms))
-        return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+        return self.summed_error(theta, per_row, steepest=m * float(np.sum(self.weights * norms)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of a linear predictor along a direction (D,)."""
@@ -121,18 +106,14 @@ class LinearObjective(Objective):
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MultinomialObjective(Objective):
-    """The function to minimise. ``X`` (n, D); ``y`` (n,) from 0 to ``others``; ``weights`` (n,); the rest (M D,)."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class MultinomialObjective(SumObjective):
+    """The function to minimise. ``X`` (n, D); ``y`` (n,) from 0 to ``others``; ``weights`` (n,)."""
 
     others: int
     X: FloatArray
     y: IntArray
     weights: FloatArray
-    ridge: FloatArray
-    centre: FloatArray
-    linear: FloatArray
-    grid_bits: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
@@ -151,15 +132,14 @@ class MultinomialObjective(Objective):
     def value(self, theta: FloatArray) -> float:
         """Return the objective to float accuracy."""
         loss = float(self.weights @ values(self.predictor(theta), self.y))
-        step = theta - self.centre
-        return float(loss + 0.5 * float(step @ (self.ridge * step)) + self.linear @ theta)
+        return float(loss + self.penalty(theta) + self.linear @ theta)
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (M D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (M D,) of the sum of losses on the grid."""
         left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
-        sums = [grid_sum(self.X, np.ascontiguousarray(column), bits=self.grid_bits) for column in left.T]
-        total = np.ldexp(np.concatenate(sums).astype(np.float64), -self.grid_bits)
-        return np.asarray(total + self.ridge * (theta - self.centre) + self.linear)
+        return np.concatenate(
+            [grid_sum(self.X, np.ascontiguousarray(column), bits=self.grid_bits) for column in left.T]
+        )
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (M D, M D), ridge included."""
@@ -181,15 +161,11 @@ class MultinomialObjective(Objective):
         `LinearObjective`); the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow by half of
         that, and err by ``(M + 16) u`` of their own; the products add ``3 u`` of a size of at most 1.5.
         """
-        n, D = self.X.shape
-        g = 1.01 * (D + 2) * UNIT
+        g = 1.01 * (self.X.shape[1] + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         size = float(np.linalg.norm(theta))
         per_row = self.weights * norms * (0.5 * g * norms * size + (self.others + 24.0) * UNIT)
-        cells: float = 0.5 * n * math.sqrt(D * self.others) * math.ldexp(1.0, -self.grid_bits)
-        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
-        sizes += float(np.linalg.norm(self.linear)) + 1.5 * float(np.sum(self.weights * norms))
-        return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+        return self.summed_error(theta, per_row, steepest=1.5 * float(np.sum(self.weights * norms)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of linear predictors along a direction, summed over levels."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
-from hdpstats.solvers.objective import Objective
+from hdpstats.solvers.objective import Objective, SmoothObjective
 
 
 @final
@@ -77,6 +77,11 @@ def minimise(objective: Objective, *, start: FloatArray, budget: WorkBudget | No
         return certify(objective, theta)
 
 
+def newton(objective: SmoothObjective, *, start: FloatArray, budget: WorkBudget, tolerance: float) -> FloatArray:
+    """Return where Newton's method ends: where a step would decrease the objective by no more than the tolerance."""
+    return _Descent(objective, budget, tolerance=tolerance).run(start)
+
+
 def certify(objective: Objective, theta: FloatArray) -> Solution:
     """Return ``theta`` with certified bounds on its gradient and on its distance from the minimiser."""
     norm = float(np.linalg.norm(objective.gradient(theta))) * (1.0 + 2.0**-40)
@@ -90,8 +95,8 @@ def certify(objective: Objective, theta: FloatArray) -> Solution:
 class _Descent:
     """Newton steps, and the work that they have left."""
 
-    def __init__(self, objective: Objective, budget: WorkBudget) -> None:
-        self._objective = objective
+    def __init__(self, objective: SmoothObjective, budget: WorkBudget, *, tolerance: float | None = None) -> None:
+        self._objective, self._tolerance = objective, tolerance
         self._hessians, self._gradients = budget.hessians, budget.gradients
 
     def run(self, start: FloatArray) -> FloatArray:
@@ -102,6 +107,8 @@ class _Descent:
         while self._hessians and self._gradients:
             self._hessians -= 1
             step = newton_step(objective.hessian(theta), gradient)
+            if self._tolerance is not None and 0.5 * float(gradient @ step) <= self._tolerance:
+                break
             candidate, moved = self._advance(theta, step, least)
             visible = float(gradient @ step) > SMALLEST_DECREASE * max(1.0, objective.mass)
             if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
@@ -137,13 +144,13 @@ class _Descent:
             moved = self._objective.gradient(candidate)
             return candidate, moved, float(moved @ step)
 
-        low = 1.0
+        first = low = self._objective.first_length(step)
         candidate, moved, ahead = at(low)
         while ahead < 0.0 and float(np.linalg.norm(moved)) > 0.5 * least and low > 2.0**-40 and self._gradients:
             low *= 0.5
             candidate, moved, ahead = at(low)
         high, flat = 2.0 * low, FLAT * ahead
-        for _ in range(min(BISECTIONS, self._gradients) if low < 1.0 and ahead > 0.0 else 0):
+        for _ in range(min(BISECTIONS, self._gradients) if low < first and ahead > 0.0 else 0):
             middle = 0.5 * (low + high)
             further, there, slope = at(middle)
             if slope < 0.0:

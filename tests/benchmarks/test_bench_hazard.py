@@ -7,24 +7,27 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from benchmarks.spells import drawn
 from benchmarks.workers.hdpstats_hazard import prepare
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard import fit_hazard
-from hdpstats.solvers.hazard.likelihood import Likelihood
+from hdpstats.solvers.hazard import Likelihood, fit_hazard
+from tests.unit.solvers.hazards import use
 
 
-@pytest.mark.parametrize("kernel", ["numpy", "direct", "tabulated"])
+@pytest.mark.parametrize("method", ["direct", "tabulated"])
 @pytest.mark.parametrize(
     "shape", [(1_000, 20), (1_000, 200), (10_000, 50), (10_000, 200), (10_000, 2000), (100_000, 200)]
 )
 def test_a_pass(
-    benchmark: BenchmarkFixture, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], kernel: str
+    benchmark: BenchmarkFixture, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], method: str
 ) -> None:
-    cells = 10**12 if kernel == "numpy" else 0
-    monkeypatch.setattr("hdpstats.solvers.hazard.likelihood.COMPILED_CELLS", cells)
-    method = "tabulated" if kernel == "tabulated" else "direct"
-    likelihood = Likelihood(prepare(drawn(*shape)), LINKS["logit"], method=method)
-    a, eta = likelihood.predictors(np.concatenate([[-5.5, 0.0, 0.0], np.linspace(-2.5, 2.5, 10)]))
-    likelihood.derivatives(a, eta)
-    benchmark(likelihood.derivatives, a, eta)
+    use(monkeypatch, method)
+    likelihood = Likelihood(prepare(drawn(*shape)), LINKS["logit"])
+    first, second = (np.concatenate([[level, 0.0, 0.0], np.linspace(-2.5, 2.5, 10)]) for level in (-5.5, -5.4))
+
+    def passes() -> None:
+        likelihood.at(first)
+        likelihood.at(second)
+
+    passes()
+    benchmark(passes)
 
 
 @pytest.mark.parametrize("link", ["logit", "cloglog", "probit"])

@@ -1,6 +1,5 @@
 """Exact fits of discrete-time hazards that never expand people into intervals."""
 
-from hdpstats.solvers.hazard.fit import fit_hazard
-from hdpstats.solvers.hazard.likelihood import HazardData, HazardFit
+from hdpstats.solvers.hazard.likelihood import HazardData, HazardFit, Likelihood, fit_hazard
 
-__all__ = ["HazardData", "HazardFit", "fit_hazard"]
+__all__ = ["HazardData", "HazardFit", "Likelihood", "fit_hazard"]

@@ -1,16 +1,25 @@
-"""Minus the log-likelihood of a discrete-time hazard with its derivatives, by the kernel that suits the data."""
+"""Minus the log-likelihood of a discrete-time hazard by the kernel that suits the data, and its minimum."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.losses import HazardLink
-from hdpstats.solvers.hazard.kernels import NEVER, CellKernel, CompiledLogit, CumulativeHazards, Kernel, Survived
-from hdpstats.solvers.hazard.tabulated import TabulatedKernel, table_size
+from hdpstats._base.validation import choice
+from hdpstats.losses import LINKS, HazardLink
+from hdpstats.solvers.hazard.kernels import (
+    NEVER,
+    CellKernel,
+    CumulativeHazards,
+    Kernel,
+    Survived,
+    TabulatedKernel,
+    table_size,
+)
+from hdpstats.solvers.newton import AMPLE, newton, newton_step
+from hdpstats.solvers.objective import SmoothObjective
 
 
 @final
@@ -78,22 +87,15 @@ class HazardData:
         """How many rows the expanded table would have."""
         return int(np.sum(self.exit - self.entry))
 
-    def by_exit(self) -> "HazardData":
-        """Return the spells in the order of their last intervals."""
-        order = np.argsort(self.exit.astype(np.uint16), kind="stable")
-        names = ("Z", "entry", "exit", "event", "weights", "offset")
-        return HazardData(A=self.A, **{name: np.take(getattr(self, name), order, axis=0) for name in names})
-
-    def part(self, rows: slice) -> "HazardData":
-        """Return some of the spells."""
-        names = ("Z", "entry", "exit", "event", "weights", "offset")
-        return HazardData(A=self.A, **{name: getattr(self, name)[rows] for name in names})
+    def take(self, rows: slice | IntArray) -> "HazardData":
+        """Return some of the spells, in an order."""
+        return HazardData(A=self.A, **{each.name: getattr(self, each.name)[rows] for each in fields(self)[1:]})
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HazardFit:
-    """A maximum of the (penalised) likelihood, or where the ascent ended.
+    """A maximum of the (penalised) likelihood, or where the iteration ended.
 
     Attributes
     ----------
@@ -101,46 +103,62 @@ class HazardFit:
         ``alpha``, then ``beta``.
     information : (e + p, e + p) float64
         Observed information of the likelihood at ``theta``, without the ridge.
-    deviance, log_likelihood : float
-        ``-2 log L`` and ``log L``, weighted, without the ridge.
-    iterations : int
-        Newton steps.
+    log_likelihood : float
+        ``log L``, weighted, without the ridge.
     converged : bool
-        False if the ascent did not end at a maximum: a likelihood without a maximum (separation; an indicator of an
+        False if the iteration did not end at a maximum: a likelihood without a maximum (separation; an indicator of an
         interval without events), or too many steps.
     """
 
     theta: FloatArray
     information: FloatArray
-    deviance: float
     log_likelihood: float
-    iterations: int
     converged: bool
 
+    @property
+    def deviance(self) -> float:
+        """``-2 log L``."""
+        return -2.0 * self.log_likelihood
 
-METHODS: Final = ("auto", "direct", "tabulated")
 
 BLOCK: Final = 4096
 """Spells that are handled at a time; BLAS multiplies matrices of this size without starting threads."""
 
 COMPILED_CELLS: Final = 200_000
-"""Person-intervals from which the compiled kernel is used: below, numpy is done before compiled code is loaded."""
-
-TABLES_PAY: Final = {"logit": 16.0, "probit": 1.0, "cloglog": math.inf}
-"""Person-intervals for every number of a table from which making the table pays."""
+"""Person-intervals from which compiled tables are used, where they have no more numbers than there are of these: below,
+numpy is done before compiled code is loaded."""
 
 SORTED_FROM: Final = 2_000
 """Intervals from which spells are sorted by the last one: neighbours then share a part of a large table."""
 
 LARGEST_TABLE: Final = 20_000_000
-"""Numbers in a table; wider ranges of the linear predictor go to the direct kernels."""
+"""Numbers in a table; wider ranges of the linear predictor are summed term by term."""
+
+LARGEST_CHANGE: Final = 2.0
+"""How far one step may move any linear predictor: whole steps diverge on ordinary data."""
+
+TOLERANCE: Final = 1e-12
+"""A step with an expected decrease below this (in units of the log-likelihood) is the last one."""
+
+ROUGH: Final = 0.1
+"""The tolerance of a fit that only starts another one."""
+
+SMALL_STEP: Final = 0.1
+"""A maximum was reached where the last step moves no linear predictor by as much."""
+
+SAMPLING: Final = 20
+"""One of so many spells is in the sample whose fit starts that of all."""
+
+SMALLEST_SAMPLE: Final = 1_000
+"""Spells below which no sample is taken."""
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Derivatives:
-    """Minus the log-likelihood with gradient (D,) and Hessian (D, D)."""
+    """Minus the log-likelihood at ``theta`` with gradient (D,) and Hessian (D, D), all without the ridge."""
 
+    theta: FloatArray
     value: float
     gradient: FloatArray
     hessian: FloatArray
@@ -154,15 +172,29 @@ class Sums(NamedTuple):
 
 
 @final
-class Likelihood:
-    """Evaluates at linear predictors: ``a`` (q,) of the intervals and ``eta`` (m,) of the spells, offsets included."""
+class Likelihood(SmoothObjective):
+    """Minus the log-likelihood plus ``sum_j ridge_j (theta_j - centre_j)^2 / 2``, to float accuracy.
 
-    def __init__(self, data: HazardData, link: HazardLink, *, method: str, compiled: bool = False) -> None:
-        if SORTED_FROM <= data.intervals <= data.spells and method != "direct" and link.name != "cloglog":
-            data = data.by_exit()
-        self.data, self.link, self._method = data, link, method
+    Value, gradient and Hessian come from one pass over the spells; those of the last point are kept.
+    """
+
+    def __init__(
+        self,
+        data: HazardData,
+        link: HazardLink,
+        *,
+        ridge: FloatArray | None = None,
+        centre: FloatArray | None = None,
+        compiled: bool = False,
+    ) -> None:
+        if SORTED_FROM <= data.intervals <= data.spells and not link.cumulative:
+            data = data.take(np.argsort(data.exit.astype(np.uint16), kind="stable"))
+        D = data.A.shape[1] + data.Z.shape[1]
+        self.data, self.link = data, link
+        self.ridge = np.zeros(D) if ridge is None else np.asarray(ridge, dtype=np.float64)
+        self.centre = np.zeros(D) if centre is None else np.asarray(centre, dtype=np.float64)
         self._cells = data.person_intervals
-        self.compiled = compiled or self._cells >= COMPILED_CELLS
+        self._compiled = compiled or self._cells >= COMPILED_CELLS
         self._at_risk = _at_risk(data)
         happened = (data.event == 1) & (data.exit > data.entry)
         self._event_weights = data.weights * happened
@@ -170,26 +202,52 @@ class Likelihood:
         np.add.at(self._event_sums, data.exit[happened] - 1, data.weights[happened])
         self._happened = np.flatnonzero(happened)
         self._last = data.exit if link.linear_event else data.exit - happened
+        self._here: Derivatives | None = None
 
-    def sample(self, step: int) -> "Likelihood":
-        """Return the likelihood of every ``step``-th spell."""
-        part = self.data.part(slice(None, None, step))
-        return Likelihood(part, self.link, method="auto", compiled=self.compiled)
+    @property
+    def mass(self) -> float:
+        """0: what decrease is visible is a matter of the log-likelihood's own unit."""
+        return 0.0
 
-    def predictors(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``a`` and ``eta`` at ``theta``."""
+    @property
+    def last(self) -> Derivatives | None:
+        """What was computed last."""
+        return self._here
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (D,), ridge included."""
+        return self.at(theta).gradient + self.ridge * (theta - self.centre)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        return self.at(theta).hessian + np.diag(self.ridge)
+
+    def first_length(self, step: FloatArray) -> float:
+        """Return the part of a step that moves no linear predictor by more than `LARGEST_CHANGE`."""
+        return min(1.0, LARGEST_CHANGE / max(self.effect(step), LARGEST_CHANGE))
+
+    def sample(self) -> "Likelihood":
+        """Return the likelihood of one in `SAMPLING` spells."""
+        part, share = self.data.take(slice(None, None, SAMPLING)), self.ridge / SAMPLING
+        return Likelihood(part, self.link, ridge=share, centre=self.centre, compiled=self._compiled)
+
+    def effect(self, step: FloatArray) -> float:
+        """Return a bound on how far a step of ``theta`` moves any linear predictor of somebody at risk."""
         e = self.data.A.shape[1]
-        a = np.where(self._at_risk, self.data.A @ theta[:e], NEVER)
-        return a, self.data.Z @ theta[e:] + self.data.offset
+        along_a, along_eta = np.where(self._at_risk, self.data.A @ step[:e], 0.0), self.data.Z @ step[e:]
+        lowest = float(np.min(along_a) + np.min(along_eta, initial=0.0))
+        highest = float(np.max(along_a) + np.max(along_eta, initial=0.0))
+        return max(-lowest, highest)
 
-    def directions(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return how ``a`` and ``eta`` move along a step of ``theta``."""
-        e = self.data.A.shape[1]
-        return np.where(self._at_risk, self.data.A @ step[:e], 0.0), self.data.Z @ step[e:]
+    def at(self, theta: FloatArray) -> Derivatives:
+        """Return value, gradient and Hessian at ``theta``, without the ridge."""
+        if self._here is None or not np.array_equal(self._here.theta, theta):
+            self._here = self._derivatives(theta)
+        return self._here
 
-    def derivatives(self, a: FloatArray, eta: FloatArray) -> Derivatives:
-        """Return value, gradient and Hessian."""
+    def _derivatives(self, theta: FloatArray) -> Derivatives:
         data, e, p = self.data, self.data.A.shape[1], self.data.Z.shape[1]
+        a, eta = np.where(self._at_risk, data.A @ theta[:e], NEVER), data.Z @ theta[e:] + data.offset
         kernel = self._kernel(a, Survived(data.Z, data.entry, self._last, data.weights, eta))
         value, by_interval, by_spell = self._events(a, eta)
         slopes, curved, cross = np.zeros(p), np.zeros((p, p)), np.zeros((p, e))
@@ -207,6 +265,7 @@ class Likelihood:
         score, curvature = survived.score + by_interval.score, survived.curvature + by_interval.curvature
         baseline = data.A.T @ (data.A * curvature[:, None])
         return Derivatives(
+            theta=theta,
             value=value + survived.value,
             gradient=np.concatenate([data.A.T @ score, slopes]),
             hessian=np.block([[baseline, cross.T], [cross, curved]]),
@@ -228,22 +287,14 @@ class Likelihood:
         return float(w @ terms.value), by_interval, added
 
     def _kernel(self, a: FloatArray, survived: Survived) -> Kernel:
-        if self._tabulates(survived.eta):
-            return TabulatedKernel(self.link, self.data.A, a, survived)
-        if self.link.name == "cloglog":
-            return CumulativeHazards(self.data.A, a, survived)
-        if self.link.name == "logit" and self.compiled:
-            return CompiledLogit(self.data.A, a, survived)
-        return CellKernel(self.link, self.data.A, a, survived)
+        if self.link.cumulative:
+            return CumulativeHazards(self.link, self.data.A, a, survived)
+        return (TabulatedKernel if self._tabulates(survived.eta) else CellKernel)(self.link, self.data.A, a, survived)
 
     def _tabulates(self, eta: FloatArray) -> bool:
-        if self._method == "direct" or not len(eta):
+        if not (self._compiled and len(eta) and np.isfinite(np.ptp(eta))):
             return False
-        size = table_size(self.data.A, eta) if np.isfinite(np.ptp(eta)) else LARGEST_TABLE + 1
-        if self._method == "tabulated":
-            return size <= LARGEST_TABLE
-        pays = self._cells >= TABLES_PAY[self.link.name] * size
-        return pays and self.compiled and size <= LARGEST_TABLE
+        return table_size(self.data.A, eta) <= min(self._cells, LARGEST_TABLE)
 
 
 def _at_risk(data: HazardData) -> BoolArray:
@@ -252,3 +303,72 @@ def _at_risk(data: HazardData) -> BoolArray:
     full: IntArray = np.flatnonzero(data.exit > data.entry)
     change = np.bincount(data.entry[full], minlength=q + 1) - np.bincount(data.exit[full], minlength=q + 1)
     return np.asarray(np.cumsum(change)[:q] > 0)
+
+
+def fit_hazard(
+    data: HazardData,
+    link: str,
+    *,
+    ridge: FloatArray | None = None,
+    centre: FloatArray | None = None,
+    start: FloatArray | None = None,
+) -> HazardFit:
+    r"""Maximise the log-likelihood of a discrete-time hazard, minus ``sum_j ridge_j (theta_j - centre_j)^2 / 2``.
+
+    The same maximum as a binary regression with a row per person and interval, which is never formed, by the Newton
+    method of all fits (`hdpstats.solvers.newton`). Never raises on finite data: where the likelihood has no maximum
+    the last iterate is returned with ``converged=False``. Intervals in which nobody is at risk carry no information;
+    coefficients that only such intervals could determine stay where they started.
+
+    Parameters
+    ----------
+    data : HazardData
+        Spells, baseline features, weights, offsets.
+    link : {"logit", "cloglog", "probit"}
+        How hazard and linear predictor are connected.
+    ridge, centre : (e + p,) float64, optional
+        Diagonal ridge on the scale of the sum, not negative (default 0), and where it pulls to (default 0).
+    start : (e + p,) float64, optional
+        First iterate; by default a constant hazard, improved on a sample of the spells where they are many.
+
+    Raises
+    ------
+    ArgumentError
+        If the link is not one of those named.
+    """
+    known = LINKS[choice(link, name="link", options=tuple(LINKS))]
+    likelihood = Likelihood(data, known, ridge=ridge, centre=centre)
+    with np.errstate(all="ignore"):
+        first = _start(likelihood) if start is None else np.asarray(start, dtype=np.float64)
+        here = likelihood.at(newton(likelihood, start=first, budget=AMPLE, tolerance=TOLERANCE))
+        step = _last_step(likelihood, here)
+        effect = likelihood.effect(step)
+        step = step if effect < np.inf else np.zeros_like(step)
+        value = here.value - float(here.gradient @ step) + 0.5 * float(step @ here.hessian @ step)
+    return HazardFit(
+        theta=here.theta - step,
+        information=here.hessian,
+        log_likelihood=-value,
+        converged=effect < SMALL_STEP,
+    )
+
+
+def _last_step(likelihood: Likelihood, here: Derivatives) -> FloatArray:
+    """Return the step from where the iteration ended, to the minimum up to rounding; nothing is computed there."""
+    gradient = likelihood.gradient(here.theta)
+    return np.asarray(np.nan_to_num(newton_step(likelihood.hessian(here.theta), gradient)))
+
+
+def _start(likelihood: Likelihood) -> FloatArray:
+    """Return a first iterate: the fit of a sample, or a constant hazard as nearly as the baseline can have it."""
+    data = likelihood.data
+    if data.spells >= SAMPLING * SMALLEST_SAMPLE:
+        sample = likelihood.sample()
+        here = sample.at(newton(sample, start=_start(sample), budget=AMPLE, tolerance=ROUGH))
+        return here.theta - _last_step(sample, here)
+    time = float(data.weights @ (data.exit - data.entry))
+    events = float(data.weights @ ((data.event == 1) & (data.exit > data.entry)))
+    p = np.array([(events + 0.5) / (time + 1.0)])
+    level = float(likelihood.link.predictor(p)[0]) - (float(np.mean(data.offset)) if data.spells else 0.0)
+    alpha, *_ = np.linalg.lstsq(data.A, np.full(data.intervals, level), rcond=None)
+    return np.concatenate([alpha, np.zeros(data.Z.shape[1])])

@@ -4,7 +4,18 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 from scipy.stats import norm
 
-from hdpstats.solvers.hazard import HazardData
+from hdpstats.solvers.hazard import HazardData, Likelihood
+from hdpstats.solvers.hazard.likelihood import LARGEST_TABLE, table_size
+
+
+def use(monkeypatch, method: str) -> None:
+    """Let likelihoods be summed term by term ("direct"), or from tables where these can be made ("tabulated")."""
+
+    def tabulates(self: Likelihood, eta: np.ndarray) -> bool:
+        made = method == "tabulated" and len(eta) > 0 and np.isfinite(np.ptp(eta))
+        return bool(made and table_size(self.data.A, eta) <= LARGEST_TABLE)
+
+    monkeypatch.setattr(Likelihood, "_tabulates", tabulates)
 
 
 def baseline(q: int) -> np.ndarray:

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.solvers.hazard import HazardData, HazardFit, fit_hazard, likelihood
-from tests.unit.solvers.hazards import expanded_derivatives, expanded_fit, spells
+from hdpstats.solvers.hazard import HazardData, HazardFit, fit_hazard
+from tests.unit.solvers.hazards import expanded_derivatives, expanded_fit, spells, use
 
 LINKS = ("logit", "cloglog", "probit")
-METHODS = ("numpy", "compiled", "tabulated")
+METHODS = ("direct", "tabulated")
 
 
 @pytest.fixture(params=METHODS)
 def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run a test with the numpy loops, with the compiled ones and with tables."""
-    monkeypatch.setattr(likelihood, "COMPILED_CELLS", 10**12 if request.param == "numpy" else 0)
-    return "tabulated" if request.param == "tabulated" else "direct"
+    """Run a test term by term, and with tables."""
+    use(monkeypatch, request.param)
+    return str(request.param)
 
 
 def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
@@ -28,7 +28,7 @@ def test_the_fit_is_that_of_the_expanded_rows(link: str, dummies: bool, method: 
     data = spells(1, m=600, q=6 if dummies else 12, dummies=dummies)
     D = data.A.shape[1] + data.Z.shape[1]
     zero = np.zeros(D)
-    found = fit_hazard(data, link, method=method)
+    found = fit_hazard(data, link)
     theta = expanded_fit(data, link, ridge=zero, centre=zero)
     value, _, hessian = expanded_derivatives(data, link, theta)
     assert found.converged
@@ -42,7 +42,7 @@ def test_the_fit_is_that_of_the_expanded_rows(link: str, dummies: bool, method: 
 def test_a_ridge_pulls_to_its_centre(link: str, method: str) -> None:
     data = spells(2)
     ridge, centre = np.array([0.0, 3.0, 0.5, 20.0, 1.0]), np.array([9.0, -1.0, 2.0, 0.3, 0.0])
-    found = fit_hazard(data, link, ridge=ridge, centre=centre, method=method)
+    found = fit_hazard(data, link, ridge=ridge, centre=centre)
     theta = expanded_fit(data, link, ridge=ridge, centre=centre)
     assert close(found.theta, theta, 1e-11)
     value, _, hessian = expanded_derivatives(data, link, theta)
@@ -78,7 +78,7 @@ def test_a_spell_cut_in_two_is_the_same_spell(link: str, method: str) -> None:
         exit=np.concatenate([middle, data.exit]),
         event=np.concatenate([np.zeros_like(data.event), data.event * (middle < data.exit)]),
     )
-    assert same(fit_hazard(cut, link, method=method), fit_hazard(data, link, method=method))
+    assert same(fit_hazard(cut, link), fit_hazard(data, link))
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -90,7 +90,7 @@ def test_empty_spells_contribute_nothing(link: str, method: str) -> None:
     only = changed(
         empty, **{name: getattr(empty, name)[full] for name in ("Z", "entry", "exit", "event", "weights", "offset")}
     )
-    assert same(fit_hazard(empty, link, method=method), fit_hazard(only, link, method=method))
+    assert same(fit_hazard(empty, link), fit_hazard(only, link))
     assert len(only.Z) < len(empty.Z)
 
 
@@ -101,7 +101,7 @@ def test_a_weight_of_two_is_two_people(link: str, method: str) -> None:
         name: np.concatenate([getattr(data, name)] * 2) for name in ("Z", "entry", "exit", "event", "weights", "offset")
     }
     heavier = changed(data, weights=2 * data.weights)
-    assert same(fit_hazard(changed(data, **double), link, method=method), fit_hazard(heavier, link, method=method))
+    assert same(fit_hazard(changed(data, **double), link), fit_hazard(heavier, link))
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -109,7 +109,7 @@ def test_separation_returns_the_last_iterate(link: str, method: str) -> None:
     data = spells(7, plain=True)
     event = (data.Z[:, 0] > 0).astype(int)
     separated = changed(data, exit=np.full(400, 1), event=event, A=data.A[:1], entry=np.zeros(400, int))
-    found = fit_hazard(separated, link, method=method)
+    found = fit_hazard(separated, link)
     assert not found.converged
     assert np.all(np.isfinite(found.theta))
     assert 0 <= found.deviance < 20 < fit_hazard(data, link).deviance
@@ -118,17 +118,17 @@ def test_separation_returns_the_last_iterate(link: str, method: str) -> None:
 @pytest.mark.parametrize("link", LINKS)
 def test_no_events_and_no_spells(link: str, method: str) -> None:
     data = spells(8)
-    quiet = fit_hazard(changed(data, event=np.zeros_like(data.event)), link, method=method)
+    quiet = fit_hazard(changed(data, event=np.zeros_like(data.event)), link)
     assert np.all(np.isfinite(quiet.theta))
     assert not quiet.converged
     assert quiet.deviance < 1e-6
     nobody = changed(
         data, **{name: getattr(data, name)[:0] for name in ("Z", "entry", "exit", "event", "weights", "offset")}
     )
-    nothing = fit_hazard(nobody, link, ridge=np.ones(5), centre=np.arange(5.0), method=method)
+    nothing = fit_hazard(nobody, link, ridge=np.ones(5), centre=np.arange(5.0))
     assert close(nothing.theta, np.arange(5.0), 1e-12)
     assert nothing.deviance == 0.0
-    assert np.all(np.isfinite(fit_hazard(nobody, link, method=method).theta))
+    assert np.all(np.isfinite(fit_hazard(nobody, link).theta))
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -142,7 +142,7 @@ def test_a_repeated_covariate_does_not_raise(link: str) -> None:
 
 def test_no_covariates(method: str) -> None:
     data = spells(10, plain=True, dummies=True)
-    alone = fit_hazard(changed(data, Z=data.Z[:, :0]), "logit", method=method)
+    alone = fit_hazard(changed(data, Z=data.Z[:, :0]), "logit")
     at_risk = np.array([np.sum(data.exit >= s) for s in range(1, 13)])
     events = np.bincount(data.exit[data.event == 1] - 1, minlength=12)
     assert close(1 / (1 + np.exp(-alone.theta)), events / at_risk, 1e-12)
@@ -156,7 +156,7 @@ def test_many_intervals_without_overflowing_products(method: str) -> None:
         event=np.zeros(4), weights=np.ones(4), offset=np.zeros(4),
     )  # fmt: skip
     held = np.array([0.5, 1.0])
-    stopped = fit_hazard(data, "logit", ridge=np.full(2, 1e18), centre=held, start=held, method=method)
+    stopped = fit_hazard(data, "logit", ridge=np.full(2, 1e18), centre=held, start=held)
     expected = q * sum(np.logaddexp(0.0, 0.5 + z) for z in (0.0, 30.0, 700.0, -700.0))
     assert -stopped.log_likelihood == pytest.approx(expected, rel=1e-10)
 
@@ -165,7 +165,7 @@ def test_many_intervals_without_overflowing_products(method: str) -> None:
 def test_far_starts_come_back(link: str, method: str) -> None:
     data = spells(11)
     start = np.array([-20.0, 3.0, 0.0, 90.0 if link == "logit" else 5.0, -5.0])
-    assert np.all(np.isfinite(fit_hazard(data, link, start=start, method=method).theta))
+    assert np.all(np.isfinite(fit_hazard(data, link, start=start).theta))
 
 
 @pytest.mark.parametrize(
@@ -187,5 +187,3 @@ def test_what_cannot_be_indexed_is_refused(name: str, array: np.ndarray) -> None
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ArgumentError, match="link"):
         fit_hazard(spells(1), "log")
-    with pytest.raises(ArgumentError, match="method"):
-        fit_hazard(spells(1), "logit", method="fast")

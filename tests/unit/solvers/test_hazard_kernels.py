@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard import HazardData, fit_hazard, likelihood, tabulated
-from hdpstats.solvers.hazard.kernels import CellKernel, CompiledLogit, CumulativeHazards, compiled
-from hdpstats.solvers.hazard.likelihood import Likelihood
-from hdpstats.solvers.hazard.tabulated import TabulatedKernel
-from tests.unit.solvers.hazards import expanded_derivatives, spells
+from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard, kernels, likelihood
+from hdpstats.solvers.hazard.kernels import CellKernel, CumulativeHazards, TabulatedKernel, compiled
+from tests.unit.solvers.hazards import expanded_derivatives, spells, use
 
 KERNELS = [
     ("logit", CellKernel),
-    ("logit", CompiledLogit),
     ("logit", TabulatedKernel),
     ("cloglog", CumulativeHazards),
     ("cloglog", CellKernel),
@@ -24,12 +21,8 @@ KERNELS = [
 
 def with_kernel(monkeypatch: pytest.MonkeyPatch, data: HazardData, link: str, kernel: type) -> Likelihood:
     """Return the likelihood that uses a given kernel."""
-    if kernel in (CompiledLogit, CumulativeHazards):
-        make = lambda self, a, survived: kernel(data.A, a, survived)  # noqa: E731
-    else:
-        make = lambda self, a, survived: kernel(LINKS[link], data.A, a, survived)  # noqa: E731
-    monkeypatch.setattr(Likelihood, "_kernel", make)
-    return Likelihood(data, LINKS[link], method="auto")
+    monkeypatch.setattr(Likelihood, "_kernel", lambda self, a, survived: kernel(LINKS[link], data.A, a, survived))
+    return Likelihood(data, LINKS[link])
 
 
 def largest_error(found: np.ndarray, expected: np.ndarray) -> float:
@@ -42,7 +35,7 @@ def test_derivatives(monkeypatch: pytest.MonkeyPatch, link: str, kernel: type, s
     data = spells(21, **shape)
     theta = np.random.default_rng(5).normal(0, 0.3, data.A.shape[1] + data.Z.shape[1]) - 0.3
     found = with_kernel(monkeypatch, data, link, kernel)
-    here = found.derivatives(*found.predictors(theta))
+    here = found.at(theta)
     value, gradient, hessian = expanded_derivatives(data, link, theta)
     assert here.value == pytest.approx(value, rel=1e-13)
     assert largest_error(here.gradient, gradient) < 1e-12
@@ -59,7 +52,7 @@ def test_extreme_predictors(monkeypatch: pytest.MonkeyPatch, link: str, kernel: 
     data = HazardData(**{name: getattr(data, name) for name in names}, offset=offset)
     theta = np.array([-1.0, 0.4, -0.2, 0.3, -0.1])
     found = with_kernel(monkeypatch, data, link, kernel)
-    here = found.derivatives(*found.predictors(theta))
+    here = found.at(theta)
     value, gradient, hessian = expanded_derivatives(data, link, theta)
     assert here.value == pytest.approx(value, rel=1e-12)
     assert largest_error(here.gradient, gradient) < 1e-11
@@ -68,9 +61,12 @@ def test_extreme_predictors(monkeypatch: pytest.MonkeyPatch, link: str, kernel: 
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("kind", [{"m": 3000, "q": 30, "p": 4}, {"m": 2100, "q": 2000}, {"m": 24_000, "q": 5}])
-def test_direct_and_tabulated_are_one_fit(link: str, kind: dict[str, int]) -> None:
+def test_direct_and_tabulated_are_one_fit(monkeypatch: pytest.MonkeyPatch, link: str, kind: dict[str, int]) -> None:
     data = spells(23, **kind)
-    first, second = (fit_hazard(data, link, method=method) for method in ("direct", "tabulated"))
+    use(monkeypatch, "direct")
+    first = fit_hazard(data, link)
+    use(monkeypatch, "tabulated")
+    second = fit_hazard(data, link)
     assert np.max(np.abs(first.theta - second.theta)) < 1e-12 * max(1.0, np.max(np.abs(first.theta)))
     assert first.deviance == pytest.approx(second.deviance, rel=1e-13)
     assert largest_error(first.information, second.information) < 1e-11
@@ -78,16 +74,20 @@ def test_direct_and_tabulated_are_one_fit(link: str, kind: dict[str, int]) -> No
 
 @pytest.mark.parametrize("link", LINKS)
 def test_a_sample_starts_the_fit_and_does_not_change_it(link: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = spells(24, m=24_000, q=8)
+    data, passes, counted = spells(24, m=24_000, q=8), [], Likelihood._derivatives
+    monkeypatch.setattr(
+        Likelihood, "_derivatives", lambda self, theta: passes.append(self.data.spells) or counted(self, theta)
+    )
     sampled = fit_hazard(data, link)
-    monkeypatch.setattr("hdpstats.solvers.hazard.fit.SMALLEST_SAMPLE", 10**9)
+    with_sample = passes.count(24_000)
+    monkeypatch.setattr(likelihood, "SMALLEST_SAMPLE", 10**9)
     whole = fit_hazard(data, link)
-    assert sampled.iterations < whole.iterations
+    assert with_sample < passes.count(24_000) - with_sample
     assert np.max(np.abs(sampled.theta - whole.theta)) < 1e-12
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_intervals_without_people_do_not_matter(link: str) -> None:
+def test_intervals_without_people_do_not_matter(link: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nobody is at risk before interval 5, where this baseline is e^40 times as high as later.
     data = spells(25, plain=True)
     A = np.column_stack([np.ones(12), np.where(np.arange(12) < 4, 40.0, 0.0) + np.arange(12) / 12])
@@ -101,27 +101,22 @@ def test_intervals_without_people_do_not_matter(link: str) -> None:
     )  # fmt: skip
     expected = fit_hazard(early, link)
     for method in ("direct", "tabulated"):
-        assert np.max(np.abs(fit_hazard(late, link, method=method).theta - expected.theta)) < 1e-11
+        use(monkeypatch, method)
+        assert np.max(np.abs(fit_hazard(late, link).theta - expected.theta)) < 1e-11
 
 
-def kernel_for(data: HazardData, link: str, method: str = "auto") -> type:
-    found = Likelihood(data, LINKS[link], method=method)
-    a, eta = found.predictors(np.concatenate([[-3.0, 0, 0], np.ones(data.Z.shape[1])]))
-    last = data.exit
-    return type(found._kernel(a, likelihood.Survived(found.data.Z, found.data.entry, last, found.data.weights, eta)))
+def kernel_for(data: HazardData, link: str) -> type:
+    found, made, chosen = Likelihood(data, LINKS[link]), [], Likelihood._kernel
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Likelihood, "_kernel", lambda self, *args: made.append(chosen(self, *args)) or made[-1])
+        found.at(np.concatenate([[-3.0, 0, 0], np.ones(data.Z.shape[1])]))
+    return type(made[0])
 
 
 def test_which_kernel_when() -> None:
-    small, middle, large = (
-        spells(26, q=20),
-        spells(26, m=3000, q=200, plain=True),
-        spells(26, m=80_000, q=200, plain=True),
-    )
+    small, large = spells(26, q=20), spells(26, m=80_000, q=200, plain=True)
     assert kernel_for(small, "logit") is CellKernel
-    assert kernel_for(middle, "logit") is CompiledLogit
     assert kernel_for(large, "logit") is TabulatedKernel
-    assert kernel_for(large, "logit", "direct") is CompiledLogit
-    assert kernel_for(small, "logit", "tabulated") is TabulatedKernel
     assert kernel_for(small, "probit") is CellKernel
     assert kernel_for(large, "probit") is TabulatedKernel
     assert kernel_for(large, "cloglog") is CumulativeHazards
@@ -129,8 +124,7 @@ def test_which_kernel_when() -> None:
         A=large.A, Z=large.Z * 1e5, entry=large.entry, exit=large.exit, event=large.event, weights=large.weights,
         offset=large.offset,
     )  # fmt: skip
-    assert kernel_for(wide, "logit") is CompiledLogit
-    assert kernel_for(wide, "logit", "tabulated") is CompiledLogit
+    assert kernel_for(wide, "logit") is CellKernel
 
 
 def test_code_that_cannot_be_kept_is_compiled_all_the_same() -> None:
@@ -143,8 +137,8 @@ def test_the_table_would_show_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     # What makes the comparisons above able to fail: with wider cells the error is visible.
     data = spells(27)
     theta = np.array([-1.0, 0.4, -0.2, 0.3, -0.1])
-    monkeypatch.setattr(tabulated, "WIDTH", 6.0)
+    monkeypatch.setattr(kernels, "WIDTH", 6.0)
     found = with_kernel(monkeypatch, data, "logit", TabulatedKernel)
-    here = found.derivatives(*found.predictors(theta))
+    here = found.at(theta)
     _, gradient, _ = expanded_derivatives(data, "logit", theta)
     assert largest_error(here.gradient, gradient) > 1e-9
