@@ -27,7 +27,7 @@ from hdpstats.privacy.hazard import (
     hazard_noise,
 )
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.model import hazard as models
+from hdpstats.records import model as models
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.solvers import CappedSpells
 from tests.privacy.hazard_pairs import Regime, density_of, periods_of, pool, table_of, told, worst
