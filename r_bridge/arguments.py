@@ -1,13 +1,11 @@
-"""Arguments checked before they are used: those that R gives by name, and those of reference fits.
+"""Arguments that R gives by name: checked before they are used, and made what Python's functions expect.
 
-Of arguments from R, only the shape is checked here. An argument of the wrong kind is quoted in the message of the
+Only their shape is checked here. An argument of the wrong kind is quoted in the message of the
 function that gets it; a table or a vector of many values could be somebody's data, and is refused before.
 """
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
@@ -33,20 +31,14 @@ _NAMED_VECTORS: Final = frozenset({"columns", "ranges"})
 _PER_SITE: Final = frozenset({"n_max", "row_order"})
 """Arguments that may have one value for each site, by its name."""
 
-_COUNTS: Final = frozenset(
-    {"replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins", "blocks", "quorum"}
-)
-
 _R_CLASSES: Final = {
+    hdp.Schema: "dp_schema",
     hdp.Study: "dp_study",
     hdp.RemoteSite: "dp_site",
     hdp.Result: "dp_result",
     hdp.Aggregate: "dp_aggregate",
     hdp.WeightedSample: "dp_weighted_sample",
 }
-
-_MOST_INTERVALS: Final = 10_000
-_MOST_KNOTS: Final = 20
 
 
 def argument_names(function: Callable[..., Any]) -> list[str]:
@@ -96,6 +88,14 @@ def instance(value: object, *kinds: type, argument: str = "x") -> Any:
         expected = _R_CLASSES[kinds[0]]
         raise ArgumentError(f"{argument} must be a {expected}, not {type(value).__name__}", argument=argument)
     return value
+
+
+def method(kinds: tuple[type, ...], argument: str, name: str, /, **given: Any) -> Any:
+    """Call a method of the object that an argument holds; R's ``newdata`` is Python's ``frame``."""
+    own = instance(given.pop(argument, None), *kinds, argument=argument)
+    if "newdata" in given:
+        given["frame"] = given.pop("newdata")
+    return checked_call(getattr(own, name), given, name=name)
 
 
 def single_values(given: Mapping[str, Any], *, vectors: Iterable[str] = ()) -> dict[str, Any]:
@@ -163,11 +163,6 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def whole_counts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of which those that count are whole numbers: R has none by default."""
-    return {name: whole(value) if name in _COUNTS else value for name, value in given.items()}
-
-
 def elements(value: Any) -> list[Any]:
     """Return the elements of an R vector of any length, or of a list; None for NA."""
     if isinstance(value, pd.Series):
@@ -183,64 +178,73 @@ def column_names(columns: Any, most: int) -> list[str]:
     return names
 
 
+def _intervals(cuts: Any) -> Any:
+    return elements(cuts) if isinstance(cuts, pd.Series | list) else whole(cuts)
+
+
+def _ranges(given: Any) -> dict[str, tuple[float, float]]:
+    """Return the ranges of ``list(rate = c(0.1, 10))``; what is none is refused and not quoted."""
+    pairs = {name: elements(pair) for name, pair in given.items()} if isinstance(given, dict) else {}
+    numbers = [isinstance(each, int | float) for pair in pairs.values() for each in pair]
+    if not pairs or not all(numbers) or {len(pair) for pair in pairs.values()} != {2}:
+        raise ArgumentError("ranges must name pairs of numbers: list(rate = c(0.1, 10))", argument="ranges")
+    return {name: (low, high) for name, (low, high) in pairs.items()}
+
+
+def _loss(given: Any) -> Any:
+    """Return the loss of "huber", or of ``list(name = "huber", c = 4)``."""
+    own = dict(given) if isinstance(given, dict) else {"name": given}
+    name = own.pop("name", None)
+    if not isinstance(name, str) or name not in _LOSSES:
+        raise ArgumentError(f"loss must be one of {', '.join(_LOSSES)}, or a list with that name", argument="loss")
+    return checked_call(_LOSSES[name], own, name=f"loss {name!r}")
+
+
+def _mechanism(given: Any) -> Any:
+    """Return the mechanism of ``list(name = "clipped_newton", rounds = 2)``; a name stays one."""
+    if not isinstance(given, dict):
+        return given
+    own = dict(given)
+    name = own.pop("name", None)
+    if name not in hdp.mechanisms.BY_NAME:
+        names = ", ".join(hdp.mechanisms.BY_NAME)
+        raise hdp.MechanismError(f"mechanism must be a list with name = one of {names}, not {name!r}")
+    return checked_call(hdp.mechanisms.BY_NAME[name], converted(own), name=f"mechanism {name!r}")
+
+
+def _counted_from_one(frame: object) -> object:
+    """Return a frame whose rows, where they have no names of their own, are numbered as R numbers them."""
+    if isinstance(frame, pd.DataFrame) and isinstance(frame.index, pd.RangeIndex):
+        return frame.set_axis(pd.RangeIndex(1, len(frame) + 1), axis=0)
+    return frame
+
+
+_LOSSES: Final[dict[str, Callable[..., Any]]] = {
+    name.lower(): getattr(hdp.losses, name)
+    for name in ("Squares", "Huber", "Quantile", "Absolute", "Logistic", "Poisson", "Exponential", "Multinomial")
+}
+_COUNTS: Final = (
+    *("replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins", "blocks", "quorum", "seed"),
+)
+_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(_COUNTS, whole),
+    **dict.fromkeys(("knots", "times", "probabilities", "names", "cert"), elements),
+    "intervals": _intervals,
+    "loss": _loss,
+    "mechanism": _mechanism,
+    "newdata": _counted_from_one,
+    "ranges": _ranges,
+}
+"""What becomes of an argument by its name: R has no whole numbers by default, and no single values beside vectors."""
+
+
+def converted(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of R in the types that Python's functions expect."""
+    return {name: _CONVERSIONS[name](value) if name in _CONVERSIONS else value for name, value in given.items()}
+
+
 def choice(value: object, name: str, options: Sequence[str]) -> str:
     """Return one of the options."""
     if not isinstance(value, str) or value not in options:
         raise ArgumentError(f"{name} must be one of {', '.join(options)}, not {value!r}", argument=name)
     return value
-
-
-def number(value: object, name: str, *, above: float = float("-inf")) -> float:
-    """Return a finite number, above a bound where there is one."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < float("inf"):
-        bound = f" above {above:g}" if above > float("-inf") else ""
-        raise ArgumentError(f"{name} must be a finite number{bound}, not {value!r}", argument=name)
-    return float(value)
-
-
-def level_of(value: object) -> float:
-    """Return a level of confidence."""
-    level = number(value, "conf_level", above=0.0)
-    if not level < 1.0:
-        raise ArgumentError(f"conf_level must be below 1, not {value!r}", argument="conf_level")
-    return level
-
-
-def grid_of(intervals: object, horizon: float | None) -> tuple[Any, int]:
-    """Return the cut points, or ``{"count": q}`` where R finds them, and how many there are."""
-    if not isinstance(intervals, bool) and isinstance(intervals, Integral):
-        count = int(intervals)
-        if not 1 <= count <= _MOST_INTERVALS:
-            raise ArgumentError(
-                f"intervals must be 1 to {_MOST_INTERVALS} in number, not {count}", argument="intervals"
-            )
-        return {"count": count}, count
-    if isinstance(intervals, str | Real) or not isinstance(intervals, Iterable):
-        raise ArgumentError("intervals must be a whole number or cut points", argument="intervals")
-    cuts = _increasing(intervals, "intervals")
-    if cuts[0] <= 0.0 or (horizon is not None and cuts[-1] > horizon):
-        raise ArgumentError("intervals must have cut points above 0 and up to the horizon", argument="intervals")
-    cuts += [] if horizon is None or cuts[-1] == horizon else [horizon]
-    return pd.Series(cuts), len(cuts)
-
-
-def knots_of(df: object, knots: Sequence[float] | None, intervals: int) -> "pd.Series[float]":
-    """Return the knots of the baseline's spline, shares of the number of intervals."""
-    most = min(_MOST_KNOTS, intervals)
-    if most < 2:
-        raise ArgumentError("a spline needs 2 intervals or more; choose baseline='dummies'", argument="baseline")
-    if knots is None:
-        if not isinstance(df, Integral) or not 2 <= int(df) <= most:
-            raise ArgumentError(f"df must be a whole number from 2 to {most}, not {df!r}", argument="df")
-        return pd.Series([place / (int(df) - 1) for place in range(int(df))])
-    places = _increasing(knots, "knots")
-    if not 2 <= len(places) <= most or places[0] < 0.0 or places[-1] > 1.0:
-        raise ArgumentError(f"knots must be 2 to {most} shares from 0 to 1", argument="knots")
-    return pd.Series(places)
-
-
-def _increasing(values: Iterable[Any], name: str) -> list[float]:
-    numbers = [number(value, name) for value in values]
-    if not numbers or not all(a < b for a, b in pairwise(numbers)):
-        raise ArgumentError(f"{name} must be numbers that increase", argument=name)
-    return numbers

@@ -24,7 +24,7 @@ import rpy2.rinterface as ri
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, HdpError
 from r_bridge import fits, handles, interrupts, results, studies
-from r_bridge.arguments import check, single_values
+from r_bridge.arguments import check, converted, single_values
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
 from r_bridge.to_r import to_r
@@ -89,7 +89,7 @@ def _run(name: Any, arguments: Any) -> Any:
     given = single_values(given, vectors=("epsilon",) if name[0] in fits.SEVERAL_EPSILONS else ())
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
-        value = function(**given)
+        value = function(**converted(given))
     messages = list(dict.fromkeys(str(each.message) for each in caught))
     return to_r({"status": "value", "value": value, "warnings": messages, "printed": printed.getvalue()})
 

@@ -15,13 +15,15 @@ be read an `hdp.ArgumentError`. What there is about a fit beside its table (numb
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, Final
 
 import pandas as pd
 
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError
-from r_bridge.arguments import choice, elements, grid_of, knots_of, level_of, number
+from r_bridge.arguments import choice, elements
 from r_bridge.from_r import from_r
 from r_bridge.guard import guarded, sourced
 from r_bridge.session import R_CODE
@@ -30,6 +32,8 @@ from r_bridge.to_r import to_r
 _CODE: Final = R_CODE / "reference.R"
 _FAMILIES: Final = ("binomial", "gaussian", "poisson", "Gamma", "inverse.gaussian", "quasibinomial", "quasipoisson")
 _MOST_DUMMIES: Final = 1_000
+_MOST_INTERVALS: Final = 10_000
+_MOST_KNOTS: Final = 20
 
 
 def cox(
@@ -81,7 +85,7 @@ def cox(
     """
     public = _public(formula, frame, weights=weights, offset=offset)
     chosen = choice(ties, "ties", ("efron", "breslow", "exact"))
-    return _fit("cox", formula, public, chosen, weights, offset, robust, level_of(conf_level))
+    return _fit("cox", formula, public, chosen, weights, offset, robust, _level_of(conf_level))
 
 
 def hazard_glm(
@@ -150,15 +154,15 @@ def hazard_glm(
     """
     public = _public(formula, frame, weights=weights, offset=offset)
     choice(link, "link", ("logit", "cloglog", "probit"))
-    end = None if horizon is None else number(horizon, "horizon", above=0.0)
-    grid, count = grid_of(intervals, end)
+    end = None if horizon is None else _number(horizon, "horizon", above=0.0)
+    grid, count = _grid_of(intervals, end)
     spline = choice(baseline, "baseline", ("spline", "dummies")) == "spline"
     if not spline and count > _MOST_DUMMIES:
         raise ArgumentError(
             f"baseline='dummies' is for at most {_MOST_DUMMIES} intervals, not {count}", argument="baseline"
         )
-    places = knots_of(df, knots, count) if spline else None
-    table = _fit("hazard", formula, public, grid, end, places, link, weights, offset, level_of(conf_level))
+    places = _knots_of(df, knots, count) if spline else None
+    table = _fit("hazard", formula, public, grid, end, places, link, weights, offset, _level_of(conf_level))
     table.attrs |= {"baseline": baseline, "cuts": [float(cut) for cut in elements(table.attrs["cuts"])]}
     return table
 
@@ -210,8 +214,8 @@ def kaplan_meier(
     """
     public = _public(formula, frame, weights=weights, offset=None)
     chosen = choice(conf_type, "conf_type", ("log", "log-log", "logit", "arcsin", "plain"))
-    when = None if times is None else pd.Series([number(time, "times") for time in times])
-    return _fit("kaplan_meier", formula, public, when, weights, chosen, level_of(conf_level))
+    when = None if times is None else pd.Series([_number(time, "times") for time in times])
+    return _fit("kaplan_meier", formula, public, when, weights, chosen, _level_of(conf_level))
 
 
 def glm(
@@ -263,7 +267,7 @@ def glm(
     chosen = choice(family, "family", _FAMILIES)
     if link is not None and not isinstance(link, str):
         raise ArgumentError(f"link must be the name of a link, not {type(link).__name__}", argument="link")
-    return _fit("generalised", formula, public, chosen, link, weights, offset, level_of(conf_level), model="glm")
+    return _fit("generalised", formula, public, chosen, link, weights, offset, _level_of(conf_level), model="glm")
 
 
 def _fit(function: str, formula: str, frame: pd.DataFrame, *options: Any, model: str | None = None) -> pd.DataFrame:
@@ -296,3 +300,59 @@ def _public(formula: object, frame: object, *, weights: str | None, offset: str 
     names = to_r(list(frame.columns))
     wanted = from_r(guarded(sourced(_CODE)["columns"], to_r(formula), names, to_r(weights), to_r(offset)))
     return frame.loc[:, [] if wanted is None else elements(wanted)].reset_index(drop=True)
+
+
+def _number(value: object, name: str, *, above: float = float("-inf")) -> float:
+    """Return a finite number, above a bound where there is one."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < float("inf"):
+        bound = f" above {above:g}" if above > float("-inf") else ""
+        raise ArgumentError(f"{name} must be a finite number{bound}, not {value!r}", argument=name)
+    return float(value)
+
+
+def _level_of(value: object) -> float:
+    """Return a level of confidence."""
+    level = _number(value, "conf_level", above=0.0)
+    if not level < 1.0:
+        raise ArgumentError(f"conf_level must be below 1, not {value!r}", argument="conf_level")
+    return level
+
+
+def _grid_of(intervals: object, horizon: float | None) -> tuple[Any, int]:
+    """Return the cut points, or ``{"count": q}`` where R finds them, and how many there are."""
+    if not isinstance(intervals, bool) and isinstance(intervals, Integral):
+        count = int(intervals)
+        if not 1 <= count <= _MOST_INTERVALS:
+            raise ArgumentError(
+                f"intervals must be 1 to {_MOST_INTERVALS} in number, not {count}", argument="intervals"
+            )
+        return {"count": count}, count
+    if isinstance(intervals, str | Real) or not isinstance(intervals, Iterable):
+        raise ArgumentError("intervals must be a whole number or cut points", argument="intervals")
+    cuts = _increasing(intervals, "intervals")
+    if cuts[0] <= 0.0 or (horizon is not None and cuts[-1] > horizon):
+        raise ArgumentError("intervals must have cut points above 0 and up to the horizon", argument="intervals")
+    cuts += [] if horizon is None or cuts[-1] == horizon else [horizon]
+    return pd.Series(cuts), len(cuts)
+
+
+def _knots_of(df: object, knots: Sequence[float] | None, intervals: int) -> "pd.Series[float]":
+    """Return the knots of the baseline's spline, shares of the number of intervals."""
+    most = min(_MOST_KNOTS, intervals)
+    if most < 2:
+        raise ArgumentError("a spline needs 2 intervals or more; choose baseline='dummies'", argument="baseline")
+    if knots is None:
+        if not isinstance(df, Integral) or not 2 <= int(df) <= most:
+            raise ArgumentError(f"df must be a whole number from 2 to {most}, not {df!r}", argument="df")
+        return pd.Series([place / (int(df) - 1) for place in range(int(df))])
+    places = _increasing(knots, "knots")
+    if not 2 <= len(places) <= most or places[0] < 0.0 or places[-1] > 1.0:
+        raise ArgumentError(f"knots must be 2 to {most} shares from 0 to 1", argument="knots")
+    return pd.Series(places)
+
+
+def _increasing(values: Iterable[Any], name: str) -> list[float]:
+    numbers = [_number(value, name) for value in values]
+    if not numbers or not all(a < b for a, b in pairwise(numbers)):
+        raise ArgumentError(f"{name} must be numbers that increase", argument=name)
+    return numbers

@@ -4,7 +4,7 @@ R evaluates expressions over the rows of a sample itself; their values come here
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,34 +12,23 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
-from r_bridge.arguments import checked_call, column_names, elements, instance
-from r_bridge.fits import options
+from r_bridge.arguments import column_names, instance, method
 from r_bridge.handles import Matrix
 
-
-def _method(name: str, /, result: hdp.Result, **given: Any) -> Any:
-    """Call a method of a result; R's ``newdata`` is Python's ``frame``."""
-    asked = options(given)
-    if "newdata" in asked:
-        asked["frame"] = _counted_from_one(asked.pop("newdata"))
-    return checked_call(getattr(instance(result, hdp.Result), name), asked, name=name)
-
-
-def _counted_from_one(frame: object) -> object:
-    """Return a frame whose rows, where they have no names of their own, are numbered as R numbers them."""
-    if isinstance(frame, pd.DataFrame) and isinstance(frame.index, pd.RangeIndex):
-        return frame.set_axis(pd.RangeIndex(1, len(frame) + 1), axis=0)
-    return frame
-
-
 METHODS: Final[dict[str, Callable[..., Any]]] = {
-    name: partial(_method, name)
-    for name in (
-        *("tidy", "glance", "odds_ratios", "hazard_ratios", "baseline_hazard"),
-        *("predict", "predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
-    )
+    **{
+        name: partial(method, (hdp.Result,), "result", name)
+        for name in (
+            *("tidy", "glance", "baseline_hazard", "predict"),
+            *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
+        )
+    },
+    "to_json": partial(method, (hdp.Result, hdp.WeightedSample), "result", "to_json"),
+    "sample_balance": partial(method, (hdp.WeightedSample,), "sample", "balance"),
+    "schema_to_yaml": partial(method, (hdp.Schema,), "schema", "to_yaml"),
+    "dummy": partial(method, (hdp.RemoteSite,), "site", "dummy"),
 }
-"""The methods of results by the names that R uses."""
+"""Methods of objects by the names that R uses."""
 
 
 def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
@@ -52,11 +41,6 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
 def summary_text(result: hdp.Result | hdp.WeightedSample, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
-
-
-def to_json(result: hdp.Result | hdp.WeightedSample, path: str | None = None) -> str:
-    """Return a result or a sample as JSON text, and write it to a file where a path is given."""
-    return str(instance(result, hdp.Result, hdp.WeightedSample).to_json(path))
 
 
 def disclosure(result: hdp.Result | hdp.WeightedSample) -> str:
@@ -78,11 +62,9 @@ def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     Columns label, term, baseline (whether the term is of a hazard's baseline), estimate, std_error, conf_low and
     conf_high.
     """
-    found = instance(result, hdp.Result)
+    found: hdp.Result = instance(result, hdp.Result)
     parts = [each for each in (found.public_only, found.private_only, found.pooled) if each is not None]
-    table = pd.concat([_rows(each, each.label, conf_level) for each in parts or [found.estimate]], ignore_index=True)
-    table.insert(2, "baseline", table["term"].isin(_baseline(found)))
-    return table
+    return _stacked(found, [(each.label, each) for each in parts or [found.estimate]], conf_level)
 
 
 def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
@@ -91,41 +73,37 @@ def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     Columns label, depth (0 for combined ones), group (whether it is combined), term, covariate (whether the term is no
     intercept and of no baseline), estimate, std_error, conf_low and conf_high.
     """
-    found = instance(result, hdp.Result)
+    found: hdp.Result = instance(result, hdp.Result)
     own = [(site.site, site.estimate) for site in found.site_facts if site.estimate is not None]
     if not own:
         raise hdp.ArgumentError("only a fit to several sites has estimates of each site to plot", argument="which")
-    parts = (found.pooled, found.private_only, found.public_only)
-    combined = [(each.label, each) for each in parts if each is not None] or [(found.estimate.label, found.estimate)]
-    table = pd.concat([_rows(each, name, conf_level) for name, each in combined + own], ignore_index=True)
-    depth = np.repeat([0] * len(combined) + [1] * len(own), [len(each.terms) for _, each in combined + own])
-    table.insert(1, "depth", depth)
-    table.insert(2, "group", depth == 0)
-    table.insert(4, "covariate", ~table["term"].isin(["Intercept", *_baseline(found)]))
+    parts = [each for each in (found.pooled, found.private_only, found.public_only) if each is not None]
+    combined = [(each.label, each) for each in parts or [found.estimate]]
+    table = _stacked(found, [*combined, *own], conf_level)
+    depth = np.repeat([0] * len(combined) + [1] * len(own), len(found.estimate.terms))
+    covariate = ~(table.pop("baseline") | (table["term"] == "Intercept"))
+    for place, name, column in ((1, "depth", depth), (2, "group", depth == 0), (4, "covariate", covariate)):
+        table.insert(place, name, column)
     return table
 
 
-def _baseline(result: hdp.Result) -> list[str]:
-    """Return the terms of a hazard's baseline: the first ones of each cause."""
-    hazard, terms = result.facts.hazard, result.estimate.terms
-    if hazard is None:
-        return []
-    own = len(terms) // len(hazard.causes)
-    return [term for place, term in enumerate(terms) if place % own < len(hazard.baseline_names)]
-
-
-def _rows(estimate: Any, label: str, conf_level: float) -> pd.DataFrame:
-    limits = estimate.conf_int(1.0 - conf_level)
-    return pd.DataFrame(
-        {
-            "label": label,
-            "term": list(estimate.terms),
-            "estimate": estimate.params.to_numpy(),
-            "std_error": estimate.bse.to_numpy(),
-            "conf_low": limits[0].to_numpy(),
-            "conf_high": limits[1].to_numpy(),
-        }
-    )
+def _stacked(result: hdp.Result, parts: Sequence[tuple[str, Any]], conf_level: float) -> pd.DataFrame:
+    """Return estimates of a result's terms below each other; the first terms of each cause are of its baseline."""
+    hazard, terms = result.facts.hazard, list(result.estimate.terms)
+    own, baseline = (1, 0) if hazard is None else (len(terms) // len(hazard.causes), len(hazard.baseline_names))
+    return pd.concat(
+        pd.DataFrame(
+            {
+                "label": label,
+                "term": terms,
+                "baseline": np.arange(len(terms)) % own < baseline,
+                "estimate": each.params.to_numpy(),
+                "std_error": each.bse.to_numpy(),
+                **dict(zip(("conf_low", "conf_high"), each.conf_int(1.0 - conf_level).to_numpy().T, strict=True)),
+            }
+        )
+        for label, each in parts
+    ).reset_index(drop=True)
 
 
 def compare(
@@ -171,7 +149,8 @@ def aggregate_tidy(result: hdp.Aggregate, conf_level: float = 0.95, exponentiate
 
 def _features(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[pd.DataFrame], Any]]]:
     for name in map(str, frame):
-        yield name, partial(_given, frame[name].to_numpy(dtype=float, na_value=float("nan")))
+        values = frame[name].to_numpy(dtype=float, na_value=float("nan"))
+        yield name, partial(_given, values)
 
 
 def _given(values: Any, _rows: pd.DataFrame) -> Any:
@@ -188,27 +167,17 @@ def sample_mean(sample: hdp.WeightedSample, frame: pd.DataFrame, alpha: float = 
 
 
 def sample_quantile(
-    sample: hdp.WeightedSample, frame: pd.DataFrame, probabilities: Any, alpha: float = 0.05
+    sample: hdp.WeightedSample, frame: pd.DataFrame, probabilities: list[Any], alpha: float = 0.05
 ) -> pd.DataFrame:
     """Return the quantiles of columns of numbers, a row for each column and probability."""
-    asked = elements(probabilities)
-    if not asked or not all(isinstance(each, int | float) and 0 < each < 1 for each in asked):
+    if not probabilities or not all(isinstance(each, int | float) and 0 < each < 1 for each in probabilities):
         raise hdp.ArgumentError("q must be one or more numbers between 0 and 1", argument="q")
-    tables: list[pd.DataFrame] = []
-    for name, values in _features(frame):
-        found = instance(sample, hdp.WeightedSample).quantile(values, asked, alpha)
-        found.insert(0, "term", name)
-        tables.append(found)
-    return pd.concat(tables, ignore_index=True)
+    own: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
+    tables = {name: own.quantile(values, probabilities, alpha) for name, values in _features(frame)}
+    return pd.concat(tables, names=["term", None]).reset_index(level="term").reset_index(drop=True)
 
 
 def sample_table(sample: hdp.WeightedSample, columns: Any, alpha: float = 0.05) -> pd.DataFrame:
     """Return how often levels of columns occur, alone or crossed."""
     found: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
     return found.table(*column_names(columns, len(found.schema)), alpha=alpha)
-
-
-def sample_balance(sample: hdp.WeightedSample, alpha: float = 0.05) -> pd.DataFrame:
-    """Return the differences of columns' means that the weights correct."""
-    found: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
-    return found.balance(alpha)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 import hdpstats.api as hdp
-from r_bridge.arguments import checked_call, elements, instance, per_site, whole, whole_counts
+from r_bridge.arguments import checked_call, elements, instance, per_site, whole
 from r_bridge.handles import amount
 
 _KINDS = {
@@ -52,11 +52,6 @@ def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = 
     return hdp.Schema.from_public(frame, **_columns(columns or {}))
 
 
-def schema_to_yaml(schema: hdp.Schema, path: str) -> None:
-    """Write a data dictionary."""
-    schema.to_yaml(path)
-
-
 def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
     """Compare private rows with their schema, for the custodian who holds them."""
     found = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
@@ -65,12 +60,12 @@ def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None)
 
 def ledger(path: str | None = None, **terms: Any) -> Any:
     """Open or create a ledger; without a path one in memory."""
-    return checked_call(hdp.Ledger, {"path_or_url": path} | whole_counts(terms), name="ledger")
+    return checked_call(hdp.Ledger, {"path_or_url": path} | terms, name="ledger")
 
 
 def ledger_open(path: str, **terms: Any) -> Any:
     """Open a ledger that exists, on its own terms."""
-    return checked_call(hdp.Ledger.open_existing, {"path_or_url": path} | whole_counts(terms), name="ledger")
+    return checked_call(hdp.Ledger.open_existing, {"path_or_url": path} | terms, name="ledger")
 
 
 def _ledger(ledger: object) -> hdp.Ledger:
@@ -102,11 +97,6 @@ def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, An
     }
 
 
-def ledger_history(ledger: hdp.Ledger | hdp.Study) -> pd.DataFrame:
-    """Return one row per charge."""
-    return _ledger(ledger).history()
-
-
 def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None) -> str:
     """Recompute every hash and sum, and return the verdict."""
     return str(_ledger(ledger).verify(head))
@@ -119,8 +109,7 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
 
 def study(**parts: Any) -> Any:
     """Return a study."""
-    options = whole_counts(parts)
-    private = options.get("private")
+    options, private = dict(parts), parts.get("private")
     sites = ["private"]  # the only site, which has no name, is called as in Python
     if isinstance(private, dict):
         sites = [name for name, each in private.items() if not isinstance(each, hdp.Site)]
@@ -134,7 +123,7 @@ def study(**parts: Any) -> Any:
 def study_at(study: object, names: Any) -> hdp.Study:
     """Return the study of some of its sites."""
     found: hdp.Study = instance(study, hdp.Study, argument="study")
-    return found.at(*elements(names))
+    return found.at(*names)
 
 
 def connect(url: str, token: str, ca: str | None = None, cert: Any = None, timeout: float = 600.0) -> hdp.RemoteSite:
@@ -144,11 +133,4 @@ def connect(url: str, token: str, ca: str | None = None, cert: Any = None, timeo
     """
     if not isinstance(token, str):
         raise hdp.ArgumentError("token must be a text: the token as it was handed out", argument="token")
-    files = None if cert is None else tuple(elements(cert))
-    return hdp.connect(url, token=token, ca=ca, cert=files, timeout=timeout)
-
-
-def dummy(site: hdp.RemoteSite, n: float = 100, seed: float = 0) -> pd.DataFrame:
-    """Return synthetic rows, drawn from the site's schema alone."""
-    found: hdp.RemoteSite = instance(site, hdp.RemoteSite, argument="site")
-    return found.dummy(whole(n), seed=whole(seed))
+    return hdp.connect(url, token=token, ca=ca, cert=None if cert is None else tuple(cert), timeout=timeout)

@@ -242,8 +242,7 @@ def test_the_reply_is_always_a_reply(evaluate):
         ('.py("ledger_verify", list(ledger = study))', None),
         ('nrow(.py("predict", list(result = fit, newdata = data.frame(age = c(50, NA)), ci = TRUE)))', "2L"),
         ('is.na(.py("predict", list(result = fit, newdata = data.frame(age = c(50, NA)))))[[2]]', "TRUE"),
-        ('.py("odds_ratios", list(result = fit))["age", "estimate"] > 0', "TRUE"),
-        ('nrow(.py("ledger_history", list(ledger = study)))', "0L"),
+        ('nrow(.py("ledger_show", list(ledger = study))$history)', "0L"),
     ],
 )
 def test_functions_that_r_calls(evaluate, study, code, expected):
