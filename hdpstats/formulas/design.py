@@ -15,7 +15,9 @@ import numpy as np
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas.expressions import Expression, bounded_values_of, values_of
+from hdpstats.formulas.geometry import from_box, from_public
 from hdpstats.formulas.operations import Interval
+from hdpstats.records.geometry import Geometry
 from hdpstats.schema.columns import Categorical, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -107,6 +109,18 @@ class Design:
     def upper(self) -> FloatArray:
         """The upper bounds of the columns, shape (p,)."""
         return np.array([column.upper for column in self.columns], dtype=np.float64)
+
+    def box(self, row_norm: float | None = None) -> Geometry:
+        """Return the geometry of the declared bounds; ``row_norm`` as for `hdpstats.formulas.geometry.from_box`."""
+        first = int(self.intercept)
+        lower, upper = self.lower[first:].tolist(), self.upper[first:].tolist()
+        return from_box(lower, upper, intercept=self.intercept, row_norm=row_norm)
+
+    def whitening(self, X: FloatArray) -> Geometry:
+        """Return the geometry of radius 1 that whitens public rows ``X`` (n, p) of the design."""
+        first = int(self.intercept)
+        lower, upper = self.lower[first:].tolist(), self.upper[first:].tolist()
+        return from_public(X, lower=lower, upper=upper, intercept=self.intercept, radius=1.0)
 
     def matrix(self, table: AdmittedTable) -> FloatArray:
         """Return the design of admitted rows, shape (n, p), C order.

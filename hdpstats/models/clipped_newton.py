@@ -38,7 +38,6 @@ from hdpstats.mechanisms.clipped_newton.request import (
     of_sums,
     predicted_estimate,
 )
-from hdpstats.mechanisms.objective.multinomial_request import MultinomialSide, side_at
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
@@ -56,12 +55,13 @@ from hdpstats.models.request import (
 )
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
-from hdpstats.public.fit import WhitenedPublic, with_radius
+from hdpstats.public.fit import WhitenedPublic
 from hdpstats.public.hazard import HazardSide
 from hdpstats.public.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.multinomial import MultinomialSide
 from hdpstats.public.outcomes import Outcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
-from hdpstats.records.model import AnyModel, HazardCap, HazardModel, MultinomialModel, RegressionModel
+from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result
 
 MOST_COUNTS = 200
@@ -204,23 +204,12 @@ def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes,
         model, outcomes = _hazard(spec, public, censoring=options.censoring)
         return model, outcomes, fit
     if isinstance(spec, MultinomialSpec) and isinstance(public, MultinomialSide):
-        levels = side_at(public, RADIUS)
-        multinomial = MultinomialModel(
-            formula=spec.design.canonical, others=spec.others, geometry=levels.geometry, weights=spec.weights
-        )
+        levels = public.at_radius(RADIUS)
         listed = LevelOutcomes(others=spec.others, X=levels.X, weights=levels.weights * levels.mallows)
-        return multinomial, listed, fit
+        return spec.model_at(levels.geometry), listed, fit
     if isinstance(spec, RegressionSpec) and isinstance(public, WhitenedPublic):
-        side = with_radius(public, RADIUS)
-        regression = RegressionModel(
-            formula=spec.design.canonical,
-            loss=spec.loss.name,
-            geometry=side.geometry,
-            weights=spec.weights,
-            offset=spec.offset,
-            parameters=spec.chosen.parameters,
-        )
-        return regression, _listed(spec.loss, side, fit), fit
+        side = public.at_radius(RADIUS)
+        return spec.model_at(side.geometry), _listed(spec.loss, side, fit), fit
     raise _refusal("the gradient mechanism is not for this model")
 
 
@@ -261,16 +250,8 @@ def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[Ha
     total = max(1.0, q * highest * (1.0 + 1e-9))
     if total > LARGEST_TOTAL:
         raise _refusal("the gradient mechanism cannot bound hazards with offsets of this size")
-    model = HazardModel(
-        formula=spec.design.canonical,
-        link=spec.link,
-        grid=spec.grid,
-        baseline=tuple(tuple(row) for row in public.baseline.mixed.tolist()),
-        geometry=at_radius(public.geometry, RADIUS),
-        cap=HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,)),
-        weights=spec.weights,
-        offset=spec.offset,
-    )
+    cap = HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,))
+    model = spec.model_at(public.baseline, at_radius(public.geometry, RADIUS), cap)
     side = public.at(model.geometry, model.cap)
     spells = side.spells
     followed = (

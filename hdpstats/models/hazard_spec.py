@@ -10,11 +10,10 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.formulas.geometry import from_box, from_public
+from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.objective.hazard_request import HazardAsk, HazardChoice, choose_flat, choose_from_public
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.objective.hazard_request import choose_flat, choose_from_public, flat_cap
+from hdpstats.mechanisms.objective.request import Choice
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
@@ -23,7 +22,7 @@ from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells
 from hdpstats.public.likelihood import hazard_likelihood
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model import HazardModel, QueryModel
+from hdpstats.records.model import HazardCap, HazardModel, QueryModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
 from hdpstats.schema.columns import Categorical, Duration
@@ -104,53 +103,47 @@ class HazardSpec(LossSpec):
             return None
         return hazard_side(rows, self.design, self.features, link=self.link, causes=len(self.causes))
 
-    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
-        """Return the query of one fit by objective perturbation."""
-        table = self.study.public
-        choice = self.choose(epsilon=epsilon * (1 - share), records=records)
-        used = self.public is not None or self._whitened is not None
-        return ObjectiveQuery(
-            model=choice.model,
-            centre=choice.centre,
-            ridge=choice.ridge,
-            epsilon=epsilon,
-            schema_sha256=self.study.schema.sha256,
-            public_sha256=table.sha256 if table is not None and used else None,
-            hessian_share=share,
-            replicate=replicate,
-        )
-
-    def choose(self, *, epsilon: Fraction, records: int) -> HazardChoice:
-        """Return model, centre and ridge that the public facts recommend for ``epsilon``."""
-        if self.public is not None:
-            return choose_from_public(self._ask, self.public, records=records, epsilon=epsilon)
-        return choose_flat(self._ask, self._flat_baseline, self._whitened or self._box, epsilon=epsilon)
-
     @property
-    def _ask(self) -> HazardAsk:
-        return HazardAsk(
+    def public_sha256(self) -> str | None:
+        """The hash of the public rows that a query rests on; None without them."""
+        table = self.study.public
+        return None if table is None or (self.public is None and self._whitened is None) else table.sha256
+
+    def model_at(self, baseline: Baseline, geometry: Geometry, cap: HazardCap) -> HazardModel:
+        """Return what a query is about, with a baseline, in a geometry and under a cap."""
+        return HazardModel(
             formula=self.design.canonical,
             link=self.link,
             grid=self.grid,
-            causes=len(self.causes),
+            baseline=tuple(tuple(row) for row in baseline.mixed.tolist()),
+            geometry=geometry,
+            cap=cap,
             weights=self.weights,
             offset=self.offset,
-            largest_weight=self.largest_weight,
-            time_varying=self.study.unit is not None,
-            total=self.total,
-            relation=self.study.relation,
         )
+
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+        side, spent, relation = self.public, epsilon * (1 - share), self.study.relation
+        if side is not None:
+            person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))
+            return choose_from_public(
+                person_loss, side, total=self.total, records=records, epsilon=spent, relation=relation
+            )
+        geometry = self._whitened or self.design.covariates.box(self.row_norm)
+        cap = flat_cap(
+            self.link,
+            total=self.total,
+            intervals=self.grid.intervals,
+            causes=len(self.causes),
+            covariates=len(geometry.location),
+        )
+        person_loss = self.person_loss(self.model_at(self._flat_baseline, geometry, cap))
+        return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
 
     @property
     def _flat_baseline(self) -> Baseline:
         return mixed_baseline(self.features, np.ones(len(self.features)))
-
-    @property
-    def _box(self) -> Geometry:
-        covariates = self.design.covariates
-        return from_box(
-            covariates.lower[1:].tolist(), covariates.upper[1:].tolist(), intercept=True, row_norm=self.row_norm
-        )
 
     @cached_property
     def _whitened(self) -> Geometry | None:
@@ -158,11 +151,8 @@ class HazardSpec(LossSpec):
         rows = None if self.public is not None else self._public_covariates
         if rows is None or len(rows) < FEWEST_ROWS:
             return None
-        covariates = self.design.covariates
-        whitened = partial(
-            from_public, rows, lower=covariates.lower[1:].tolist(), upper=covariates.upper[1:].tolist(), intercept=True
-        )
-        return whitened(radius=max(1.0, float(np.sqrt(len(whitened(radius=1.0).location)))))
+        geometry = self.design.covariates.whitening(rows)
+        return at_radius(geometry, max(1.0, float(np.sqrt(len(geometry.location)))))
 
     @cached_property
     def _public_covariates(self) -> FloatArray | None:
@@ -173,7 +163,7 @@ class HazardSpec(LossSpec):
             return None
         return covariates.matrix(table.admitted(names))
 
-    def person_loss(self, model: QueryModel) -> PersonLoss:
+    def person_loss(self, model: QueryModel) -> HazardPersonLoss:
         """Return one person's capped loss."""
         return HazardPersonLoss(
             model=of_model(model, HazardModel),

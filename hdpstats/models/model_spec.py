@@ -12,6 +12,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective.request import Choice
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
@@ -142,8 +143,22 @@ class LossSpec(ModelSpec):
         return None if table is None or self.public is None else table.sha256
 
     @abstractmethod
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
+        choice = self.choose(epsilon=epsilon, share=share, records=records)
+        return ObjectiveQuery(
+            model=choice.model,
+            centre=tuple(choice.centre.tolist()),
+            ridge=Fraction(choice.ridge),
+            epsilon=epsilon,
+            schema_sha256=self.study.schema.sha256,
+            public_sha256=self.public_sha256,
+            hessian_share=share,
+            replicate=replicate,
+        )
 
     @abstractmethod
     def person_loss(self, model: QueryModel) -> PersonLoss:

@@ -14,15 +14,9 @@ from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms.objective.multinomial_request import (
-    MultinomialSide,
-    MultinomialTerms,
-    choose_multinomial,
-    multinomial_side,
-    side_at,
-)
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.objective.request import Choice, MultinomialPrice, choose
+from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
+from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
 from hdpstats.models.model_spec import (
     LossSpec,
@@ -33,7 +27,9 @@ from hdpstats.models.model_spec import (
     of_model,
 )
 from hdpstats.public.likelihood import identified
+from hdpstats.public.multinomial import MultinomialSide, multinomial_side
 from hdpstats.records.estimate import Estimate
+from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
@@ -98,21 +94,21 @@ class MultinomialSpec(LossSpec):
         table = self.study.public
         return None if table is None else multinomial_side(table, self.design, others=self.others, weights=self.weights)
 
-    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
-        """Return the query of one fit by objective perturbation."""
-        asked = MultinomialTerms(
-            design=self.design,
+    def model_at(self, geometry: Geometry) -> MultinomialModel:
+        """Return what a query is about, in a geometry."""
+        return MultinomialModel(
+            formula=self.design.canonical, others=self.others, geometry=geometry, weights=self.weights
+        )
+
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+        price = MultinomialPrice(
             others=self.others,
-            weights=self.weights,
+            epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
+            persons=sensitivity_factor(self.study.relation),
             largest_weight=self.largest_weight,
-            row_norm=self.row_norm,
-            relation=self.study.relation,
-            schema_sha256=self.study.schema.sha256,
-            public_sha256=self.public_sha256,
         )
-        return choose_multinomial(
-            asked, self.public, records=records, epsilon=epsilon, hessian_share=share, replicate=replicate
-        )
+        return choose(price, self.public, model_at=self.model_at, box=self.design.box(self.row_norm), records=records)
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
@@ -122,7 +118,7 @@ class MultinomialSpec(LossSpec):
 
     def side(self, model: QueryModel) -> MultinomialSide | None:
         """Return the public rows at the query's radius."""
-        return None if self.public is None else side_at(self.public, model.geometry.radius)
+        return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
     def reference(self, model: QueryModel) -> MultinomialSide:
         """Return evenly spread rows in place of public ones."""

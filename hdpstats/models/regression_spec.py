@@ -18,9 +18,9 @@ from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.objective.request import choose_query
-from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.objective.request import Choice, RegressionPrice, choose
+from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
+from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.models.model_spec import (
     LossSpec,
@@ -31,9 +31,10 @@ from hdpstats.models.model_spec import (
     of_model,
     offsets,
 )
-from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public, with_radius
+from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
+from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
@@ -209,32 +210,33 @@ class RegressionSpec(LossSpec):
         """How public rows alone are fitted, in words."""
         return f"{CLASSICAL.get(self.loss.name, 'maximum likelihood')} on public rows"
 
-    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
-        """Return the query of one fit by objective perturbation."""
+    def model_at(self, geometry: Geometry) -> RegressionModel:
+        """Return what a query is about, in a geometry."""
+        return RegressionModel(
+            formula=self.design.canonical,
+            loss=self.loss.name,
+            geometry=geometry,
+            weights=self.weights,
+            offset=self.offset,
+            parameters=self.chosen.parameters,
+            table=self.chosen.table,
+        )
+
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
         if share and self.meat is None:
             raise MechanismError(
                 f"se_share pays for a Hessian, which does not give the standard errors of the {self.loss.name} loss; "
                 "leave it out: they come from public rows with the outcome",
                 available=("objective", "output", "exponential"),
             )
-        return choose_query(
-            self.design,
-            self.loss,
-            public=self.public,
-            records=records,
-            epsilon=epsilon,
-            schema_sha256=self.study.schema.sha256,
-            public_sha256=self.public_sha256,
+        price = RegressionPrice(
+            loss=self.loss,
+            epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
+            persons=sensitivity_factor(self.study.relation),
             largest_weight=self.largest_weight,
-            weights=self.weights,
-            offset=self.offset,
-            row_norm=self.row_norm,
-            relation=self.study.relation,
-            hessian_share=share,
-            replicate=replicate,
-            parameters=self.chosen.parameters,
-            table=self.chosen.table,
         )
+        return choose(price, self.public, model_at=self.model_at, box=self.design.box(self.row_norm), records=records)
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
@@ -248,7 +250,7 @@ class RegressionSpec(LossSpec):
 
     def side(self, model: QueryModel) -> WhitenedPublic | None:
         """Return the public rows at the query's radius."""
-        return None if self.public is None else with_radius(self.public, model.geometry.radius)
+        return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
     def reference(self, model: QueryModel) -> WhitenedPublic:
         """Return evenly spread rows in place of public ones."""

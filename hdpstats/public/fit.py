@@ -10,18 +10,17 @@ and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvat
 residual standard deviation for squares.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
-from hdpstats.formulas.geometry import at_radius, from_public, mallows_weights, whiten
+from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response
 from hdpstats.losses import PredictorLoss
-from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
-from hdpstats.records.geometry import Geometry
+from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import LinearObjective, minimise
 
@@ -56,8 +55,8 @@ class PublicRows:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WhitenedPublic(PublicSide):
-    r"""Public rows in a geometry: ``X`` (n, D) whitened, Mallows weights and case weights (n,), and the public fit.
+class WhitenedPublic(WhitenedRows):
+    r"""Public rows of a regression in a geometry.
 
     With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
     ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `PredictorLoss.typical` otherwise, and for
@@ -66,12 +65,7 @@ class WhitenedPublic(PublicSide):
     """
 
     loss: PredictorLoss
-    geometry: Geometry
-    X: FloatArray
-    mallows: FloatArray
-    weights: FloatArray
     offset: FloatArray
-    fit: PublicFit | None
     y: FloatArray | None = None
     bread: PredictorLoss | None = None
 
@@ -86,19 +80,19 @@ class WhitenedPublic(PublicSide):
         return not self.loss.robust
 
     @property
+    def scaled(self) -> bool:
+        """Whether the loss has the scale of a likelihood."""
+        return not self.loss.robust
+
+    @property
+    def slopes(self) -> slice:
+        """The covariates, where there are any."""
+        return slice(int(self.geometry.intercept) if self.geometry.location else 0, None)
+
+    @property
     def dimension(self) -> int:
         """The number of coefficients."""
         return self.geometry.dimension
-
-    @property
-    def people(self) -> int:
-        """The number of rows."""
-        return len(self.X)
-
-    @property
-    def centre(self) -> FloatArray:
-        """Where the ridge pulls to: the public fit, or zero without public outcomes."""
-        return self.fit.theta if self.fit is not None else np.zeros(self.geometry.dimension)
 
     def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
@@ -139,14 +133,7 @@ def whitened_public(
     rows: PublicRows, design: Design, loss: PredictorLoss, *, bread: PredictorLoss | None = None
 ) -> WhitenedPublic:
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
-    first = int(design.intercept)
-    geometry = from_public(
-        rows.X,
-        lower=design.lower[first:].tolist(),
-        upper=design.upper[first:].tolist(),
-        intercept=design.intercept,
-        radius=1.0,
-    )
+    geometry = design.whitening(rows.X)
     whitened = whiten(geometry, rows.X)
     make = _robust_fit if loss.robust else _fit
     fit = None if rows.y is None else make(whitened.X, rows.y, rows, loss, bread or loss, intercept=design.intercept)
@@ -161,14 +148,6 @@ def whitened_public(
         y=rows.y,
         bread=bread,
     )
-
-
-def with_radius(public: WhitenedPublic, radius: float) -> WhitenedPublic:
-    """Return the public rows with the Mallows weights of another radius."""
-    intercept = public.geometry.intercept
-    geometry = at_radius(public.geometry, radius)
-    square = np.sum(public.X[:, int(intercept) :] ** 2, axis=1)
-    return replace(public, geometry=geometry, mallows=mallows_weights(square, geometry))
 
 
 @final

@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.formulas.geometry import from_public, mallows_weights, whiten
+from hdpstats.formulas.geometry import mallows_weights, whiten
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
@@ -179,10 +179,7 @@ def hazard_side(
     rows: PublicSpells, design: SurvivalDesign, features: FloatArray, *, link: str, causes: int
 ) -> HazardSide:
     """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
-    covariates = design.covariates
-    geometry = from_public(
-        rows.X, lower=covariates.lower[1:].tolist(), upper=covariates.upper[1:].tolist(), intercept=True, radius=1.0
-    )
+    geometry = design.covariates.whitening(rows.X)
     at_risk = rows.at_risk(len(features))
     baseline = mixed_baseline(features, at_risk + 1.0)
     Z = whiten(geometry, rows.X).X[:, 1:]

@@ -7,12 +7,14 @@ expectation of one person's, over public people, shrunk towards a multiple of th
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Self, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.geometry import at_radius, mallows_weights
+from hdpstats.records.geometry import Geometry
 
 
 @final
@@ -82,6 +84,43 @@ class PublicFit:
     covariance: FloatArray
     information: FloatArray
     parts: tuple[FloatArray, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WhitenedRows(PublicSide, ABC):
+    """Public rows ``X`` (n, D), one for each person, whitened; Mallows and case weights (n,), and the public fit."""
+
+    geometry: Geometry
+    X: FloatArray
+    mallows: FloatArray
+    weights: FloatArray
+    fit: PublicFit | None
+
+    @property
+    def people(self) -> int:
+        """The number of rows."""
+        return len(self.X)
+
+    @property
+    def centre(self) -> FloatArray:
+        """Where the ridge pulls to: the public fit, or zero without public outcomes."""
+        return self.fit.theta if self.fit is not None else np.zeros(self.dimension)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the loss has the scale of a likelihood, whose information is the inverse of a covariance."""
+        return False
+
+    @property
+    def slopes(self) -> slice:
+        """The coordinates that a ridge is chosen for."""
+        return slice(None)
+
+    def at_radius(self, radius: float) -> Self:
+        """Return the rows with the Mallows weights of another radius."""
+        geometry = at_radius(self.geometry, radius)
+        square = np.sum(self.X[:, int(geometry.intercept) :] ** 2, axis=1)
+        return replace(self, geometry=geometry, mallows=mallows_weights(square, geometry))
 
 
 def averaged(

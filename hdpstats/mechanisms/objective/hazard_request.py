@@ -13,27 +13,26 @@ hazard under which half of the people have the event by the horizon.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
-from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.objective.request import PULL
+from hdpstats.mechanisms.objective.request import PULL, Choice
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.hazard import HazardBounds, hazard_bounds, hazard_noise
+from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.public.hazard import HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model import HazardCap, HazardModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap
 
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
@@ -53,128 +52,100 @@ ARBITRARY = 0.85
 """The same where there is no public fit to pull to."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HazardAsk:
-    """What a hazard query needs besides the public side.
+def choose_from_public(
+    person_loss: HazardPersonLoss,
+    side: HazardSide,
+    *,
+    total: float | None,
+    records: int,
+    epsilon: Fraction,
+    relation: Relation,
+) -> Choice:
+    """Return what is recommended for one fit that spends ``epsilon`` on objective and smoothing.
 
-    Attributes
+    Parameters
     ----------
-    formula, link : str
-        The model.
-    grid : TimeGrid
-        The intervals.
-    causes : int
-        How many kinds of event there are.
-    weights, offset : str or None
-        Columns of the schema.
-    largest_weight : float
-        The declared bound of a case weight.
-    time_varying : bool
-        Whether a person's covariates may vary.
-    total : float or None
-        A declared ``H``; None leaves it to the search, or to `FLAT_TOTAL`.
-    relation : Relation
-        Who is a neighbour of whom.
+    person_loss
+        One person's loss, in any geometry and under any cap.
+    side
+        The public people.
+    total
+        A declared ``H``; None leaves it to the search.
+    records, epsilon, relation
+        How many private people there are, what is spent, who is a neighbour of whom.
     """
-
-    formula: str
-    link: str
-    grid: TimeGrid
-    causes: int
-    weights: str | None
-    offset: str | None
-    largest_weight: float
-    time_varying: bool
-    total: float | None
-    relation: Relation
-
-    def bounds(self, model: HazardModel) -> HazardBounds:
-        """Return the constants of one person of weight 1."""
-        loss = LINKS[self.link]
-        return hazard_bounds(
-            total=model.cap.total,
-            radius=model.geometry.radius,
-            leverage=model.geometry.leverage,
-            causes=self.causes,
-            time_varying=self.time_varying,
-            smoothness=None if loss.coupled else (float(loss.survived_smoothness), float(loss.event_smoothness)),
-        )
-
-    def model(self, baseline: Baseline, geometry: Geometry, cap: HazardCap) -> HazardModel:
-        """Return the model with a geometry and a cap."""
-        return HazardModel(
-            formula=self.formula,
-            link=self.link,
-            grid=self.grid,
-            baseline=tuple(tuple(row) for row in baseline.mixed.tolist()),
-            geometry=geometry,
-            cap=cap,
-            weights=self.weights,
-            offset=self.offset,
-        )
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HazardChoice:
-    """What the public facts recommend: the model with geometry and cap, the centre, the ridge."""
-
-    model: HazardModel
-    centre: tuple[float, ...]
-    ridge: Fraction
-
-
-def choose_from_public(ask: HazardAsk, side: HazardSide, *, records: int, epsilon: Fraction) -> HazardChoice:
-    """Return model, centre and ridge of one fit that spends ``epsilon`` on objective and smoothing."""
-    share = epsilon * (1 - SMOOTHING_SHARE)
-    model = best_model(ask, side, records=records, epsilon=float(share))
-    bounds, n = ask.bounds(model), max(records, 1)
-    free = free_ridge(ask, bounds, epsilon=share, share=NEARLY_FREE)
-    noise = noise_distribution(ask, bounds, dimension=side.dimension, epsilon=NEARLY_FREE * float(share)).variance
-    level = float(np.mean(np.diag(side.at(model.geometry, model.cap).moments(side.centre, records=n).H)))
+    share, n = epsilon * (1 - SMOOTHING_SHARE), max(records, 1)
+    best = best_loss(person_loss, side, total=total, records=records, epsilon=float(share), relation=relation)
+    free = free_ridge(best, epsilon=share, share=NEARLY_FREE, relation=relation)
+    noise = noise_distribution(best, epsilon=NEARLY_FREE * float(share), relation=relation).variance
+    level = float(np.mean(np.diag(side.at(best.model.geometry, best.model.cap).moments(side.centre, records=n).H)))
     pull = PULL * (1.0 + float(np.mean(noise)) / level) * float(np.mean(np.diag(side.fit.information)))
-    return HazardChoice(model=model, centre=tuple(side.centre.tolist()), ridge=Fraction(max(free, pull)))
+    return Choice(model=best.model, centre=side.centre, ridge=max(free, pull))
 
 
-def choose_flat(ask: HazardAsk, baseline: Baseline, geometry: Geometry, *, epsilon: Fraction) -> HazardChoice:
-    """Return model, centre and ridge where there is no public fit."""
-    q, p, loss = ask.grid.intervals, len(geometry.location), LINKS[ask.link]
-    total = FLAT_TOTAL if ask.total is None else ask.total
-    cap = HazardCap(
-        total=total * (1.0 + 2.0**-40),
+def flat_cap(link: str, *, total: float | None, intervals: int, causes: int, covariates: int) -> HazardCap:
+    """Return the same cap for every interval; together they are a declared total, or `FLAT_TOTAL`."""
+    whole = FLAT_TOTAL if total is None else total
+    scale = whole / (intervals * causes)
+    probit = link == "probit"
+    level = float(LINKS[link].predictor(np.array(scale / (1.0 + scale)))) if probit else math.log(scale)
+    return HazardCap(
+        total=whole * (1.0 + 2.0**-40),
         margin=0.0,
-        baseline=((_at_scale(ask.link, total / (q * ask.causes)),) * q,) * ask.causes,
-        slopes=((0.0,) * p,) * ask.causes,
+        baseline=((level,) * intervals,) * causes,
+        slopes=((0.0,) * covariates,) * causes,
     )
-    model = ask.model(baseline, geometry, cap)
-    half = -math.expm1(math.log(0.5) / (q * ask.causes))
-    level = float(loss.predictor(np.array(half)))
-    block = np.concatenate([level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(p)])
-    ridge = free_ridge(ask, ask.bounds(model), epsilon=epsilon * (1 - SMOOTHING_SHARE), share=ARBITRARY)
-    return HazardChoice(model=model, centre=tuple(np.tile(block, ask.causes).tolist()), ridge=Fraction(ridge))
 
 
-def best_model(ask: HazardAsk, side: HazardSide, *, records: int, epsilon: float) -> HazardModel:
-    """Return the model with the radius and the cap that predict the smallest covariance."""
+def choose_flat(person_loss: HazardPersonLoss, baseline: Baseline, *, epsilon: Fraction, relation: Relation) -> Choice:
+    """Return what is recommended for a loss under a flat cap, where there is no public fit."""
+    model = person_loss.model
+    half = -math.expm1(math.log(0.5) / (model.grid.intervals * model.causes))
+    level = float(person_loss.loss.predictor(np.array(half)))
+    block = np.concatenate(
+        [level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(len(model.geometry.location))]
+    )
+    ridge = free_ridge(person_loss, epsilon=epsilon * (1 - SMOOTHING_SHARE), share=ARBITRARY, relation=relation)
+    return Choice(model=model, centre=np.tile(block, model.causes), ridge=ridge)
+
+
+def capped(person_loss: HazardPersonLoss, geometry: Geometry, cap: HazardCap) -> HazardPersonLoss:
+    """Return a person's loss in another geometry and under another cap."""
+    return replace(person_loss, model=replace(person_loss.model, geometry=geometry, cap=cap))
+
+
+def best_loss(
+    person_loss: HazardPersonLoss,
+    side: HazardSide,
+    *,
+    total: float | None,
+    records: int,
+    epsilon: float,
+    relation: Relation,
+) -> HazardPersonLoss:
+    """Return the loss with the radius and the cap that predict the smallest covariance."""
     few = side.thinned(SEARCHED)
     norms = np.linalg.norm(side.spells.Z, axis=1)
     middle = max(float(np.median(norms)), 1e-3) if norms.size else 1.0
     radii = [max(middle * reach, 0.05) for reach in REACHES] if side.spells.Z.shape[1] else [1.0]
-    totals = TOTALS if ask.total is None else (ask.total,)
     candidates = [
-        ask.model(side.baseline, at_radius(side.geometry, radius), relative_cap(side, total=total, margin=margin))
-        for total in totals
+        capped(person_loss, at_radius(side.geometry, radius), relative_cap(side, total=each, margin=margin))
+        for each in (TOTALS if total is None else (total,))
         for margin in MARGINS
         for radius in radii
     ]
-    return min(candidates, key=lambda each: predicted_volume(ask, few, each, records=records, epsilon=epsilon))
+    return min(
+        candidates,
+        key=lambda each: predicted_volume(each, few, records=records, epsilon=epsilon, relation=relation),
+    )
 
 
-def predicted_volume(ask: HazardAsk, side: HazardSide, model: HazardModel, *, records: int, epsilon: float) -> float:
+def predicted_volume(
+    person_loss: HazardPersonLoss, side: HazardSide, *, records: int, epsilon: float, relation: Relation
+) -> float:
     """Return the log determinant of the coefficients' predicted covariance, pooled with the public fit."""
-    bounds = ask.bounds(model)
-    distribution = noise_distribution(ask, bounds, dimension=side.dimension, epsilon=NEARLY_FREE * epsilon)
+    distribution = noise_distribution(person_loss, epsilon=NEARLY_FREE * epsilon, relation=relation)
+    model = person_loss.model
     at = side.at(model.geometry, model.cap).moments(side.centre, records=max(records, 1))
     inverse = np.linalg.inv(at.H + 1e-9 * np.trace(at.H) * np.eye(side.dimension))
     private = inverse @ (at.J + np.diag(distribution.variance)) @ inverse
@@ -182,33 +153,26 @@ def predicted_volume(ask: HazardAsk, side: HazardSide, model: HazardModel, *, re
     return float(np.linalg.slogdet(pooled)[1])
 
 
-def noise_distribution(ask: HazardAsk, bounds: HazardBounds, *, dimension: int, epsilon: float) -> NoiseDistribution:
+def noise_distribution(person_loss: HazardPersonLoss, *, epsilon: float, relation: Relation) -> NoiseDistribution:
     """Return the distribution of noise that spends ``epsilon`` on gradients alone."""
-    rate = epsilon / (sensitivity_factor(ask.relation) * bounds.reach * ask.largest_weight)
-    return NoiseDistribution(norm=BallNorm(), dimension=dimension, rate=rate)
+    rate = epsilon / (sensitivity_factor(relation) * person_loss.bounds.reach * person_loss.largest_weight)
+    return NoiseDistribution(norm=BallNorm(), dimension=person_loss.dimension, rate=rate)
 
 
-def free_ridge(ask: HazardAsk, bounds: HazardBounds, *, epsilon: Fraction, share: float) -> float:
+def free_ridge(person_loss: HazardPersonLoss, *, epsilon: Fraction, share: float, relation: Relation) -> float:
     """Return the smallest ridge (to a hundredth) that leaves ``share`` of the noise of a free determinant."""
-    whole = float(epsilon) / (sensitivity_factor(ask.relation) * bounds.reach)
+    bounds = person_loss.bounds
+
+    def rate(ridge: float) -> float:
+        """Return the rate of noise (times the largest weight) at a ridge per unit of weight, 0 where there is none."""
+        try:
+            return float(hazard_noise(bounds, epsilon=epsilon, curvature=1 / Fraction(ridge), relation=relation))
+        except MechanismError:
+            return 0.0
+
+    whole = float(epsilon) / (sensitivity_factor(relation) * bounds.reach)
     low, high = 0.0, 1e6 * bounds.trace / float(epsilon)
     while high > 1.01 * max(low, 1e-12 * high):
         middle = math.sqrt(low * high) if low > 0 else high / 4.0
-        if _noise(ask, bounds, epsilon=epsilon, ridge=middle) >= share * whole:
-            high = middle
-        else:
-            low = middle
-    return high * ask.largest_weight
-
-
-def _noise(ask: HazardAsk, bounds: HazardBounds, *, epsilon: Fraction, ridge: float) -> float:
-    """Return the rate of noise (times the largest weight) at a ridge per unit of weight, 0 where there is none."""
-    try:
-        return float(hazard_noise(bounds, epsilon=epsilon, curvature=1 / Fraction(ridge), relation=ask.relation))
-    except MechanismError:
-        return 0.0
-
-
-def _at_scale(link: str, scale: float) -> float:
-    """Return the linear predictor at which the link's scale has a value."""
-    return float(LINKS[link].predictor(np.array(scale / (1.0 + scale)))) if link == "probit" else math.log(scale)
+        low, high = (low, middle) if rate(middle) >= share * whole else (middle, high)
+    return high * person_loss.largest_weight

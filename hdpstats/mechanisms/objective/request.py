@@ -1,4 +1,4 @@
-"""The query of objective perturbation: geometry, centre and ridge, all from public facts.
+"""The query of objective perturbation for regressions: geometry, centre and ridge, all from public facts.
 
 **With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean variance of
 the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of the noise), over a grid around the median
@@ -15,30 +15,27 @@ curvature ``H``.
 **With public rows without outcomes, or without public rows.** Centred at zero with half
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
-**Losses without a coupling** pay for the determinant (`hdpstats.privacy.determinant`): the first ridge is what makes it
-cost a twentieth of epsilon, a seventh without a public fit.
+**Losses without a coupling**, the multinomial one among them, pay for the determinant (`hdpstats.privacy.determinant`):
+the first ridge is what makes it cost a twentieth of epsilon, a seventh without a public fit.
 """
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import final
+from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas import Design
-from hdpstats.formulas.geometry import from_box
-from hdpstats.losses import PredictorLoss, Table
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
+from hdpstats.losses import PredictorLoss
+from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.mechanisms.person_loss.regression import score_norm
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.relation import Relation
-from hdpstats.public.fit import WhitenedPublic, with_radius
+from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.public.moments import WhitenedRows
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model import RegressionModel
+from hdpstats.records.model import AnyModel
 
 FREE = 4.0 * (1.0 + 2.0**-10)
 """Ridge over ``beta`` and one person's share of epsilon that makes the determinant free, with a margin for cells."""
@@ -56,80 +53,112 @@ MOST_PAID = 5.0
 """And no more than this much of it, however large it is: a ridge need not vanish."""
 
 
-def choose_query(
-    design: Design,
-    loss: PredictorLoss,
-    *,
-    public: WhitenedPublic | None,
-    records: int,
-    epsilon: Fraction,
-    schema_sha256: str,
-    public_sha256: str | None,
-    largest_weight: float = 1.0,
-    weights: str | None = None,
-    offset: str | None = None,
-    row_norm: float | None = None,
-    relation: Relation = Relation.REPLACE_ONE,
-    hessian_share: Fraction = Fraction(0),
-    replicate: int = 1,
-    parameters: tuple[float, ...] = (),
-    table: Table = (),
-) -> ObjectiveQuery:
-    """Return the query for one epsilon. ``public`` is None where the schema's box is the geometry.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossPrice(ABC):
+    """What noise and what ridge an epsilon asks for, about; ``persons`` is by how many persons neighbours differ.
 
-    ``parameters`` and ``table`` are the loss's numbers in the outcome's unit.
+    Attributes
+    ----------
+    epsilon : float
+        What is spent on the noise and on the determinant.
+    persons : int
+        2 where a person is replaced, 1 where one is added or removed.
+    largest_weight : float
+        The declared bound of a case weight.
+    radii : (float, float, int)
+        The first, the last and the number of the radii that are tried, relative to the median length of a public row.
     """
-    spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
-    price = _Price(loss=loss, epsilon=spent, persons=sensitivity_factor(relation), largest_weight=largest_weight)
-    if public is None:
-        geometry = _box(design, row_norm)
-        centre = np.zeros(geometry.dimension)
-        ridge = price.ridge(geometry, alone=True)
-    else:
-        public = at_best_radius(public, records=records, rate=price.rate)
-        geometry, centre = public.geometry, public.centre
-        ridge = _ridge(public, price, records=records)
-    return ObjectiveQuery(
-        model=RegressionModel(
-            formula=design.canonical,
-            loss=loss.name,
-            geometry=geometry,
-            weights=weights,
-            offset=offset,
-            parameters=parameters,
-            table=table,
-        ),
-        centre=tuple(centre.tolist()),
-        ridge=Fraction(ridge),
-        epsilon=epsilon,
-        schema_sha256=schema_sha256,
-        public_sha256=public_sha256,
-        hessian_share=hessian_share,
-        replicate=replicate,
-    )
+
+    epsilon: float
+    persons: int
+    largest_weight: float
+    radii: ClassVar[tuple[float, float, int]]
+
+    @abstractmethod
+    def noise(self, geometry: Geometry) -> NoiseDistribution:
+        """Return the distribution of the noise, the determinant aside."""
+
+    @abstractmethod
+    def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
+        """Return the least ridge; ``alone`` where there is no public fit to pull to."""
+
+    def paid_ridge(self, beta: float, *, alone: bool) -> float:
+        """Return the ridge at which the determinant of a trace ``beta`` costs its share of epsilon, `PAID`."""
+        return beta / math.expm1(min((PAID_ALONE if alone else PAID) * self.epsilon, MOST_PAID))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Price:
-    """What epsilon buys, about: ``persons`` is by how many persons neighbours differ."""
+class RegressionPrice(LossPrice):
+    """That of a loss of one linear predictor."""
 
+    radii: ClassVar[tuple[float, float, int]] = (0.35, 2.5, 30)
     loss: PredictorLoss
-    epsilon: float
-    persons: int
-    largest_weight: float
 
     @property
     def rate(self) -> float:
         """The rate of the noise, the determinant aside."""
         return self.epsilon / self.persons / (self.largest_weight * float(self.loss.lipschitz))
 
-    def ridge(self, geometry: Geometry, *, alone: bool) -> float:
+    def noise(self, geometry: Geometry) -> NoiseDistribution:
+        """Return the distribution of the noise, the determinant aside."""
+        return noise_distribution(geometry, rate=self.rate)
+
+    def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
         beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
         if self.loss.coupled:
             return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
-        return beta / math.expm1(min((PAID_ALONE if alone else PAID) * self.epsilon, MOST_PAID))
+        return self.paid_ridge(beta, alone=alone)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MultinomialPrice(LossPrice):
+    """That of the multinomial loss with ``others`` levels beside the reference."""
+
+    radii: ClassVar[tuple[float, float, int]] = (0.5, 2.0, 9)
+    others: int
+
+    def noise(self, geometry: Geometry) -> NoiseDistribution:
+        """Return the distribution of the noise, the determinant aside."""
+        reach = (
+            self.largest_weight * float(steepest(self.others)) * math.hypot(geometry.radius, int(geometry.intercept))
+        )
+        return NoiseDistribution(
+            norm=BallNorm(), dimension=self.others * geometry.dimension, rate=self.epsilon / self.persons / reach
+        )
+
+    def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
+        """Return the least ridge; ``alone`` where there is no public fit to pull to."""
+        return self.paid_ridge(float(trace_bound(self.others)) * geometry.leverage * self.largest_weight, alone=alone)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Choice:
+    """What public facts recommend for a fit: the model, where the ridge pulls to (D,), and the ridge."""
+
+    model: AnyModel
+    centre: FloatArray
+    ridge: float
+
+
+def choose(
+    price: LossPrice,
+    public: WhitenedRows | None,
+    *,
+    model_at: Callable[[Geometry], AnyModel],
+    box: Geometry,
+    records: int,
+) -> Choice:
+    """Return what is recommended for one fit; without public rows the schema's ``box`` is the geometry."""
+    if public is None:
+        model = model_at(box)
+        return Choice(model=model, centre=np.zeros(model.dimension), ridge=price.least_ridge(box, alone=True))
+    public = at_best_radius(public, price, records=records)
+    ridge = _ridge(public, price, records=records)
+    return Choice(model=model_at(public.geometry), centre=public.centre, ridge=ridge)
 
 
 def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:
@@ -137,44 +166,35 @@ def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:
     return NoiseDistribution(norm=score_norm(geometry), dimension=geometry.dimension, rate=rate)
 
 
-def at_best_radius(public: WhitenedPublic, *, records: int, rate: float) -> WhitenedPublic:
+Rows = TypeVar("Rows", bound=WhitenedRows)
+
+
+def at_best_radius(public: Rows, price: LossPrice, *, records: int) -> Rows:
     """Return the public rows at the radius of least predicted variance."""
-    norms = np.linalg.norm(public.X[:, int(public.geometry.intercept) :], axis=1)
     if not public.geometry.location:
-        return with_radius(public, 1.0)
+        return public.at_radius(1.0)
+    norms = np.linalg.norm(public.X[:, int(public.geometry.intercept) :], axis=1)
     middle = max(float(np.median(norms)), 1e-3)
-    candidates = [with_radius(public, middle * factor) for factor in np.geomspace(0.35, 2.5, 30).tolist()]
-    return min(candidates, key=lambda each: _predicted_variance(each, records=records, rate=rate))
+    candidates = [public.at_radius(middle * factor) for factor in np.geomspace(*price.radii).tolist()]
+
+    def variance(each: Rows) -> float:
+        at = each.moments(each.centre, records=max(records, 1))
+        inverse = np.linalg.inv(at.H)
+        return float(np.trace(inverse @ (at.J + np.diag(price.noise(each.geometry).variance)) @ inverse))
+
+    return min(candidates, key=variance)
 
 
-def _predicted_variance(public: WhitenedPublic, *, records: int, rate: float) -> float:
-    at = public.moments(public.centre, records=max(records, 1))
-    meat = at.J + np.diag(noise_distribution(public.geometry, rate=rate).variance)
-    inverse = np.linalg.inv(at.H)
-    return float(np.trace(inverse @ meat @ inverse))
-
-
-def _ridge(public: WhitenedPublic, price: _Price, *, records: int) -> float:
-    least = price.ridge(public.geometry, alone=public.fit is None)
-    if public.fit is None:
+def _ridge(public: WhitenedRows, price: LossPrice, *, records: int) -> float:
+    """Return the larger of the least ridge and `PULL` times that of least mean squared error given the public fit."""
+    least, fit = price.least_ridge(public.geometry, alone=public.fit is None), public.fit
+    if fit is None:
         return least
-    slopes = slice(int(public.geometry.intercept) if public.geometry.location else 0, None)
+    slopes = public.slopes
     at = public.moments(public.centre, records=max(records, 1))
-    noise = _mean(noise_distribution(public.geometry, rate=price.rate).variance[slopes])
-    level = _mean(np.diag(at.H)[slopes])
-    if not public.loss.robust:
-        wanted = (1.0 + noise / level) * _mean(np.diag(public.fit.information)[slopes])
-    else:
-        wanted = (_mean(np.diag(at.J)[slopes]) + noise) / (level * _mean(np.diag(public.fit.covariance)[slopes]))
-    return max(least, PULL * wanted)
-
-
-def _mean(numbers: FloatArray) -> float:
-    return float(np.mean(numbers))
-
-
-def _box(design: Design, row_norm: float | None) -> Geometry:
-    first = int(design.intercept)
-    return from_box(
-        design.lower[first:].tolist(), design.upper[first:].tolist(), intercept=design.intercept, row_norm=row_norm
+    noise = float(np.mean(price.noise(public.geometry).variance[slopes]))
+    score, level, information, spread = (
+        float(np.mean(np.diag(each)[slopes])) for each in (at.J, at.H, fit.information, fit.covariance)
     )
+    wanted = (1.0 + noise / level) * information if public.scaled else (score + noise) / (level * spread)
+    return max(least, PULL * wanted)

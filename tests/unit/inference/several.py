@@ -10,7 +10,6 @@ from hdpstats.inference.information import InObjective
 from hdpstats.inference.released import estimates
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
-from hdpstats.public.fit import with_radius
 from hdpstats.records.model import RegressionModel
 
 TERMS = ("Intercept", "a", "b")
@@ -20,7 +19,7 @@ BOX = from_box([-2.0, -2.0], [2.0, 2.0], intercept=True)
 def part(public, theta, *, rate=0.5, records=3000, ridge=200.0, radius=None, hessian=None, sd=0.0, geometry=BOX):
     """Return one site's part; without a public side in the geometry of a box, pulled to zero."""
     if public is not None:
-        public = public if radius is None else with_radius(public, radius)
+        public = public if radius is None else public.at_radius(radius)
         geometry = public.geometry
     centre = np.zeros(3) if public is None else public.centre
     query = ObjectiveQuery(

@@ -4,7 +4,7 @@ import numpy as np
 
 from hdpstats.formulas.geometry import from_public, whiten
 from hdpstats.losses import LogisticLoss
-from hdpstats.public.fit import PublicFit, WhitenedPublic, with_radius
+from hdpstats.public.fit import PublicFit, WhitenedPublic
 
 BETA = np.array([-0.3, 0.8, -0.5])
 
@@ -18,9 +18,6 @@ def public_side(n=300, *, seed=0, shift=0.0):
     information = rows.X.T @ (p[:, None] * rows.X)
     fit = PublicFit(theta=BETA + 0.1, covariance=np.linalg.inv(information), information=information)
     ones = np.ones(n)
-    return with_radius(
-        WhitenedPublic(
-            loss=LogisticLoss(), geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit
-        ),
-        1.5,
-    )
+    return WhitenedPublic(
+        loss=LogisticLoss(), geometry=geometry, X=rows.X, mallows=ones, weights=ones, offset=0.0 * ones, fit=fit
+    ).at_radius(1.5)

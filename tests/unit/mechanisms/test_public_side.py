@@ -11,12 +11,22 @@ from hdpstats.formulas import compile_design
 from hdpstats.formulas.response import Response
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.request import CHEAP, FREE, at_best_radius, choose_query, noise_distribution
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective.request import (
+    CHEAP,
+    FREE,
+    RegressionPrice,
+    at_best_radius,
+    choose,
+    noise_distribution,
+)
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
+from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.privacy.relation import Relation
-from hdpstats.public.fit import public_rows, whitened_public, with_radius
+from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.geometry import Source
+from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous, Offset, Weight
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -47,18 +57,30 @@ def side(n=400, **names):
     return whitened_public(rows_of(frame(n), **names), DESIGN, LOSS)
 
 
-def query_for(public, *, epsilon=Fraction(1), records=1000, largest_weight=1.0, **more):
-    return choose_query(
-        DESIGN,
-        LOSS,
-        public=public,
-        records=records,
+def model_at(geometry):
+    return RegressionModel(formula=DESIGN.canonical, loss=LOSS.name, geometry=geometry)
+
+
+def query_for(
+    public, *, epsilon=Fraction(1), largest_weight=1.0, relation=Relation.REPLACE_ONE, row_norm=None, hessian_share=0
+):
+    spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
+    persons = sensitivity_factor(relation)
+    price = RegressionPrice(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
+    choice = choose(price, public, model_at=model_at, box=DESIGN.box(row_norm), records=1000)
+    return ObjectiveQuery(
+        model=choice.model,
+        centre=tuple(choice.centre.tolist()),
+        ridge=Fraction(choice.ridge),
         epsilon=epsilon,
         schema_sha256="",
         public_sha256=None,
-        largest_weight=largest_weight,
-        **more,
+        hessian_share=Fraction(hessian_share),
     )
+
+
+def price_of(rate):
+    return RegressionPrice(loss=LOSS, epsilon=2 * rate, persons=2, largest_weight=1.0)
 
 
 def calibrate(query, *, records=1000, weight=1.0, relation=Relation.REPLACE_ONE):
@@ -81,7 +103,7 @@ def test_public_rows_are_complete_and_within_the_bounds():
 
 
 def test_moments_are_the_model_s():
-    public = with_radius(side(weights="w", offset="o"), 1.2)
+    public = side(weights="w", offset="o").at_radius(1.2)
     theta, n, D = np.array([0.1, -0.4, 0.2]), len(public.X), 3
     found = public.moments(theta, records=500)
     H, J = np.zeros((D, D)), np.zeros((D, D))
@@ -95,7 +117,7 @@ def test_moments_are_the_model_s():
 
 
 def test_bootstrap_moments_are_moments_under_other_weights():
-    public = with_radius(side(), 1.2)
+    public = side().at_radius(1.2)
     n = len(public.X)
     flat = np.full((1, n), 1.0 / n)
     first = np.zeros((1, n))
@@ -130,16 +152,16 @@ def test_the_radius_of_least_predicted_variance_is_chosen():
     public = side()
 
     def predicted(radius, rate):
-        at = with_radius(public, radius)
+        at = public.at_radius(radius)
         pair = at.moments(at.centre, records=1000)
         inverse = np.linalg.inv(pair.H)
         return np.trace(inverse @ (pair.J + np.diag(noise_distribution(at.geometry, rate=rate).variance)) @ inverse)
 
     for rate in (0.02, 0.5, 50.0):
-        chosen = at_best_radius(public, records=1000, rate=rate)
+        chosen = at_best_radius(public, price_of(rate), records=1000)
         around = [predicted(radius, rate) for radius in np.geomspace(0.4, 3.0, 60)]
         assert predicted(chosen.geometry.radius, rate) <= 1.01 * min(around)
-    quiet, loud = (at_best_radius(public, records=1000, rate=rate).geometry.radius for rate in (50.0, 0.02))
+    quiet, loud = (at_best_radius(public, price_of(rate), records=1000).geometry.radius for rate in (50.0, 0.02))
     assert quiet > loud
 
 
