@@ -1,7 +1,7 @@
 """A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -10,14 +10,10 @@ import pandas as pd
 
 from hdpstats.display import element, grid, notes, number, page
 from hdpstats.mechanisms.registry import BY_NAME
-from hdpstats.models.fit import predict
 from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.request import ONLY, FitRequest, people_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.models.points import Prediction
+from hdpstats.models.request import FitRequest
 from hdpstats.results.plots import COLOURS, pyplot
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +54,35 @@ class Plan:
     declared: bool
     assumption: str
     floor: float = 0.0
+
+    @classmethod
+    def of(
+        cls, spec: ModelSpec, predictions: Sequence[tuple[FitRequest, Prediction]], *, records: int, declared: bool
+    ) -> "Plan":
+        """Return the plan of fits that would be asked for, from what each would report."""
+        frames = [
+            pd.DataFrame(
+                {
+                    "epsilon": float(request.epsilon),
+                    "mechanism": NAMES[type(found.mechanism)],
+                    "term": spec.terms,
+                    "std_error": found.errors.reported,
+                    "sampling": found.errors.sampling,
+                    "privacy": found.errors.privacy,
+                    "private_only": np.hypot(found.errors.sampling, found.errors.privacy),
+                    "public_only": np.nan if found.errors.public is None else found.errors.public,
+                    "reported": found.reported,
+                }
+            )
+            for request, found in predictions
+        ]
+        return cls(
+            frame=pd.concat(frames, ignore_index=True),
+            records=records,
+            declared=declared,
+            assumption=spec.assumption,
+            floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
+        )
 
     @property
     def table(self) -> pd.DataFrame:
@@ -112,45 +137,6 @@ class Plan:
         words = (f"<ul>{''.join(verdicts)}</ul>", notes([*hidden, self.assumption]))
         badges = ["nothing is spent", f"{self.records} private records{', as declared' if self.declared else ''}"]
         return page("Predicted standard errors", grid(headers, rows, aligns="lr"), *words, badges=badges)
-
-
-def plan(spec: ModelSpec, *, requests: Sequence[FitRequest], n: object) -> Plan:
-    """Return the plan of fits that would be asked for.
-
-    ``n`` is the number of private records, all at one site; by default they are those of the study's sites, or the
-    declared ones where they are protected.
-    """
-    records = people_of(spec.study, n)
-    people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
-    for request in requests:
-        request.check(people)
-    frames = [_rows(spec, request, people or {ONLY: records}) for request in requests]
-    return Plan(
-        frame=pd.concat(frames, ignore_index=True),
-        records=records,
-        declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
-        assumption=spec.assumption,
-        floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
-    )
-
-
-def _rows(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> pd.DataFrame:
-    """Return the rows of a plan for one fit."""
-    found = predict(spec, request, people)
-    errors = found.errors
-    return pd.DataFrame(
-        {
-            "epsilon": float(request.epsilon),
-            "mechanism": NAMES[type(found.mechanism)],
-            "term": spec.terms,
-            "std_error": errors.reported,
-            "sampling": errors.sampling,
-            "privacy": errors.privacy,
-            "private_only": np.hypot(errors.sampling, errors.privacy),
-            "public_only": np.nan if errors.public is None else errors.public,
-            "reported": found.reported,
-        }
-    )
 
 
 def _verdict(part: pd.DataFrame) -> str:

@@ -58,13 +58,13 @@ class FitRequest:
 
 
 def fit_request(
-    *,
     epsilon: object,
-    delta: object,
-    mechanism: object,
-    se_share: float,
-    replicate: object,
-    allow_large_epsilon: bool,
+    delta: object = 0,
+    mechanism: object = "auto",
+    se_share: float = 0.0,
+    *,
+    replicate: object = 1,
+    allow_large_epsilon: bool = False,
 ) -> FitRequest:
     """Check the arguments of `fit`."""
     several = epsilon if isinstance(epsilon, Mapping) else {}

@@ -8,7 +8,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.models.fit import CLEARLY
+from hdpstats.models.model import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.records.several import SitesQuery
 from tests.support import FORMULA, SCHEMA, people
