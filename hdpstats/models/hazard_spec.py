@@ -13,7 +13,7 @@ from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.hazard_request import choose_flat, choose_from_public, flat_cap
-from hdpstats.mechanisms.objective.request import Choice
+from hdpstats.mechanisms.objective.request import Recommended
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
@@ -122,7 +122,7 @@ class HazardSpec(LossSpec):
             offset=self.offset,
         )
 
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
         side, spent, relation = self.public, epsilon * (1 - share), self.study.relation
         if side is not None:

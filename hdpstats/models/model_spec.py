@@ -12,7 +12,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.objective.request import Choice
+from hdpstats.mechanisms.objective.request import Recommended
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
@@ -143,7 +143,7 @@ class LossSpec(ModelSpec):
         return None if table is None or self.public is None else table.sha256
 
     @abstractmethod
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:

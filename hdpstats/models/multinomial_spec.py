@@ -14,7 +14,7 @@ from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms.objective.request import Choice, MultinomialPrice, choose
+from hdpstats.mechanisms.objective.request import MultinomialPrice, Recommended, choose
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
@@ -100,7 +100,7 @@ class MultinomialSpec(LossSpec):
             formula=self.design.canonical, others=self.others, geometry=geometry, weights=self.weights
         )
 
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
         price = MultinomialPrice(
             others=self.others,

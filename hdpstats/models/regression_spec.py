@@ -18,7 +18,7 @@ from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
-from hdpstats.mechanisms.objective.request import Choice, RegressionPrice, choose
+from hdpstats.mechanisms.objective.request import Recommended, RegressionPrice, choose
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
@@ -222,7 +222,7 @@ class RegressionSpec(LossSpec):
             table=self.chosen.table,
         )
 
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Choice:
+    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
         if share and self.meat is None:
             raise MechanismError(

@@ -21,7 +21,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.objective.request import PULL, Choice
+from hdpstats.mechanisms.objective.request import PULL, Recommended
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
@@ -60,7 +60,7 @@ def choose_from_public(
     records: int,
     epsilon: Fraction,
     relation: Relation,
-) -> Choice:
+) -> Recommended:
     """Return what is recommended for one fit that spends ``epsilon`` on objective and smoothing.
 
     Parameters
@@ -80,7 +80,7 @@ def choose_from_public(
     noise = noise_distribution(best, epsilon=NEARLY_FREE * float(share), relation=relation).variance
     level = float(np.mean(np.diag(side.at(best.model.geometry, best.model.cap).moments(side.centre, records=n).H)))
     pull = PULL * (1.0 + float(np.mean(noise)) / level) * float(np.mean(np.diag(side.fit.information)))
-    return Choice(model=best.model, centre=side.centre, ridge=max(free, pull))
+    return Recommended(model=best.model, centre=side.centre, ridge=max(free, pull))
 
 
 def flat_cap(link: str, *, total: float | None, intervals: int, causes: int, covariates: int) -> HazardCap:
@@ -97,7 +97,9 @@ def flat_cap(link: str, *, total: float | None, intervals: int, causes: int, cov
     )
 
 
-def choose_flat(person_loss: HazardPersonLoss, baseline: Baseline, *, epsilon: Fraction, relation: Relation) -> Choice:
+def choose_flat(
+    person_loss: HazardPersonLoss, baseline: Baseline, *, epsilon: Fraction, relation: Relation
+) -> Recommended:
     """Return what is recommended for a loss under a flat cap, where there is no public fit."""
     model = person_loss.model
     half = -math.expm1(math.log(0.5) / (model.grid.intervals * model.causes))
@@ -106,7 +108,7 @@ def choose_flat(person_loss: HazardPersonLoss, baseline: Baseline, *, epsilon: F
         [level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(len(model.geometry.location))]
     )
     ridge = free_ridge(person_loss, epsilon=epsilon * (1 - SMOOTHING_SHARE), share=ARBITRARY, relation=relation)
-    return Choice(model=model, centre=np.tile(block, model.causes), ridge=ridge)
+    return Recommended(model=model, centre=np.tile(block, model.causes), ridge=ridge)
 
 
 def capped(person_loss: HazardPersonLoss, geometry: Geometry, cap: HazardCap) -> HazardPersonLoss:

@@ -136,7 +136,7 @@ class MultinomialPrice(LossPrice):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Choice:
+class Recommended:
     """What public facts recommend for a fit: the model, where the ridge pulls to (D,), and the ridge."""
 
     model: AnyModel
@@ -151,14 +151,14 @@ def choose(
     model_at: Callable[[Geometry], AnyModel],
     box: Geometry,
     records: int,
-) -> Choice:
+) -> Recommended:
     """Return what is recommended for one fit; without public rows the schema's ``box`` is the geometry."""
     if public is None:
         model = model_at(box)
-        return Choice(model=model, centre=np.zeros(model.dimension), ridge=price.least_ridge(box, alone=True))
+        return Recommended(model=model, centre=np.zeros(model.dimension), ridge=price.least_ridge(box, alone=True))
     public = at_best_radius(public, price, records=records)
     ridge = _ridge(public, price, records=records)
-    return Choice(model=model_at(public.geometry), centre=public.centre, ridge=ridge)
+    return Recommended(model=model_at(public.geometry), centre=public.centre, ridge=ridge)
 
 
 def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:
