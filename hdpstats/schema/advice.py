@@ -57,15 +57,12 @@ class Findings:
         Cells that hold nothing.
     strange : Counter of str
         Cells that hold no value of the declared kind, by their text; a cell without a text by its type in brackets.
-    known : frozenset of str
-        The texts of cells that do, in columns of 0 and 1.
     numbers : float64 array
         The numbers that were read, before they are cut.
     """
 
     empty: int
     strange: Counter[str]
-    known: frozenset[str]
     numbers: FloatArray
 
 
@@ -157,10 +154,11 @@ def _coding(column: Binary, found: Findings) -> Iterable[str]:
         yield f"{_cells(marks)}, such as {examples}, hold marks of a missing cell: leave such cells empty"
     if not strange:
         return
-    both = sorted(found.known | strange.keys())
+    known = {f"{value:g}" for value in np.unique(found.numbers)}
+    both = sorted(known | strange.keys())
     if both == ["1", "2"]:
         yield ('it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first')
-    elif len(both) == 2 and not found.known:
+    elif len(both) == 2 and not known:
         one, other = (repr(each).replace("'", '"') for each in both)
         yield (
             f"it is coded {shown(both[0])} and {shown(both[1])}, not 0 and 1, so that every cell is read as missing: "

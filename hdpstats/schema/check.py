@@ -19,15 +19,15 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
-from hdpstats.display import EscapedSummary, grid, notes, page, pairs, summary, table
+from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
 from hdpstats.schema.advice import Findings, advice, shown
-from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+from hdpstats.schema.columns import Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import check_frame, check_unique, locate, select_unit
 
 _TITLE = "Check of private rows against their schema: for the custodian only"
-_HEADERS = ("column", "kind", "type in file", "empty", "not of kind", "below", "above")
+_HEADERS = ("kind", "type in file", "empty", "not of kind", "below", "above")
 
 
 @final
@@ -105,7 +105,7 @@ class PersonsCheck:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class RowsCheck:
+class RowsCheck(Reported):
     """What `check` found, exact and without noise: for the person who holds the rows.
 
     Attributes
@@ -158,13 +158,23 @@ class RowsCheck:
             }
         )
 
-    def summary(self) -> EscapedSummary:
-        """Return the check as tables: what each column holds, and below it what to do (text, HTML, LaTeX)."""
-        cells = [row[1:] for row in self._cells()]
-        counts = table(cells, headers=_HEADERS[1:], stubs=[each.name for each in self.columns], aligns="llrrrr")
-        tables = [pairs(self._head()), counts]
-        strange = [(each.name, ", ".join(_spelled(each.strange))) for each in self.columns if each.strange]
-        return summary(_TITLE, [*tables, *([pairs(strange)] if strange else [])], self._remarks())
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002  (no interval: the numbers are exact)
+        names = [each.name for each in self.columns]
+        cells = [
+            (each.kind, each.dtype, *map(str, (each.missing, each.unreadable, each.below, each.above)))
+            for each in self.columns
+        ]
+        blocks = [named_values(self._head()), columns(_HEADERS, names, cells)]
+        strange = [(f"{each.name}:", ", ".join(_spelled(each.strange))) for each in self.columns if each.strange]
+        if strange:
+            blocks.append(named_values(strange, title="Cells that hold no value of their kind"))
+        found = [f"{number}. {words}" for number, words in enumerate(self.advice, start=1)]
+        return Report(
+            title=_TITLE,
+            blocks=blocks,
+            notes=found or ["Every cell that is not empty is a value of its declared kind."],
+            badges=[f"{len(found)} remarks"],
+        )
 
     def _head(self) -> list[tuple[str, str]]:
         rows = [("Rows:", str(self.rows)), ("Columns:", f"{len(self.columns)} declared ones")]
@@ -172,27 +182,8 @@ class RowsCheck:
             rows.append(("Not declared:", f"{', '.join(self.undeclared)}: nothing reads them"))
         return rows if self.persons is None else [*rows, ("People:", str(self.persons))]
 
-    def _cells(self) -> list[tuple[str, ...]]:
-        return [
-            (each.name, each.kind, each.dtype, *map(str, (each.missing, each.unreadable, each.below, each.above)))
-            for each in self.columns
-        ]
-
-    def _remarks(self) -> list[str]:
-        found = [f"{number}. {words}" for number, words in enumerate(self.advice, start=1)]
-        return found or ["Every cell that is not empty is a value of its declared kind within the bounds."]
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         return f"<check of private rows: {len(self.columns)} columns, {len(self.advice)} remarks>"
-
-    def _repr_html_(self) -> str:
-        strange = [(each.name, ", ".join(_spelled(each.strange))) for each in self.columns if each.strange]
-        parts = [grid(["", ""], self._head()), grid(_HEADERS, self._cells(), aligns="lllrrrr")]
-        spelled = [grid(["column", "no value of its kind"], strange)] if strange else []
-        return page(_TITLE, *parts, *spelled, notes(self._remarks()), badges=[f"{len(self.advice)} remarks"])
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a check of private rows cannot be copied or pickled: it is for the screen of who holds them")
@@ -263,45 +254,41 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
 
 
 def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
-    texts, dtype = coerce.texts(cells), str(cells.dtype)
-    blank = np.array([word is not None and not word.strip() for word in texts], dtype=bool)
-    absent = np.array([word is None for word in texts], dtype=bool)
-    empty = blank | np.asarray(cells.isna(), dtype=bool)
-    if pd.api.types.is_numeric_dtype(cells.dtype):
-        empty |= absent & np.isnan(coerce.numbers(cells))  # a NaN that is no null, as Arrow has it
+    numbers, below, above = np.array([]), 0, 0
     if isinstance(column, NumericColumn):
         numbers = column.numbers(cells)
-        valid, below, above = ~np.isnan(numbers), numbers < column.lower, numbers > column.upper
+        without = np.flatnonzero(np.isnan(numbers))
+        numbers = numbers[~np.isnan(numbers)]
+        below, above = int((numbers < column.lower).sum()), int((numbers > column.upper).sum())
     else:
-        known = set(column.levels) if isinstance(column, Categorical) else set()
-        numbers, below, above = np.array([]), np.array([]), np.array([])
-        valid = np.array([word in known for word in texts], dtype=bool)
-    odd = np.flatnonzero(~valid & ~empty).tolist()
-    found = Findings(
-        empty=int(empty.sum()),
-        strange=Counter(texts[row] or _type_of(cells, row) for row in odd),
-        known=frozenset(texts[row] or "" for row in np.flatnonzero(valid))
-        if isinstance(column, Binary)
-        else frozenset(),
-        numbers=numbers[~np.isnan(numbers)],
-    )
+        levels = column.levels if isinstance(column, Categorical) else ()
+        without = np.flatnonzero(coerce.codes(cells, levels=levels) < 0)
+    empty, strange = _without_value(cells.iloc[without])
+    found = Findings(empty=empty, strange=strange, numbers=numbers)
     return ColumnCheck(
         name=name,
         kind=column.kind,
-        dtype=dtype,
+        dtype=str(cells.dtype),
         rows=len(cells),
-        missing=found.empty,
-        strange=tuple((shown(spelling), number) for spelling, number in found.strange.most_common()),
-        below=int(below.sum()),
-        above=int(above.sum()),
+        missing=empty,
+        strange=tuple((shown(spelling), number) for spelling, number in strange.most_common()),
+        below=below,
+        above=above,
         advice=advice(column, found),
     )
 
 
-def _type_of(cells: "pd.Series[Any]", row: int) -> str:
-    """Return what is shown of a cell that has neither a number nor a text: its type."""
-    kind = type(cells.array[row]).__name__ if cells.dtype == object else str(cells.dtype)
-    return f"<{kind}>"
+def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[str]]:
+    """Return how many cells are empty, and the others by their text, or by their type where they have none."""
+    empty, strange = 0, Counter[str]()
+    is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
+    for place, (word, absent) in enumerate(zip(coerce.texts(cells), cells.isna(), strict=True)):
+        if absent or (word is None and is_number) or (word is not None and not word.strip()):
+            empty += 1
+        else:
+            kind = type(cells.array[place]).__name__ if cells.dtype == object else str(cells.dtype)
+            strange[f"<{kind}>" if word is None else word] += 1
+    return empty, strange
 
 
 def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
