@@ -132,7 +132,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
-    print(custodian.described(settings))
+    print(custodian.described(settings, show=print if arguments.rows else None))
 
 
 def _resume(arguments: argparse.Namespace) -> None:
@@ -180,6 +180,11 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
     for verb in (serve, check, noting):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    check.add_argument(
+        "--rows",
+        action="store_true",
+        help="show first what the rows hold that the schema does not expect: exact, for your screen alone",
+    )
     resume = verbs.add_parser("resume", help="let an analyst ask again whose answers took longer than predicted")
     resume.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     resume.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")

@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
+from hdpstats.custodian.reading import write_durably
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import locate, shown
 from hdpstats.ledger.records import checked_sha256
@@ -97,7 +98,6 @@ class HeadInFile(HeadStore):
     def write(self, head: Head) -> Head:
         """Keep a head: written to a second file, flushed, and renamed."""
         text = json.dumps({"format": FORMAT, "entries": head.entries, "head": head.head}) + "\n"
-        new = self._path.with_name(f"{self._path.name}.new")
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
             try:
@@ -105,12 +105,7 @@ class HeadInFile(HeadStore):
                 known = self.read()
                 if known is not None and known.entries >= head.entries:
                     return known
-                with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                new.replace(self._path)
-                os.fsync(folder)
+                write_durably(self._path, text)
                 return head
             finally:
                 os.close(folder)

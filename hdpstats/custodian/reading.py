@@ -66,6 +66,27 @@ def closed_to_others(path: Path) -> bool:
     return True
 
 
+def write_durably(path: Path, text: str) -> None:
+    """Replace a file as a whole, for its owner alone: written to a second file, flushed, and renamed.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML document of named entries, none given twice; else raise an `ArgumentError`."""
     try:

@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
 from hdpstats.custodian.app import application, errors_logged
 from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.curation import check_acknowledged, check_version
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
@@ -26,6 +28,7 @@ from hdpstats.custodian.reading import check_secret, check_trusted
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.tokens import TokenVerifier
 from hdpstats.ledger import Ledger
+from hdpstats.schema.check import RowsCheck, check
 from hdpstats.sites import LocalSite
 
 MORE_ROWS = (
@@ -47,16 +50,20 @@ def open_site(settings: SiteSettings) -> LocalSite:
         No message quotes a cell.
     """
     check_files(settings)
-    site = _site(settings, account_for_serving(settings))
+    site, found = _site(settings, account_for_serving(settings))
+    check_acknowledged(found, settings)
     site.read()
+    check_version(site, settings, note=True)
     if not site.has_declared_rows():
         journal.LOGGER.warning(MORE_ROWS)
     return site
 
 
 @forgets_rows
-def _site(settings: SiteSettings, ledger: Ledger) -> LocalSite:
-    return LocalSite(read_rows(settings.data), schema=settings.schema, ledger=ledger, **settings.persons)
+def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]:
+    rows = read_rows(settings.data)
+    site = LocalSite(rows, schema=settings.schema, ledger=ledger, **settings.persons)
+    return site, check(rows, settings.schema, unit=site.unit)
 
 
 def check_files(settings: SiteSettings) -> None:
@@ -86,12 +93,19 @@ def read_rows(path: Path) -> pd.DataFrame:
         raise ArgumentError(f"data {path} cannot be read as Parquet or CSV", argument="data") from None
 
 
-def described(settings: SiteSettings) -> str:
-    """Open everything that the settings name, and say what the site would serve and to whom; nothing is written."""
+def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:
+    """Open everything that the settings name, and say what the site would serve and to whom; nothing is written.
+
+    ``show`` is called with the check of the rows, before they are refused.
+    """
     Certificates(settings.tls)
     TokenVerifier(settings.identities)
     check_files(settings)
-    site = _site(settings, open_account(settings))
+    site, found = _site(settings, open_account(settings))
+    if show is not None:
+        show(found)
+    check_acknowledged(found, settings)
+    check_version(site, settings, note=False)
     lines = [
         f"https://{settings.host}:{settings.port}",
         f"{site}, {site.records} people",

@@ -16,12 +16,14 @@
       ann: {mechanisms: [objective], models: [regression], columns: [age, event3], epsilon: 1}
       bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
 
-What may be left out: ``heads``, ``persons``, ``limits`` and ``timing``, whose entries are those of `Heads`, `Limits`
-and `Timing`.
+    acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}}    # after `hdpstats site check --rows`
+
+What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
+`Heads`, `Acknowledged`, `Limits` and `Timing`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, final
@@ -39,7 +41,7 @@ from hdpstats.schema.schema import Schema
 FORMAT = "hdpstats site"
 VERSION = 1
 _NEEDED = {"format", "version", "data", "schema", "ledger", "listen", "tls", "tokens", "analysts"}
-_OPTIONAL = {"heads", "persons", "limits", "timing"}
+_OPTIONAL = {"heads", "persons", "acknowledged", "limits", "timing"}
 _LEDGER = {"version", "epsilon", "delta", "gaussian", "relation", "same_people_as", "password_variable"}
 
 
@@ -76,6 +78,24 @@ class Heads:
     database: str | None = None
     head: str | None = None
     entries: int = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Acknowledged:
+    """What the custodian has seen in the rows and serves all the same (`hdpstats.custodian.curation`).
+
+    Attributes
+    ----------
+    undeclared_levels : set of str
+        Columns that may hold labels which the schema does not declare.
+    missing_share : mapping of str to float
+        The largest share of cells without a value, by column; that of others is `MOST_MISSING`, and 0 where the schema
+        declares ``complete: true``.
+    """
+
+    undeclared_levels: frozenset[str] = frozenset()
+    missing_share: Mapping[str, float] = field(default_factory=dict)
 
 
 @final
@@ -201,6 +221,8 @@ class SiteSettings:
         Where its head is kept as well.
     persons : mapping
         ``unit``, ``max_rows_per_unit``, ``n_max`` and ``row_order`` as in `hdpstats.sites.LocalSite`, where they apply.
+    acknowledged : Acknowledged
+        What was seen in the rows and is served all the same.
     host, port : str, int
         Where to listen.
     tls : Tls
@@ -217,6 +239,8 @@ class SiteSettings:
         When answers leave.
     overruns : Path
         The file that counts answers that took longer than predicted, beside the settings.
+    cells : Path
+        The file with keyed hashes of the rows by version of the data set, beside the settings.
     """
 
     data: Path
@@ -224,6 +248,7 @@ class SiteSettings:
     ledger: Mapping[str, Any]
     heads: Heads
     persons: Mapping[str, Any]
+    acknowledged: Acknowledged
     host: str
     port: int
     tls: Tls
@@ -233,6 +258,7 @@ class SiteSettings:
     limits: Limits
     timing: Timing
     overruns: Path
+    cells: Path
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str]) -> "SiteSettings":
@@ -266,6 +292,7 @@ class SiteSettings:
                 name="persons",
                 allowed={"unit", "max_rows_per_unit", "n_max", "row_order"},
             ),
+            acknowledged=_acknowledged(found.get("acknowledged", {}), schema),
             host=text(listen["host"], name="host", longest=255),
             port=integer(listen["port"], name="port", lower=0, upper=65535),
             tls=_tls(found["tls"], folder),
@@ -275,6 +302,7 @@ class SiteSettings:
             limits=_limits(found.get("limits", {})),
             timing=Timing(**reading.numbers(found.get("timing", {}), _TIMING, name="timing")),
             overruns=place.resolve().with_suffix(".overruns.db"),
+            cells=place.resolve().with_suffix(".cells.json"),
         )
 
 
@@ -331,6 +359,21 @@ def _heads(entries: object, folder: Path) -> Heads:
         found["head"] = checked_sha256(found["head"], name="heads: head")
         found["entries"] = integer(found["entries"], name="heads: entries", lower=1, upper=2**31 - 1)
     return Heads(**found)
+
+
+def _acknowledged(entries: object, schema: Schema) -> Acknowledged:
+    name = "acknowledged"
+    found = known(entries, name=name, allowed={"undeclared_levels", "missing_share"})
+    columns = reading.words(found.get("undeclared_levels", []), name=f"{name}: undeclared_levels")
+    shares = dict.fromkeys(schema, (0.0, 1.0))
+    strange = sorted(set(columns) - set(schema))
+    if strange:
+        message = f"{name}: undeclared_levels must be declared columns; unknown: {', '.join(map(repr, strange))}"
+        raise ArgumentError(message, argument=name)
+    return Acknowledged(
+        undeclared_levels=frozenset(columns),
+        missing_share=reading.numbers(found.get("missing_share", {}), shares, name=f"{name}: missing_share"),
+    )
 
 
 def _tls(entries: object, folder: Path) -> Tls:

@@ -22,7 +22,7 @@ from hdpstats._base.validation import text
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
 from hdpstats.schema.advice import Findings, advice, shown
-from hdpstats.schema.columns import Categorical, Column, NumericColumn
+from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import check_frame, check_unique, locate, select_unit
 
@@ -50,6 +50,8 @@ class ColumnCheck:
         most frequent first. In a categorical column these are the labels that no level declares.
     below, above : int
         Numbers that are cut at the lower and at the upper bound.
+    labelled : bool
+        Whether its values are declared labels: then strange cells are labels that are not declared.
     advice : tuple of str
         What is likely to be wrong, and what to do.
     """
@@ -62,6 +64,7 @@ class ColumnCheck:
     strange: tuple[tuple[str, int], ...]
     below: int
     above: int
+    labelled: bool
     advice: tuple[str, ...]
 
     @property
@@ -274,6 +277,7 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
         strange=tuple((shown(spelling), number) for spelling, number in strange.most_common()),
         below=below,
         above=above,
+        labelled=isinstance(column, Categorical) or (isinstance(column, Binary) and column.labels is not None),
         advice=advice(column, found),
     )
 

@@ -1,5 +1,6 @@
 """The private rows: held, mapped through the schema, and shown to nobody."""
 
+import hmac
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, NoReturn, SupportsIndex, TypeVar, final
 import numpy as np
 import pandas as pd
 
+from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats._base.forgetting import forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
@@ -279,6 +281,22 @@ class PrivateTable:
         An answer with another key, as none of the package has, would read the cells that name people.
         """
         self.admit(self._schema, key=marks_key(self._schema.sha256))
+
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed hash (HMAC-SHA-256) of all that mechanisms read, in the order of rows, and of the schema.
+
+        That is every admitted number or code, which cells are missing or beyond a horizon, and whose row each is.
+        Whoever holds the rows notices by it that they changed. Without the key it shows nothing; with it, a table that
+        somebody guesses can be compared. It needs no memory besides what is kept.
+        """
+        table = self.admit(self._schema, key=marks_key(self._schema.sha256))
+        people = {name: each for name, each in (("persons", table.persons), ("marks", table.marks)) if each is not None}
+        found = hmac.new(key, self._schema.sha256.encode(), "sha256")
+        for arrays in (table.numeric, table.codes, table.missing, table.beyond, people):
+            for name in sorted(arrays):
+                found.update(canonical.dumps([name, str(arrays[name].dtype), self._rows]).encode())
+                found.update(np.ascontiguousarray(arrays[name]).data)
+        return found.hexdigest()
 
     def _once(self, what: str | bytes | None, find: Callable[[], _T]) -> _T:
         """Return what was found before under a name, else find it."""

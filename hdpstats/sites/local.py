@@ -184,6 +184,13 @@ class LocalSite(Site):
         """
         self._table.read()
 
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed hash of the rows as the schema admits them; for whoever holds the rows, never for an answer.
+
+        See `hdpstats.schema.table.PrivateTable.fingerprint`.
+        """
+        return self._table.fingerprint(key)
+
     def has_declared_rows(self) -> bool:
         """Whether the table has at most ``records`` times ``most_rows`` rows: on that many, computations are rehearsed.
 

@@ -69,6 +69,7 @@ def changed(path, changes):
 def opened(path, changes):
     """Write changed settings, and open the account that they name."""
     open_account(yaml.safe_load(path.read_text()) | changes, path.parent)
+    path.with_name("other.cells.json").unlink(missing_ok=True)  # it is another site every time
     return SiteSettings.from_yaml(changed(path, changes))
 
 
