@@ -84,6 +84,15 @@ class PredictorLoss(ABC):
         return None
 
     @property
+    def listed(self) -> FloatArray:
+        """All outcomes (K,) that a person might have; for likelihoods of few outcomes."""
+        raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities (b, K) of the `listed` outcomes at predictors (b, 1), and slopes of logarithms."""
+        raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
+
+    @property
     def plain(self) -> "PredictorLoss":
         """The loss without caps, for public rows, which need none; itself where there are none."""
         return self

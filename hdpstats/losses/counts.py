@@ -17,6 +17,7 @@ from typing import Self, final
 
 import numpy as np
 from mpmath import MPContext, mpf
+from scipy.special import gammainc, gammaln
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
@@ -30,6 +31,9 @@ FARTHEST = 300.0
 
 LARGEST_MEAN, LARGEST_RATE = 1e9, 1e4
 """The largest caps."""
+
+LISTED_MEAN = 1e6
+"""Means at which counts are listed are cut at it: what is listed is far below."""
 
 
 @final
@@ -92,6 +96,26 @@ class PoissonLoss(PredictorLoss):
     def plain(self) -> "PoissonLoss":
         """The likelihood, for means up to a thousand times the largest count."""
         return replace(self, cap=min(1e3 * max(self.upper, 1.0), LARGEST_MEAN))
+
+    @property
+    def listed(self) -> FloatArray:
+        """0 to Y."""
+        return np.arange(int(self.upper) + 1, dtype=np.float64)
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Return Poisson probabilities, counts above the largest being counted as it, and the slopes of logarithms.
+
+        With :math:`m = e^\eta`: :math:`P(y) = m^y e^{-m} / y!` with slope :math:`y - m` below ``Y``, and
+        :math:`P(N \ge Y)` with slope :math:`m\,P(N = Y - 1) / P(N \ge Y)` at ``Y``.
+        """
+        eta, y = np.minimum(eta, math.log(LISTED_MEAN)), self.listed[None, :]
+        mean = np.exp(eta)
+        p = np.exp(y * eta - mean - gammaln(y + 1.0))
+        before = p[:, -2]
+        p[:, -1] = gammainc(y[0, -1], mean[:, 0])  # P(N >= Y), the regularised lower incomplete gamma function
+        slopes = y - mean
+        slopes[:, -1] = mean[:, 0] * before / np.maximum(p[:, -1], 1e-300)
+        return p, slopes
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``e^eta - y eta`` up to the cap, and its tangent beyond."""

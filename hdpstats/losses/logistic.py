@@ -48,6 +48,16 @@ class LogisticLoss(PredictorLoss):
         """Return ``p``."""
         return np.asarray(expit(eta), dtype=np.float64)
 
+    @property
+    def listed(self) -> FloatArray:
+        """0 and 1."""
+        return np.array([0.0, 1.0])
+
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``1 - p`` and ``p`` with slopes ``-p`` and ``1 - p``."""
+        p = self.mean(eta)
+        return np.concatenate([1.0 - p, p], axis=1), np.concatenate([-p, 1.0 - p], axis=1)
+
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``log(1 + e^eta) - y eta``."""
         return np.logaddexp(0.0, eta) - y * eta

@@ -57,10 +57,18 @@ from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.fit import WhitenedPublic
 from hdpstats.public.hazard import HazardSide
-from hdpstats.public.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.multinomial import MultinomialSide
-from hdpstats.public.outcomes import Outcomes, SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.public.outcomes import (
+    LevelOutcomes,
+    ListedOutcomes,
+    Outcomes,
+    ResidualOutcomes,
+    SurvivalOutcomes,
+    centred_residuals,
+    followed_as_public,
+    followed_to_horizon,
+)
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result
 
@@ -236,9 +244,7 @@ def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcom
         return ResidualOutcomes(
             loss=loss, X=side.X, weights=weights, offset=side.offset, residuals=residuals, theta=fit.theta
         )
-    if isinstance(loss, PoissonLoss):
-        return CountOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
-    return BinaryOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
+    return ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
 
 
 def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:

@@ -18,7 +18,7 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side
-from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells
+from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells, spells_of_rows
 from hdpstats.public.likelihood import hazard_likelihood
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
@@ -26,7 +26,6 @@ from hdpstats.records.model import HazardCap, HazardModel, QueryModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
 from hdpstats.schema.columns import Categorical, Duration
-from hdpstats.schema.spells import spells_of
 from hdpstats.sites import Study
 
 
@@ -234,24 +233,10 @@ class HazardSpec(LossSpec):
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the maximum-likelihood fit to the public people as they are."""
         rows = self.public_rows(self.needs, outcome=self.needs, words="times and events")
-        found = spells_of(
-            rows,
-            start=self.design.start,
-            stop=self.design.stop,
-            event=self.design.event,
-            grid=self.grid,
-            most_rows=None,
-        )
-        estimate = hazard_likelihood(
-            self.features,
-            self.design.covariates.evaluate_unclipped(rows)[found.row, 1:],
-            found,
-            weights=case_weights(rows, self.weights)[found.row],
-            offset=offsets(rows, self.offset)[found.row],
-            link=self.link,
-            causes=len(self.causes),
-            terms=self.terms,
-        )
+        case, shift = case_weights(rows, self.weights), offsets(rows, self.offset)
+        X = self.design.covariates.evaluate_unclipped(rows)
+        found = spells_of_rows(rows, X, self.design, self.grid, weights=case, offset=shift)
+        estimate = hazard_likelihood(found, self.features, link=self.link, causes=len(self.causes), terms=self.terms)
         return estimate, found.people
 
     def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:

@@ -37,6 +37,7 @@ from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Site
+from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.nearest import halving_order, nearest
 
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0
@@ -92,14 +93,9 @@ class PublicFits:
         """Return the fit (D,) with weights (n,); 0 for columns that the weighted rows do not identify."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            estimate = maximum_likelihood(
-                self.X,
-                self.y,
-                weights=np.maximum(weights[self.complete], 0.0),
-                offset=np.zeros(len(self.y)),
-                loss=LogisticLoss(),
-                terms=self.terms,
-            )
+            positive = np.maximum(weights[self.complete], 0.0)
+            rows = ridge_objective(LogisticLoss(), self.X, self.y, weights=positive)
+            estimate = maximum_likelihood(rows, terms=self.terms)
         values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)
         return np.asarray(np.rint(np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) / STEP) * STEP)
 

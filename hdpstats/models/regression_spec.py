@@ -38,6 +38,7 @@ from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
+from hdpstats.solvers import ridge_objective
 
 
 @final
@@ -293,14 +294,14 @@ class RegressionSpec(LossSpec):
         response = self.response
         outcome = [name for name in (response.stop, response.column) if name is not None]
         rows = self.public_rows([*self.design.needs, *self.extra], outcome=outcome)
-        estimate = classical_fit(
+        observed = ridge_objective(
+            self.loss,
             self.design.evaluate_unclipped(rows),
             response.unclipped(rows),
             weights=case_weights(rows, self.weights),
             offset=offsets(rows, self.offset) / response.stretch,
-            loss=self.loss,
-            terms=self.design.names,
         )
+        estimate = classical_fit(observed, terms=self.design.names)
         scaled = replace(
             estimate,
             values=response.stretch * estimate.values + self.origin,

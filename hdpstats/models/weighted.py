@@ -25,6 +25,7 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
+from hdpstats.public.hazard_fit import spells_of_rows
 from hdpstats.public.likelihood import hazard_likelihood, maximum_likelihood, spell_scores
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
@@ -32,9 +33,9 @@ from hdpstats.records.several import charged_events
 from hdpstats.results import Released, Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Site, Study
+from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.nearest import halving_order
 
 CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
@@ -170,7 +171,8 @@ def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _S
     own = case_weights(rows, spec.weights)
     offset = offsets(rows, spec.offset) / spec.response.stretch
     case = weights[complete] * own
-    estimate = maximum_likelihood(X, y, weights=np.maximum(case, 0.0), offset=offset, loss=loss, terms=spec.terms)
+    sample = ridge_objective(loss, X, y, weights=np.maximum(case, 0.0), offset=offset)
+    estimate = maximum_likelihood(sample, terms=spec.terms)
     kept = np.isfinite(estimate.values)
     columns = X[:, kept]
 
@@ -187,37 +189,18 @@ def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
     if spec.study.unit is not None:
         raise ArgumentError("a weighted sample has one row per person; this study has unit=", argument="unit")
     rows, complete = _rows(spec, spec.needs)
-    design = spec.design
-    found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=spec.grid, most_rows=None)
-    X = design.covariates.evaluate_unclipped(rows)[:, 1:]
     own = case_weights(rows, spec.weights)
-    offset = offsets(rows, spec.offset)
-    case = weights[complete] * own
-    causes, e = len(spec.causes), spec.features.shape[1]
-    estimate = hazard_likelihood(
-        spec.features,
-        X[found.row],
-        found,
-        weights=np.maximum(case, 0.0)[found.row],
-        offset=offset[found.row],
-        link=spec.link,
-        causes=causes,
-        terms=spec.terms,
-    )
+    case, shift = weights[complete] * own, offsets(rows, spec.offset)
+    X, causes = spec.design.covariates.evaluate_unclipped(rows), len(spec.causes)
+    found = spells_of_rows(rows, X, spec.design, spec.grid, weights=case, offset=shift)
+    positive = replace(found, weights=np.maximum(found.weights, 0.0))
+    estimate = hazard_likelihood(positive, spec.features, link=spec.link, causes=causes, terms=spec.terms)
     kept = np.isfinite(estimate.values)
-    own_columns = kept.reshape(causes, -1)[0, e:]
+    columns = np.concatenate([[True], kept.reshape(causes, -1)[0, spec.features.shape[1] :]])
+    identified = replace(found, X=found.X[:, columns])
 
     def at(theta: FloatArray) -> _Scores:
-        by_spell = spell_scores(
-            spec.features,
-            X[found.row][:, own_columns],
-            found,
-            values=theta,
-            weights=case[found.row],
-            offset=offset[found.row],
-            link=spec.link,
-            causes=causes,
-        )
+        by_spell = spell_scores(identified, spec.features, values=theta, link=spec.link, causes=causes)
         scores = np.zeros((rows.rows, len(theta)))
         np.add.at(scores, found.row, own[found.row][:, None] * by_spell.scores)
         return _Scores(values=theta, scores=_spread(scores, complete), bread=by_spell.information)

@@ -9,7 +9,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.solvers import minimise, ridge_objective
 
 LARGEST_SEED: Final = 2**64 - 1
 MOST_DRAWS: Final = 1_000_000
@@ -48,16 +48,5 @@ class Hospital:
 
 def fit(hospital: Hospital, weights: FloatArray | None = None, *, ridge: float = 1e-6) -> FloatArray:
     """Return logistic coefficients (p,), exact; a ridge of next to nothing where the likelihood has no maximum."""
-    n, p = hospital.X.shape
-    zero = np.zeros(p)
-    objective = LinearObjective(
-        loss=LogisticLoss(),
-        X=hospital.X,
-        y=hospital.y,
-        weights=np.ones(n) if weights is None else weights,
-        offset=np.zeros(n),
-        ridge=np.full(p, ridge),
-        centre=zero,
-        linear=zero,
-    )
-    return minimise(objective, start=zero).theta
+    objective = ridge_objective(LogisticLoss(), hospital.X, hospital.y, ridge=ridge, weights=weights)
+    return minimise(objective, start=objective.centre).theta

@@ -22,7 +22,7 @@ from hdpstats.formulas.response import Response
 from hdpstats.losses import PredictorLoss
 from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
 from hdpstats.schema.public import PublicTable
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""
@@ -165,11 +165,8 @@ def _mode(
     X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, *, ridge: FloatArray, phi: float = 1.0
 ) -> _Mode:
     """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
-    zero = np.zeros_like(ridge)
-    objective = LinearObjective(
-        loss=loss, X=X, y=y, weights=rows.weights, offset=rows.offset, ridge=ridge, centre=zero, linear=zero
-    )
-    theta = minimise(objective, start=zero).theta
+    objective = ridge_objective(loss, X, y, ridge=ridge, weights=rows.weights, offset=rows.offset)
+    theta = minimise(objective, start=objective.centre).theta
     hessian = objective.hessian(theta)
     curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
     return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)

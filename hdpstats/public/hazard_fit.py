@@ -6,11 +6,11 @@ and their rows have norm at most 1; covariates are whitened by public people. Th
 weights are not numbers of people.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
@@ -20,6 +20,7 @@ from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import spells_of
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard
 
 EVENNESS = 0.01
@@ -84,13 +85,14 @@ def mixed_baseline(features: FloatArray, weights: FloatArray) -> Baseline:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PublicSpells:
-    """Spells of complete public rows, clipped to the schema's bounds as private ones are.
+    """Spells of complete public rows.
 
-    ``X`` (m, 1 + p) design rows of the spells, intercept first; ``weights``, ``offset``, ``person``, ``entry``,
-    ``exit``, ``cause`` (m,); ``people`` in number.
+    ``X`` (m, 1 + p) design rows of the spells, intercept first; ``row``, which row each spell is of, ``weights``,
+    ``offset``, ``person``, ``entry``, ``exit``, ``cause`` (m,); ``people`` in number.
     """
 
     X: FloatArray
+    row: IntArray
     weights: FloatArray
     offset: FloatArray
     person: IntArray
@@ -98,6 +100,18 @@ class PublicSpells:
     exit: IntArray
     cause: IntArray
     people: int
+
+    def data(self, A: FloatArray, Z: FloatArray, *, cause: int) -> HazardData:
+        """Return the spells with events of one cause, given baseline features and covariates of the spells."""
+        return HazardData(
+            A=A,
+            Z=Z,
+            entry=self.entry,
+            exit=self.exit,
+            event=(self.cause == cause).astype(np.int64),
+            weights=self.weights,
+            offset=self.offset,
+        )
 
     @property
     def followed(self) -> int:
@@ -115,16 +129,30 @@ class PublicSpells:
 def public_spells(
     table: PublicTable, design: SurvivalDesign, grid: TimeGrid, *, weights: str | None, offset: str | None
 ) -> PublicSpells:
-    """Return the spells of the complete public rows of a design."""
+    """Return the spells of the complete public rows of a design, clipped to the schema's bounds as private ones are."""
     extra = [name for name in (weights, offset) if name is not None]
     rows = table.admitted([*design.needs, *extra])
-    found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=None)
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
     shift = rows.numeric[offset] if offset is not None else np.zeros(rows.rows)
+    return spells_of_rows(rows, design.covariates.matrix(rows), design, grid, weights=case, offset=shift)
+
+
+def spells_of_rows(
+    rows: AdmittedTable,
+    X: FloatArray,
+    design: SurvivalDesign,
+    grid: TimeGrid,
+    *,
+    weights: FloatArray,
+    offset: FloatArray,
+) -> PublicSpells:
+    """Return the spells of rows (n) with their design rows ``X`` (n, 1 + p), weights and offsets (n,)."""
+    found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=None)
     return PublicSpells(
-        X=design.covariates.matrix(rows)[found.row],
-        weights=case[found.row],
-        offset=shift[found.row],
+        X=X[found.row],
+        row=found.row,
+        weights=weights[found.row],
+        offset=offset[found.row],
         person=found.person,
         entry=found.entry,
         exit=found.exit,
@@ -138,8 +166,8 @@ def fit_public(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: s
     fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
     return PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
-        covariance=_block_diagonal([fit.covariance for fit in fits]),
-        information=_block_diagonal([fit.information for fit in fits]),
+        covariance=block_diag(*(fit.covariance for fit in fits)),
+        information=block_diag(*(fit.information for fit in fits)),
         parts=_parts(baseline, slopes=Z.shape[1], causes=causes),
     )
 
@@ -159,15 +187,7 @@ def _parts(baseline: Baseline, *, slopes: int, causes: int) -> tuple[FloatArray,
 def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, cause: int) -> PublicFit:
     mixed = baseline.mixed
     e, p = mixed.shape[1], Z.shape[1]
-    data = HazardData(
-        A=mixed,
-        Z=Z,
-        entry=rows.entry,
-        exit=rows.exit,
-        event=(rows.cause == cause).astype(np.int64),
-        weights=rows.weights,
-        offset=rows.offset,
-    )
+    data = rows.data(mixed, Z, cause=cause)
     exposure = float(np.sum(rows.weights * (rows.exit - rows.entry)))
     events = float(np.sum(rows.weights * (rows.cause == cause)))
     level = float(LINKS[link].predictor(np.array((events + 0.5) / (exposure + 1.0))))
@@ -178,12 +198,3 @@ def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, c
     meat = Likelihood(replace(data, weights=data.weights**2), LINKS[link], ridge=ridge).hessian(fit.theta)
     inverse = np.linalg.inv(fit.information + np.diag(ridge))
     return PublicFit(theta=fit.theta, covariance=inverse @ meat @ inverse, information=fit.information)
-
-
-def _block_diagonal(blocks: Sequence[FloatArray]) -> FloatArray:
-    size = sum(len(block) for block in blocks)
-    out, first = np.zeros((size, size)), 0
-    for block in blocks:
-        out[first : first + len(block), first : first + len(block)] = block
-        first += len(block)
-    return out

@@ -13,50 +13,43 @@ that the software of the field prints by default:
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import linprog
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.losses import LINKS, BoundedSquares, ExponentialTimes, PoissonLoss, PredictorLoss, SmoothedQuantile
+from hdpstats.losses import LINKS, BoundedSquares, ExponentialTimes, PoissonLoss, SmoothedQuantile
 from hdpstats.losses.located import scale_of, window
+from hdpstats.public.hazard_fit import PublicSpells
 from hdpstats.records.estimate import Estimate
-from hdpstats.schema.spells import Spells
-from hdpstats.solvers import LinearObjective, minimise
-from hdpstats.solvers.hazard import HazardData, fit_hazard
+from hdpstats.solvers import LinearObjective, minimise, ridge_objective
+from hdpstats.solvers.hazard import Likelihood, fit_hazard
 
 ALIASED = 1e-7
 """A column whose part outside the span of the columns before it is relatively smaller than this is not identified."""
 
 
-def maximum_likelihood(
-    X: FloatArray,
-    y: FloatArray,
-    *,
-    weights: FloatArray,
-    offset: FloatArray,
-    loss: PredictorLoss,
-    terms: tuple[str, ...],
-) -> Estimate:
+def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
     """Return the maximum-likelihood fit with its model-based covariance (the inverse of the observed information).
 
-    ``weights`` are prior weights as in ``glm``. A coefficient that the rows do not identify is NaN (R's NA): of aliased
-    columns the first is kept. Where the likelihood has no maximum (perfect separation) a `RuntimeWarning` says so.
+    ``rows`` have no ridge; their weights are prior weights as in ``glm``. A coefficient that the rows do not identify
+    is NaN (R's NA): of aliased columns the first is kept. Where the likelihood has no maximum (perfect separation) a
+    `RuntimeWarning` says so.
     """
-    kept = identified(X[weights > 0])
-    p = int(kept.sum())
-    columns = X[:, kept]
-    scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(X) else np.ones(p)
-    zero = np.zeros(p)
-    objective = LinearObjective(
-        loss=loss, X=columns / scale, y=y, weights=weights, offset=offset, ridge=zero, centre=zero, linear=zero
+    kept = identified(rows.X[rows.weights > 0])
+    columns = rows.X[:, kept]
+    scale = (
+        np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(columns) else np.ones(sum(kept))
     )
-    theta = minimise(objective, start=zero).theta
+    objective = ridge_objective(rows.loss, columns / scale, rows.y, weights=rows.weights, offset=rows.offset)
+    theta = minimise(objective, start=objective.centre).theta
     information = objective.hessian(theta)
-    if p and loss.modelled and float(np.max(np.abs(objective.predictor(theta)), initial=0.0)) > 30.0:
+    separated = len(theta) and rows.loss.modelled and np.max(np.abs(objective.predictor(theta)), initial=0.0) > 30.0
+    if separated:
         warnings.warn(
             "fitted probabilities numerically 0 or 1 occurred: the public rows are separated and the likelihood has no "
             "maximum; coefficients and standard errors mean little",
@@ -85,64 +78,46 @@ SHORTEST = 1e-12
 """Time of follow-up, in horizons, that stands for none."""
 
 
-def classical_fit(
-    X: FloatArray,
-    y: FloatArray,
-    *,
-    weights: FloatArray,
-    offset: FloatArray,
-    loss: PredictorLoss,
-    terms: tuple[str, ...],
-) -> Estimate:
-    """Return the fit with its covariance; ``weights`` are prior weights, aliased columns have NaN coefficients."""
+def classical_fit(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
+    """Return the fit with its covariance; weights are prior weights, aliased columns have NaN coefficients."""
+    loss, y = rows.loss, rows.y
     if isinstance(loss, BoundedSquares):
-        return _least_squares(X, y, weights=weights, offset=offset, terms=terms)
+        return _least_squares(rows, terms=terms)
     if isinstance(loss, SmoothedQuantile):
-        return _quantile(X, y, weights=weights, offset=offset, loss=loss, terms=terms)
+        return _quantile(rows, loss.q, terms=terms)
     if isinstance(loss, ExponentialTimes):  # exactly: its likelihood is that of a Poisson count of events
         time, event = np.maximum(np.abs(y), SHORTEST), np.signbit(y).astype(np.float64)
-        return classical_fit(
-            X, event, weights=weights, offset=offset + np.log(time), loss=PoissonLoss(upper=1.0, cap=1.0), terms=terms
-        )
-    estimate = maximum_likelihood(X, y, weights=weights, offset=offset, loss=loss.plain, terms=terms)
+        counts = replace(rows, loss=PoissonLoss(upper=1.0, cap=1.0), y=event, offset=rows.offset + np.log(time))
+        return classical_fit(counts, terms=terms)
+    estimate = maximum_likelihood(replace(rows, loss=loss.plain), terms=terms)
     if loss.meat == 1.0:
         return estimate
     kept = np.isfinite(estimate.values)
-    found = X[:, kept] @ estimate.values[kept] + offset
-    bent, steep = weights * loss.curvature(found, y), weights * loss.score(found, y)
-    return _estimate(X, kept, estimate.values[kept], bent=bent, steep=steep, terms=terms)
+    found = rows.X[:, kept] @ estimate.values[kept] + rows.offset
+    bent, steep = rows.weights * loss.curvature(found, y), rows.weights * loss.score(found, y)
+    return _estimate(rows.X, kept, estimate.values[kept], bent=bent, steep=steep, terms=terms)
 
 
-def _least_squares(
-    X: FloatArray, y: FloatArray, *, weights: FloatArray, offset: FloatArray, terms: tuple[str, ...]
-) -> Estimate:
-    kept = identified(X[weights > 0])
-    columns, root = X[:, kept], np.sqrt(weights)
+def _least_squares(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
+    kept = identified(rows.X[rows.weights > 0])
+    columns, root = rows.X[:, kept], np.sqrt(rows.weights)
     size = np.maximum(np.linalg.norm(columns, axis=0), np.finfo(float).tiny)
     Q, R = np.linalg.qr(root[:, None] * columns / size)
-    values = np.linalg.solve(R, Q.T @ (root * (y - offset))) / size
-    residual = y - offset - columns @ values
-    free = int(np.sum(weights > 0)) - int(kept.sum())
-    variance = float(weights @ residual**2) / free if free > 0 else np.nan
+    values = np.linalg.solve(R, Q.T @ (root * (rows.y - rows.offset))) / size
+    residual = rows.y - rows.offset - columns @ values
+    free = int(np.sum(rows.weights > 0)) - int(kept.sum())
+    variance = float(rows.weights @ residual**2) / free if free > 0 else np.nan
     inverse = np.linalg.inv(R) / size[:, None]
     return _spread(kept, values, variance * (inverse @ inverse.T), terms=terms)
 
 
-def _quantile(
-    X: FloatArray,
-    y: FloatArray,
-    *,
-    weights: FloatArray,
-    offset: FloatArray,
-    loss: SmoothedQuantile,
-    terms: tuple[str, ...],
-) -> Estimate:
+def _quantile(rows: LinearObjective, q: float, *, terms: tuple[str, ...]) -> Estimate:
     """Return the minimiser of the check loss itself, not smoothed."""
-    kept = identified(X[weights > 0])
-    columns, target = X[:, kept], y - offset
+    kept = identified(rows.X[rows.weights > 0])
+    columns, target, weights = rows.X[:, kept], rows.y - rows.offset, rows.weights
     n, p = columns.shape
     found = linprog(
-        np.concatenate([np.zeros(p), loss.q * weights, (1.0 - loss.q) * weights]),
+        np.concatenate([np.zeros(p), q * weights, (1.0 - q) * weights]),
         A_eq=np.hstack([columns, np.eye(n), -np.eye(n)]) if n < 500 else _sparse(columns),
         b_eq=target,
         bounds=[(None, None)] * p + [(0.0, None)] * (2 * n),
@@ -154,8 +129,7 @@ def _quantile(
     residual = target - columns @ values
     wide = window(scale_of(residual), n)
     bent = weights * (np.abs(residual) <= wide) / (2.0 * wide)
-    steep = weights * ((residual < 0.0) - loss.q)
-    return _estimate(X, kept, values, bent=bent, steep=steep, terms=terms)
+    return _estimate(rows.X, kept, values, bent=bent, steep=weights * ((residual < 0.0) - q), terms=terms)
 
 
 def _sparse(columns: FloatArray) -> object:
@@ -202,28 +176,16 @@ NUMBERS = 2**20
 
 
 def hazard_likelihood(
-    features: FloatArray,
-    X: FloatArray,
-    spells: Spells,
-    *,
-    weights: FloatArray,
-    offset: FloatArray,
-    link: str,
-    causes: int,
-    terms: tuple[str, ...],
+    rows: PublicSpells, features: FloatArray, *, link: str, causes: int, terms: tuple[str, ...]
 ) -> Estimate:
     """Return the maximum-likelihood fit, cause by cause, with its model-based covariance.
 
     Parameters
     ----------
+    rows
+        Spells; their weights are prior weights as in ``glm``.
     features
         Baseline features (q, e), among which a constant can be formed.
-    X
-        Covariates of the spells (m, p), without an intercept.
-    spells
-        Where they are at risk, and what ended them (m,).
-    weights, offset
-        Prior weights as in ``glm``, and known terms (m,).
     link, causes
         The link, and how many kinds of event there are.
     terms
@@ -234,23 +196,15 @@ def hazard_likelihood(
     A covariate that the spells do not identify is NaN (R's NA): of aliased columns the first is kept. Where the
     likelihood has no maximum a `RuntimeWarning` says so.
     """
+    X = rows.X[:, 1:]
     e, p = features.shape[1], X.shape[1]
-    kept = identified(np.column_stack([np.ones(len(X)), X])[weights > 0])[1:]
-    Z, back = _standardised(X[:, kept], features, weights)
+    kept = identified(np.column_stack([np.ones(len(X)), X])[rows.weights > 0])[1:]
+    Z, back = _standardised(X[:, kept], features, rows.weights)
     places = np.concatenate([np.ones(e, dtype=bool), kept])
     values = np.full((causes, e + p), np.nan)
     covariance = np.full((causes * (e + p), causes * (e + p)), np.nan)
     for cause in range(causes):
-        data = HazardData(
-            A=features,
-            Z=Z,
-            entry=spells.entry,
-            exit=spells.exit,
-            event=(spells.cause == cause + 1).astype(np.int64),
-            weights=weights,
-            offset=offset,
-        )
-        fit = fit_hazard(data, link)
+        fit = fit_hazard(rows.data(features, Z, cause=cause + 1), link)
         if not fit.converged:
             warnings.warn(
                 "fitted hazards numerically 0 or 1 occurred: the public rows are separated (an interval or a level "
@@ -290,47 +244,28 @@ class SpellScores:
 
 
 def spell_scores(
-    features: FloatArray,
-    X: FloatArray,
-    spells: Spells,
-    *,
-    values: FloatArray,
-    weights: FloatArray,
-    offset: FloatArray,
-    link: str,
-    causes: int,
+    rows: PublicSpells, features: FloatArray, *, values: FloatArray, link: str, causes: int
 ) -> SpellScores:
     """Return each spell's gradient of minus the log-likelihood, and the weighted information.
 
     Arguments are those of `hazard_likelihood`, with identified coefficients ``values`` (causes (e + p),).
     """
-    e, width = features.shape[1], features.shape[1] + X.shape[1]
-    blocks = values.reshape(causes, width)
-    scores, information = np.zeros((len(X), causes * width)), np.zeros((causes * width, causes * width))
+    X, known = rows.X[:, 1:], LINKS[link]
+    e, blocks = features.shape[1], values.reshape(causes, -1)
+    scores = np.zeros((len(X), values.size))
     size = max(1, NUMBERS // len(features))
     intervals = np.arange(1, len(features) + 1)
     for start in range(0, len(X), size):
         part = slice(start, start + size)
-        Z, exit_ = X[part], spells.exit[part, None]
-        at_risk = (intervals > spells.entry[part, None]) & (intervals <= exit_)
+        Z, exit_ = X[part], rows.exit[part, None]
+        at_risk = (intervals > rows.entry[part, None]) & (intervals <= exit_)
         for cause, theta in enumerate(blocks):
-            eta = features @ theta[:e] + (Z @ theta[e:] + offset[part])[:, None]
-            ends = (spells.cause[part, None] == cause + 1) & (intervals == exit_)
-            survive, event = LINKS[link].survive(eta), LINKS[link].event(eta)
-            score = np.where(at_risk, np.where(ends, event.score, survive.score), 0.0)
-            curvature = np.where(at_risk, np.where(ends, event.curvature, survive.curvature), 0.0)
-            block = slice(cause * width, (cause + 1) * width)
+            eta = features @ theta[:e] + (Z @ theta[e:] + rows.offset[part])[:, None]
+            ends = (rows.cause[part, None] == cause + 1) & (intervals == exit_)
+            score = np.where(at_risk, np.where(ends, known.event(eta).score, known.survive(eta).score), 0.0)
+            block = slice(cause * len(theta), (cause + 1) * len(theta))
             scores[part, block] = np.column_stack([score @ features, score.sum(axis=1)[:, None] * Z])
-            information[block, block] += _information(features, Z, curvature * weights[part, None])
-    return SpellScores(scores=scores, information=information)
-
-
-def _information(features: FloatArray, Z: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Return ``sum_is k_is x_is x_is'`` over spells and intervals, with ``x_is = (A_s, z_i)``."""
-    mixed = features.T @ curvature.T @ Z
-    return np.block(
-        [
-            [features.T @ (curvature.sum(axis=0)[:, None] * features), mixed],
-            [mixed.T, Z.T @ (curvature.sum(axis=1)[:, None] * Z)],
-        ]
-    )
+    information = [
+        Likelihood(rows.data(features, X, cause=cause + 1), known).hessian(theta) for cause, theta in enumerate(blocks)
+    ]
+    return SpellScores(scores=scores, information=block_diag(*information))

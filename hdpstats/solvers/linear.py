@@ -105,6 +105,29 @@ class LinearObjective(SumObjective):
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
 
 
+def ridge_objective(
+    loss: PredictorLoss,
+    X: FloatArray,
+    y: FloatArray,
+    *,
+    ridge: float | FloatArray = 0.0,
+    weights: FloatArray | None = None,
+    offset: FloatArray | None = None,
+) -> LinearObjective:
+    """Return the objective without perturbation whose ridge, a number or (D,), pulls to 0; weights are 1 by default."""
+    n, D = X.shape
+    return LinearObjective(
+        loss=loss,
+        X=X,
+        y=y,
+        weights=np.ones(n) if weights is None else weights,
+        offset=np.zeros(n) if offset is None else offset,
+        ridge=np.broadcast_to(np.asarray(ridge, dtype=np.float64), (D,)),
+        centre=np.zeros(D),
+        linear=np.zeros(D),
+    )
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MultinomialObjective(SumObjective):

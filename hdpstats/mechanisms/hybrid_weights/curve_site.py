@@ -47,7 +47,7 @@ from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers import LinearObjective
+from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, integer_bits
@@ -103,19 +103,9 @@ def cut_rows(X: FloatArray, radius: float) -> FloatArray:
 
 def _fit(X: FloatArray, y: FloatArray, work: Work) -> FloatArray:
     """Return a point (D,) that is surely within `SOLVED` of the ridge fit."""
-    n, zero = len(y), np.zeros(X.shape[1])
-    objective = LinearObjective(
-        loss=LogisticLoss(),
-        X=X,
-        y=y,
-        weights=np.ones(n),
-        offset=np.zeros(n),
-        ridge=np.full(len(zero), work.ridge),
-        centre=zero,
-        linear=zero,
-    )
+    objective = ridge_objective(LogisticLoss(), X, y, ridge=work.ridge)
     with np.errstate(all="ignore"):
-        return minimise_within(objective, start=zero, work=work)
+        return minimise_within(objective, start=objective.centre, work=work)
 
 
 def fit_work(query: CurveQuery, records: int) -> Work:

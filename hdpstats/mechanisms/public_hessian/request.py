@@ -36,7 +36,7 @@ from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.solvers import minimise, ridge_objective
 
 LARGEST = 1000.0
 """The largest size of a standardised coefficient."""
@@ -73,19 +73,8 @@ class PublicPeople:
 
     def fit(self, *, ridge: float) -> FloatArray:
         """Return the coefficients (D,) of largest penalised likelihood."""
-        n, D = self.X.shape
-        zero = np.zeros(D)
-        objective = LinearObjective(
-            loss=LogisticLoss(),
-            X=self.X,
-            y=self.y,
-            weights=np.ones(n),
-            offset=np.zeros(n),
-            ridge=np.full(D, ridge),
-            centre=zero,
-            linear=zero,
-        )
-        return minimise(objective, start=zero).theta
+        objective = ridge_objective(LogisticLoss(), self.X, self.y, ridge=ridge)
+        return minimise(objective, start=objective.centre).theta
 
 
 @final

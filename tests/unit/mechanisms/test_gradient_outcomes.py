@@ -11,8 +11,15 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.public import outcomes as listed
-from hdpstats.public.listed import BinaryOutcomes, CountOutcomes, LevelOutcomes, ResidualOutcomes, centred_residuals
-from hdpstats.public.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.public.outcomes import (
+    LevelOutcomes,
+    ListedOutcomes,
+    ResidualOutcomes,
+    SurvivalOutcomes,
+    centred_residuals,
+    followed_as_public,
+    followed_to_horizon,
+)
 from hdpstats.solvers import CappedSpells
 
 Q, E, P = 5, 3, 2
@@ -46,14 +53,14 @@ def make_survival(link, n=7, *, seed=0):
 def make_binary(n=7):
     rng = np.random.default_rng(2)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
-    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=rng.uniform(0.3, 1.0, n), offset=rng.uniform(-1, 1, n))
+    return ListedOutcomes(loss=LogisticLoss(), X=X, weights=rng.uniform(0.3, 1.0, n), offset=rng.uniform(-1, 1, n))
 
 
 def make_counts(n=7):
     rng = np.random.default_rng(3)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
     loss = PoissonLoss(upper=6.0, cap=6.0)
-    return CountOutcomes(loss=loss, X=X, weights=rng.uniform(0.3, 1.0, n), offset=rng.uniform(-1, 3, n))
+    return ListedOutcomes(loss=loss, X=X, weights=rng.uniform(0.3, 1.0, n), offset=rng.uniform(-1, 3, n))
 
 
 def make_levels(n=7):

@@ -9,8 +9,8 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
-from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.outcomes import ListedOutcomes
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 
@@ -20,7 +20,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return ListedOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def flat_fit(theta=TRUTH + 0.7):

@@ -10,8 +10,8 @@ from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.request import SiteSums, predicted_estimate
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
-from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.outcomes import ListedOutcomes
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 CLIP = 1.2
@@ -22,7 +22,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return ListedOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def fit_at(theta, n=150):

@@ -23,8 +23,8 @@ from hdpstats.mechanisms.clipped_newton.request import (
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
-from hdpstats.public.listed import BinaryOutcomes
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.outcomes import ListedOutcomes
 from hdpstats.records.model import RegressionModel
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
@@ -36,7 +36,7 @@ def people(rng, n):
 
 
 def binary(X):
-    return BinaryOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+    return ListedOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
 
 
 def test_the_quantile_of_scores_counts_outcomes_by_their_probability():
