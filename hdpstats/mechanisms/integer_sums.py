@@ -33,7 +33,6 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats.formulas import Design, compile_design
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.records.query import TableRelease
 from hdpstats.schema.schema import Schema
@@ -71,7 +70,7 @@ class PreparedCounts(Prepared, ABC):
 
 def noise_of_counts(epsilon: Fraction, site_facts: SiteFacts) -> TwoSidedGeometric:
     """Return the noise of each count under a site's relation."""
-    return TwoSidedGeometric(rate=epsilon / sensitivity_factor(site_facts.relation))
+    return TwoSidedGeometric(rate=epsilon / site_facts.relation.persons_changed)
 
 
 def added(noise: Sequence[int], totals: Iterable[int]) -> tuple[int, ...]:

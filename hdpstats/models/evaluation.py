@@ -13,7 +13,6 @@ from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation.query import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
@@ -70,7 +69,7 @@ def evaluate(
     checked = _belonging(spec, result)
     opened = _opened(spec, checked, cause)
     people = site.records if checked.facts.records is None else checked.facts.records
-    strength = people * float(amount) / sensitivity_factor(spec.study.relation)
+    strength = people * float(amount) / spec.study.relation.persons_changed
     by_default = min(_by(strength / PER_GROUP, MOST_GROUPS), len(opened.score) // FEWEST_PER_GROUP)
     bins = _by(strength / PER_BIN, MOST_BINS) if asked_bins is None else asked_bins
     public = spec.study.public

@@ -28,7 +28,6 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     SelectionRelease,
 )
 from hdpstats.mechanisms.hybrid_weights.steps import Candidates, PublicPoints, candidates_of, penalties
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
@@ -228,7 +227,7 @@ def _counted(
     anchors = request.public.points[rows]
     distribution = HistogramWeights(
         counts=np.array(release.counts, dtype=np.int64),
-        rate=epsilon / sensitivity_factor(request.site.relation),
+        rate=epsilon / request.site.relation.persons_changed,
         cell=nearest(request.public.points, anchors),
         records=request.site.records if request.site.relation is Relation.REPLACE_ONE else None,
         projection=request.projection,
@@ -243,7 +242,7 @@ def _counted(
 def _by_distance(request: WeightsRequest, candidates: Candidates) -> ReleasedWeights:
     """Choose a size by distances and noise, then count at so many points."""
     parts = request.parts
-    rate = parts.counting / sensitivity_factor(request.site.relation)
+    rate = parts.counting / request.site.relation.persons_changed
     query = SelectionQuery(
         space=request.public.space,
         order=tuple(candidates.order.tolist()),

@@ -16,7 +16,7 @@ from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective.request import MultinomialPrice, Recommended, choose
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
 from hdpstats.models.model_spec import (
     LossSpec,
@@ -105,7 +105,7 @@ class MultinomialSpec(LossSpec):
         price = MultinomialPrice(
             others=self.others,
             epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
-            persons=sensitivity_factor(self.study.relation),
+            persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
         return choose(price, self.public, model_at=self.model_at, box=self.design.box(self.row_norm), records=records)

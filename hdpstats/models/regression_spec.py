@@ -20,7 +20,7 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.objective.request import Recommended, RegressionPrice, choose
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.models.model_spec import (
     LossSpec,
@@ -234,7 +234,7 @@ class RegressionSpec(LossSpec):
         price = RegressionPrice(
             loss=self.loss,
             epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
-            persons=sensitivity_factor(self.study.relation),
+            persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
         return choose(price, self.public, model_at=self.model_at, box=self.design.box(self.row_norm), records=records)

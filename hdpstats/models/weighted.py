@@ -18,7 +18,6 @@ from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.request import axes_of, centres, places
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
 from hdpstats.models.regression_spec import RegressionSpec
@@ -110,7 +109,7 @@ def perturbed_histogram(
     site, schema = study.site, study.schema
     if site is None:
         raise ArgumentError("a histogram needs private records; this study has none", argument="private")
-    rate = epsilon / sensitivity_factor(study.relation)
+    rate = epsilon / study.relation.persons_changed
     axes = axes_of(schema, columns, people=site.records, rate=rate, bins=bins)
     query = HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=schema.sha256, replicate=replicate)
     release = of_kind(site.answer(query), HistogramRelease)

@@ -15,6 +15,15 @@ class Relation(StrEnum):
     REPLACE_ONE = "replace_one"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
 
+    @property
+    def persons_changed(self) -> int:
+        """By how many persons' records neighbours differ: 2 where one is replaced, 1 where one is added or removed.
+
+        What one person alone moves a sum by, in any norm, times this number bounds its change between neighbours
+        (triangle inequality).
+        """
+        return 2 if self is Relation.REPLACE_ONE else 1
+
     def between(self, unit: str, *, most_rows: int = 1) -> str:
         """Say the relation in plain words for a kind of unit with one record, or with several rows that count as one.
 

@@ -456,7 +456,7 @@ def test_the_noise_is_half_that_of_an_exchange(regime):
 
 
 def test_the_factor_of_each_relation():
-    assert (person_loss.sensitivity_factor(ADD), person_loss.sensitivity_factor(REPLACE)) == (1, 2)
+    assert (person_loss.ADD.persons_changed, person_loss.REPLACE.persons_changed) == (1, 2)
 
 
 def test_the_cheap_ridge_of_an_exchange_is_free_where_one_comes_or_goes():

@@ -17,7 +17,6 @@ from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.site import normal_sd
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputQuery
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.noise.lattice import sqrt_up
@@ -226,7 +225,7 @@ def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Re
     person_loss = regression_person_loss(query.model, SCHEMA)
     constants = objective.calibrate(query, person_loss, records=100, relation=relation)
     event, smoothing = constants.events
-    persons, jacobian = sensitivity_factor(relation), person_loss.jacobian(query.ridge)
+    persons, jacobian = relation.persons_changed, person_loss.jacobian(query.ridge)
     multiplier = persons * person_loss.euclidean_reach / constants.perturbation.sd
     kept = (
         fixed_sign_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier)

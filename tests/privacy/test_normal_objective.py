@@ -161,7 +161,7 @@ def test_a_smaller_standard_deviation_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_gradient_of_one_person_is_too_little_where_one_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "sensitivity_factor", lambda relation: 1)
+    monkeypatch.setattr(Relation, "persons_changed", 1)
     assert worst_replacement() > 1.5
 
 

@@ -39,7 +39,7 @@ import numpy as np
 
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
-from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss
 from hdpstats.mechanisms.score_sums import (
     FINENESS,
     PreparedSum,
@@ -76,7 +76,7 @@ def calibrate(query: ClippedNewtonQuery, *, relation: Relation) -> SumCalibratio
     D = len(query.theta)
     check_dimension(D, "clipped scores")
     grid = power_of_two_below(query.clip) * FINENESS
-    value = sensitivity_factor(relation) * (query.clip * ROUNDING + grid * sqrt_up(Fraction(D)) / 2)
+    value = relation.persons_changed * (query.clip * ROUNDING + grid * sqrt_up(Fraction(D)) / 2)
     if query.delta == 0:
         event = PrivacyEvent(ran=MechanismName.GRADIENT_PURE, epsilon=query.epsilon)
     else:

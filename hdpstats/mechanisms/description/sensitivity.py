@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Final
 
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.noise.lattice import sqrt_up
 from hdpstats.privacy.relation import Relation
 
@@ -18,7 +17,7 @@ STEEPEST: Final = 6
 
 def box_sensitivity(relation: Relation) -> int:
     """Return how far one person moves the sums in the sum over groups of maximum norms, in units."""
-    return UNITS * sensitivity_factor(relation) // 2
+    return UNITS * relation.persons_changed // 2
 
 
 def square_sensitivity(query: DescriptionQuery, relation: Relation) -> Fraction:
@@ -72,4 +71,4 @@ def cells_sensitivity(columns: int, relation: Relation) -> int:
 
     It is also the square of the Euclidean norm: each of these counts moves by 1.
     """
-    return columns * sensitivity_factor(relation)
+    return columns * relation.persons_changed

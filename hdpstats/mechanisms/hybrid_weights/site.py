@@ -70,7 +70,6 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     SelectionRelease,
 )
 from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, noise_of_counts
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.permute_and_flip import permute_and_flip
 from hdpstats.privacy.event import MechanismName, PrivacyEvent
@@ -287,5 +286,5 @@ def prepare_loss(query: LossSelectionQuery, site_facts: SiteFacts) -> PreparedLo
         ahead=query.ahead,
         query=query,
         design=design,
-        rate=query.epsilon / (UNITS * sensitivity_factor(site_facts.relation)),
+        rate=query.epsilon / (UNITS * site_facts.relation.persons_changed),
     )

@@ -23,7 +23,6 @@ from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.request import PULL, Recommended
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
@@ -157,7 +156,7 @@ def predicted_volume(
 
 def noise_distribution(person_loss: HazardPersonLoss, *, epsilon: float, relation: Relation) -> NoiseDistribution:
     """Return the distribution of noise that spends ``epsilon`` on gradients alone."""
-    rate = epsilon / (sensitivity_factor(relation) * person_loss.bounds.reach * person_loss.largest_weight)
+    rate = epsilon / (relation.persons_changed * person_loss.bounds.reach * person_loss.largest_weight)
     return NoiseDistribution(norm=BallNorm(), dimension=person_loss.dimension, rate=rate)
 
 
@@ -172,7 +171,7 @@ def free_ridge(person_loss: HazardPersonLoss, *, epsilon: Fraction, share: float
         except MechanismError:
             return 0.0
 
-    whole = float(epsilon) / (sensitivity_factor(relation) * bounds.reach)
+    whole = float(epsilon) / (relation.persons_changed * bounds.reach)
     low, high = 0.0, 1e6 * bounds.trace / float(epsilon)
     while high > 1.01 * max(low, 1e-12 * high):
         middle = math.sqrt(low * high) if low > 0 else high / 4.0

@@ -44,7 +44,7 @@ from hdpstats.mechanisms.minimiser import (
     prepared,
 )
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
-from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
@@ -114,7 +114,7 @@ def calibrate(
 
 def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return pure noise in the norm of the person's loss."""
-    D, value = person_loss.dimension, sensitivity_factor(relation) * person_loss.reach
+    D, value = person_loss.dimension, relation.persons_changed * person_loss.reach
     grids, cell = lattice(person_loss.norm, D, scale=value / epsilon)
     rate = person_loss.noise_rate(epsilon, ridge=query.ridge, cell=cell, relation=relation)
     return Perturbation(
@@ -133,7 +133,7 @@ def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction,
 
 def _normal(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return normal noise. With ``e`` of smoothing it keeps ``delta (1 - e)``, and ``exp(e / 2) (1 - e) <= 1``."""
-    D, value = person_loss.dimension, sensitivity_factor(relation) * person_loss.euclidean_reach
+    D, value = person_loss.dimension, relation.persons_changed * person_loss.euclidean_reach
     delta = query.delta * (1 - query.epsilon * SMOOTHING_SHARE)
     sd = normal_sd(person_loss, ridge=query.ridge, epsilon=epsilon, delta=delta, relation=relation)
     grid = power_of_two_below(sd) * FINENESS
@@ -158,7 +158,7 @@ def normal_sd(
     MechanismError
         If the determinant alone costs more than epsilon.
     """
-    jacobian, persons = person_loss.jacobian(ridge), sensitivity_factor(relation)
+    jacobian, persons = person_loss.jacobian(ridge), relation.persons_changed
     if persons == 1 and person_loss.fixed_sign:
         multiplier = fixed_sign_multiplier(epsilon, delta, jacobian)
     else:

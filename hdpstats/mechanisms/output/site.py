@@ -34,7 +34,7 @@ from fractions import Fraction
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.minimiser import PointCalibration, PreparedPoint, effort_of, hessian_of, prepared
 from hdpstats.mechanisms.output.query import OutputRelease
-from hdpstats.mechanisms.person_loss.base import PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
@@ -102,7 +102,7 @@ def calibrate(query: MinimiserQuery, person_loss: PersonLoss, *, records: int, r
 
 def minimiser_sensitivity(person_loss: PersonLoss, *, ridge: Fraction, relation: Relation) -> Fraction:
     """Return how far apart the exact minimisers of neighbours can be."""
-    return sensitivity_factor(relation) * person_loss.euclidean_reach / ridge
+    return relation.persons_changed * person_loss.euclidean_reach / ridge
 
 
 def noise_variance(person_loss: PersonLoss, *, epsilon: Fraction, delta: Fraction, relation: Relation) -> float:

@@ -235,8 +235,3 @@ def declared_bound(schema: Schema, name: str | None, *, kind: str, default: floa
     if not isinstance(column, NumericColumn) or column.kind != kind:
         raise SiteError(f"{name!r} is not declared as a column of kind {kind} in this site's schema")
     return max(abs(column.lower), abs(column.upper))
-
-
-def sensitivity_factor(relation: Relation) -> int:
-    """Return by how many persons neighbours differ: 2 where one is replaced, 1 where one is added or removed."""
-    return 2 if relation is Relation.REPLACE_ONE else 1

@@ -41,7 +41,6 @@ from hdpstats.mechanisms.person_loss.base import (
     People,
     declared_bound,
     numbers_of,
-    sensitivity_factor,
 )
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
@@ -258,7 +257,7 @@ class HazardPersonLoss(DeclaredLoss):
         The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
         share of that distance, is enough.
         """
-        width = sensitivity_factor(relation) * self.reach
+        width = relation.persons_changed * self.reach
         target = epsilon * (1 - cell / width)
         noise = hazard_noise(self.bounds, epsilon=target, curvature=self.half / ridge, relation=relation)
         return round_down(noise / self.half, 90)

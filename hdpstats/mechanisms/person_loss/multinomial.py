@@ -26,7 +26,6 @@ from hdpstats.mechanisms.person_loss.base import (
     added_in_grid_steps,
     declared_bound,
     numbers_of,
-    sensitivity_factor,
 )
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
@@ -137,7 +136,7 @@ class MultinomialPersonLoss(DeclaredLoss):
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
         """Return ``rho`` with ``rho (width + cell) + J <= epsilon``."""
-        width = sensitivity_factor(relation) * self.reach
+        width = relation.persons_changed * self.reach
         return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
 
     def jacobian(self, ridge: Fraction) -> Fraction:

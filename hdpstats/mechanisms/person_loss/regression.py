@@ -26,7 +26,6 @@ from hdpstats.mechanisms.person_loss.base import (
     added_in_grid_steps,
     declared_bound,
     numbers_of,
-    sensitivity_factor,
 )
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
@@ -182,7 +181,7 @@ class RegressionPersonLoss(DeclaredLoss):
         for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
         (`hdpstats.privacy.determinant`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
         """
-        width = sensitivity_factor(relation) * self.reach
+        width = relation.persons_changed * self.reach
         if not self.loss.coupled:
             return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
         target = epsilon * (1 - cell / width)

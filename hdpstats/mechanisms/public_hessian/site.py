@@ -41,7 +41,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss, sensitivity_factor
+from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.score_sums import (
@@ -92,7 +92,7 @@ def calibrate(query: PublicHessianQuery, *, relation: Relation) -> SumCalibratio
     grid, norm = power_of_two_below(query.norm) * FINENESS, query.norm * ROUNDING
     size = sqrt_up(sum((Fraction(value) ** 2 for value in query.theta), Fraction(0)))
     of_floats = norm * ((D + 2) * norm * size / 2**54 + Fraction(1, 2**49)) + grid * sqrt_up(Fraction(D)) / 2
-    value = sensitivity_at(size, norm=norm, relation=relation) + sensitivity_factor(relation) * of_floats
+    value = sensitivity_at(size, norm=norm, relation=relation) + relation.persons_changed * of_floats
     if query.delta == 0:
         event = PrivacyEvent(ran=MechanismName.SCORE_PURE, epsilon=query.cost)
     else:

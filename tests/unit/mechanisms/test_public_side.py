@@ -21,7 +21,6 @@ from hdpstats.mechanisms.objective.request import (
     noise_distribution,
 )
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.fit import public_rows, whitened_public
@@ -65,7 +64,7 @@ def query_for(
     public, *, epsilon=Fraction(1), largest_weight=1.0, relation=Relation.REPLACE_ONE, row_norm=None, hessian_share=0
 ):
     spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
-    persons = sensitivity_factor(relation)
+    persons = relation.persons_changed
     price = RegressionPrice(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
     choice = choose(price, public, model_at=model_at, box=DESIGN.box(row_norm), records=1000)
     return ObjectiveQuery(
