@@ -15,9 +15,8 @@ import numpy as np
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas.expressions import Expression, bounded_values_of, values_of
-from hdpstats.formulas.geometry import from_box, from_public
 from hdpstats.formulas.operations import Interval
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, from_box, from_public
 from hdpstats.schema.columns import Categorical, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -111,7 +110,7 @@ class Design:
         return np.array([column.upper for column in self.columns], dtype=np.float64)
 
     def box(self, row_norm: float | None = None) -> Geometry:
-        """Return the geometry of the declared bounds; ``row_norm`` as for `hdpstats.formulas.geometry.from_box`."""
+        """Return the geometry of the declared bounds; ``row_norm`` as for `hdpstats.records.geometry.from_box`."""
         first = int(self.intercept)
         lower, upper = self.lower[first:].tolist(), self.upper[first:].tolist()
         return from_box(lower, upper, intercept=self.intercept, row_norm=row_norm)

@@ -93,7 +93,7 @@ class Categories:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splines:
-    """The columns ``bs(…)`` or ``ns(…)`` of an expression; see `hdpstats.formulas.coding`.
+    """The columns ``bs(…)`` or ``ns(…)`` of an expression; see `hdpstats.formulas.bases`.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ What the grammar cannot say cannot be asked: there are no attributes, subscripts
 functions but those of `hdpstats.formulas.operations`.
 """
 
-from hdpstats.formulas.coding import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
+from hdpstats.formulas.bases import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
 from hdpstats.formulas.expressions import Basis, Categories, Expression, Factor, Number, Operation, Variable, columns_of
 from hdpstats.formulas.lexer import Cursor, read_number, read_settings
 from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from hdpstats._base.errors import SiteError
+from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Spend
-from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import Release
 from hdpstats.schema.public import PublicTable

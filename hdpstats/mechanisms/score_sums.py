@@ -21,7 +21,7 @@ from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.lattice import lift, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.event import PrivacyEvent
+from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.records.several import RoundQuery, RoundRelease

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import at_radius
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
@@ -69,6 +68,7 @@ from hdpstats.public.outcomes import (
     followed_as_public,
     followed_to_horizon,
 )
+from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result
 

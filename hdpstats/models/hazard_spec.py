@@ -10,7 +10,6 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.hazard_request import choose_flat, choose_from_public, flat_cap
 from hdpstats.mechanisms.objective.request import Recommended
@@ -21,7 +20,7 @@ from hdpstats.public.hazard import HazardSide, hazard_side
 from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells, spells_of_rows
 from hdpstats.public.likelihood import hazard_likelihood
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public

@@ -11,7 +11,6 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import reference_matrix
-from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective.request import MultinomialPrice, Recommended, choose
@@ -29,7 +28,7 @@ from hdpstats.models.model_spec import (
 from hdpstats.public.likelihood import identified
 from hdpstats.public.multinomial import MultinomialSide, multinomial_side
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical

@@ -13,7 +13,6 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import reference_matrix
-from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss, Table, options
 from hdpstats.losses.base import OutcomeFacts
@@ -34,7 +33,7 @@ from hdpstats.models.model_spec import (
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.results import ModelFacts
 from hdpstats.sites import Study

@@ -16,9 +16,8 @@ from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named, prepare
 from hdpstats.models.model_spec import ModelSpec
-from hdpstats.privacy.accountant import guarantee, over_sites, total
+from hdpstats.privacy.accountant import Guarantee, guarantee, over_sites, total
 from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilon, rounded_down
-from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import MechanismOptions, Query, Release, of_kind

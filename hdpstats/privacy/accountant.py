@@ -1,18 +1,167 @@
-"""From events to what they cost, and to the guarantee of a release or a fit.
+"""What ran, what it costs, and the guarantee of a release or a fit, in numbers and in words.
 
-The events are those of one release, or of the rounds of one fit: their number and their costs were fixed before the
-first of them ran. For costs that are chosen after seeing releases, see `hdpstats.privacy.balance`.
+The events of a release name what ran: their meaning never changes; a new mechanism is a new name. Those of one release,
+or of the rounds of one fit, add up: their number and their costs were fixed before the first of them ran. For costs
+that are chosen after seeing releases, see `hdpstats.privacy.balance`.
 """
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
+from typing import final
 
-from hdpstats.privacy.budget import NOTHING, Spend
-from hdpstats.privacy.event import PrivacyEvent
+from hdpstats._base.errors import MechanismError
+from hdpstats.privacy.budget import NOTHING, Budget, Spend, decimal
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
-from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.privacy.relation import Relation
+
+
+class MechanismName(StrEnum):
+    """The mechanisms whose proofs the package holds, by name."""
+
+    OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
+    OBJECTIVE_PAYING = "objective perturbation (K-norm noise, determinant paid for)"
+    GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
+    OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
+    GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"
+    SMOOTHING = "lattice noise on the solution (covers solver error and floating point)"
+    HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
+    GRADIENT = "noisy gradient sum (Gaussian)"
+    GRADIENT_PURE = "noisy gradient sum (L2 K-norm noise)"
+    SCORE = "noisy sum of logistic scores of rows cut to a length (Gaussian)"
+    SCORE_PURE = "noisy sum of logistic scores of rows cut to a length (L2 K-norm noise)"
+    SAMPLING = "exponential mechanism by rejection (certified acceptance)"
+    COUNT = "two-sided geometric noise on the number of records"
+    HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
+    SELECTION = "permute-and-flip choice among public candidates"
+    CURVE = "two-sided geometric noise on a performance curve"
+    STATISTICS = "box noise on sums of clipped sufficient statistics"
+    SUBSAMPLE = "box noise on projected estimates from blocks of people"
+    DISTANCE = "two-sided geometric noise on a sum of clipped distances"
+    DESCRIPTION = "box noise on sums of centred features of groups"
+    GAUSSIAN_DESCRIPTION = "Gaussian noise on sums of centred features of groups"
+    GAUSSIAN_HISTOGRAM = "Gaussian noise on the cells of a histogram"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrivacyEvent:
+    """One mechanism that ran on the private rows, with the (epsilon, delta) that its proof gives it.
+
+    An event with ``mu_squared`` above 0 is sqrt(mu_squared)-Gaussian differentially private, and that is what it
+    costs. Its epsilon and delta are then what it was asked to keep: a pair that its mu implies, or the pair of the
+    whole fit of which it is one round. They are not added to those of other events.
+
+    Raises
+    ------
+    MechanismError
+        If the mu of a Gaussian event does not imply its epsilon and delta.
+    """
+
+    ran: MechanismName
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    mu_squared: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse a Gaussian event that claims more than its mu implies."""
+        if self.mu_squared and not (
+            self.epsilon > 0 and delta_of_square(self.epsilon, self.mu_squared) <= self.delta < 1
+        ):
+            raise MechanismError(
+                f"Gaussian noise of mu = {math.sqrt(self.mu_squared):.6g} does not imply (epsilon, delta) = "
+                f"({float(self.epsilon):g}, {float(self.delta):g})",
+                ran=self.ran.value,
+            )
+
+    @property
+    def cost(self) -> Spend:
+        """What the event costs: mu_squared if it is Gaussian, else epsilon and delta."""
+        if self.mu_squared == 0:
+            return Spend(self.epsilon, self.delta)
+        return Spend(Fraction(0), mu_squared=self.mu_squared, asked=Budget(self.epsilon, self.delta))
+
+    @property
+    def price(self) -> str:
+        """What the event costs, in words: 'mu = 0.236704', 'epsilon = 0.85', 'epsilon = 1, delta = 1e-06'."""
+        if self.mu_squared:
+            return f"mu = {math.sqrt(self.mu_squared):.6g}"
+        return f"epsilon = {decimal(self.epsilon)}" + (f", delta = {decimal(self.delta)}" if self.delta else "")
+
+    def __str__(self) -> str:
+        return f"{self.ran.value}, {self.price}"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy for one ``unit`` under a ``relation``.
+
+    For neighbouring data sets D, D' and every set A of outputs, ``P[M(D) in A] <= e^epsilon P[M(D') in A] +
+    delta``. With ``delta = 0`` the guarantee is pure.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The parameters of the guarantee.
+    relation
+        Which data sets are neighbours.
+    unit
+        The word for one of those protected, such as "person".
+    most_rows
+        The largest number of rows of one of them that a release uses. All of them are protected together.
+    sites
+        How many sites took part. The guarantee is for those who are at one of them only.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    relation: Relation
+    unit: str
+    most_rows: int = 1
+    sites: int = 1
+
+    @property
+    def protected(self) -> str:
+        """Who is protected, for tables: 'one person', or 'one person (at most 5 rows)'."""
+        rows = "" if self.most_rows == 1 else f" (at most {self.most_rows} rows)"
+        return f"one {self.unit}{rows}" + (f", at one of {self.sites} sites only" if self.sites > 1 else "")
+
+    @property
+    def neighbours(self) -> str:
+        """Which data sets are neighbours, in plain words."""
+        return self.relation.between(self.unit, most_rows=self.most_rows)
+
+    def __str__(self) -> str:
+        if self.delta == 0:
+            return f"{decimal(self.epsilon)}-differential privacy (pure)"
+        return f"({decimal(self.epsilon)}, {decimal(self.delta)})-differential privacy"
+
+    def statement(self) -> str:
+        """Return the guarantee in plain words, as an ethics board or a methods section can use it.
+
+        >>> from fractions import Fraction
+        >>> g = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+        >>> g.statement().startswith("This release is 1-differentially private")
+        True
+        """
+        factor = math.exp(min(float(self.epsilon), 700.0))
+        kind = (
+            f"{decimal(self.epsilon)}-differentially private (pure, delta = 0)"
+            if self.delta == 0
+            else f"({decimal(self.epsilon)}, {decimal(self.delta)})-differentially private"
+        )
+        rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
+        rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"
+        where = "" if self.sites == 1 else f"Records are at {self.sites} sites, and each {self.unit} is at one only. "
+        return (
+            f"This release is {kind}. The protected unit is one {self.unit}{rows}: {self.neighbours}. {where}"
+            f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
+            "The guarantee holds for every adversary, whatever else is known about the other records; "
+            "it adds up with other releases from the same records, which the ledger counts."
+        )
 
 
 def total(events: Iterable[PrivacyEvent]) -> Spend:

@@ -17,10 +17,10 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
-from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response
 from hdpstats.losses import PredictorLoss
 from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
+from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 

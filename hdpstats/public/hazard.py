@@ -16,11 +16,10 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.formulas.geometry import mallows_weights, whiten
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 from hdpstats.solvers import CappedSpells
 

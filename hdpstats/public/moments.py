@@ -13,8 +13,7 @@ from typing import Self, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.geometry import at_radius, mallows_weights
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
 
 @final

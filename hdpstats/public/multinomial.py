@@ -7,10 +7,10 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
-from hdpstats.formulas.geometry import whiten
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.fit import FEWEST_ROWS, INTERCEPT_SPREAD, PRIOR_SPREADS
 from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
+from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.linear import MultinomialObjective

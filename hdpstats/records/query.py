@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
+from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Spend
-from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
 from hdpstats.records.limits import LARGEST_AMOUNT, Ahead, check_ahead
 

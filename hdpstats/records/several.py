@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import ClassVar, Self, final
 
 from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.event import PrivacyEvent
 from hdpstats.records.limits import MOST_AHEAD
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Placed, Query, Release

@@ -21,7 +21,7 @@ from hdpstats.mechanisms.evaluation.estimate import (
     observed_over_expected,
 )
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.follow_up import integrated_brier
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results.facts import ModelFacts

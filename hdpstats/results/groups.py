@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import SitesRelease, answers_in

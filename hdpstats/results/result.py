@@ -7,7 +7,7 @@ import pandas as pd
 
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate, Estimates, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release

@@ -12,7 +12,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
 from hdpstats.mechanisms.count.query import CountRelease
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release

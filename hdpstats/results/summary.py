@@ -8,9 +8,8 @@ import numpy as np
 
 from hdpstats.display import Block, Report, columns, details, element, named_values, number, p_value, percent, table
 from hdpstats.losses import LINKS
-from hdpstats.privacy.accountant import total
+from hdpstats.privacy.accountant import Guarantee, total
 from hdpstats.privacy.budget import decimal
-from hdpstats.privacy.guarantee import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release

@@ -6,7 +6,7 @@ from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
 

@@ -14,7 +14,7 @@ from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.codec import declare_kinds
 from hdpstats.records.frames import Frame
 from hdpstats.records.query import LedgerEntry, Query, Release

@@ -14,15 +14,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.formulas.geometry import leverage_at
 from hdpstats.losses import HazardLink
 from hdpstats.mechanisms.minimiser import PointCalibration
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, leverage_at
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Weight

@@ -14,7 +14,6 @@ import pytest
 
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.lower_bound import score_between
-from hdpstats.formulas.geometry import leverage_at
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import site as gradient
@@ -24,7 +23,7 @@ from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, leverage_at
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight

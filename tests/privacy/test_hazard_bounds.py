@@ -12,7 +12,6 @@ import pytest
 from scipy.special import log_ndtr
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas import geometry as rows_of_geometry
 from hdpstats.formulas.baseline import dummies, spline
 from hdpstats.losses import LINKS
 from hdpstats.losses.hazard import CappedTerms
@@ -27,6 +26,7 @@ from hdpstats.privacy.hazard import (
     hazard_noise,
 )
 from hdpstats.privacy.relation import Relation
+from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records import model as models
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.solvers import CappedSpells

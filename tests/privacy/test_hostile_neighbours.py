@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.hazard import HazardPeople, hazard_person_loss
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.table import PrivateTable

@@ -17,7 +17,7 @@ from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import Query

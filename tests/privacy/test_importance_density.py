@@ -16,7 +16,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from hdpstats.audit.density import PerturbedObjective, k_norm
-from hdpstats.formulas.geometry import mallows_weights
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.importance_weights import site as importance
@@ -27,7 +26,7 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
 from hdpstats.privacy.determinant import rank_one_jacobian
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, mallows_weights
 from hdpstats.schema.columns import Categorical, Continuous
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
@@ -18,7 +17,7 @@ from hdpstats.mechanisms.person_loss import multinomial as mechanism
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
 from hdpstats.solvers.linear import MultinomialObjective

@@ -13,7 +13,6 @@ import pytest
 
 from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
-from hdpstats.formulas import geometry as rows_of_geometry
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import PointCalibration
@@ -21,8 +20,9 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import regression
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, accelerated

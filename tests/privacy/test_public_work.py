@@ -14,7 +14,6 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import leverage_at, mallows_weights
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.query import ExponentialQuery
@@ -26,7 +25,7 @@ from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, leverage_at, mallows_weights
 from hdpstats.records.model import MultinomialModel, RegressionModel
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated

@@ -19,7 +19,7 @@ from hdpstats.mechanisms.exponential.query import ExponentialQuery
 from hdpstats.mechanisms.exponential.site import ExponentialCalibration, potential
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel

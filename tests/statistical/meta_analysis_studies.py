@@ -9,7 +9,6 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from benchmarks.designs import ar_design
-from hdpstats.formulas.geometry import whiten
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.released import estimates
@@ -22,6 +21,7 @@ from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimate
+from hdpstats.records.geometry import whiten
 from hdpstats.solvers import minimise
 
 COLUMNS = 10

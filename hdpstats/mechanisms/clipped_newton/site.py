@@ -50,8 +50,8 @@ from hdpstats.mechanisms.score_sums import (
     with_noise,
 )
 from hdpstats.noise.lattice import power_of_two_below, sqrt_up
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Budget
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.several import gaussian_ahead
 

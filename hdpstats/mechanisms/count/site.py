@@ -23,7 +23,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import AdmittedTable
 

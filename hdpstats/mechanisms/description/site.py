@@ -74,7 +74,7 @@ from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.lattice import sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Weight
 from hdpstats.schema.schema import Schema

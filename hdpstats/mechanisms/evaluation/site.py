@@ -33,7 +33,7 @@ from hdpstats.mechanisms.integer_sums import (
     noise_of_counts,
 )
 from hdpstats.mechanisms.person_loss.base import declared_bound
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells_of

@@ -62,7 +62,7 @@ from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.bernoulli import bernoulli_exp
 from hdpstats.noise.lattice import exact, lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.tilted import TiltedNormal
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.limits import MOST_EVALUATIONS
 from hdpstats.schema.table import AdmittedTable

@@ -44,7 +44,7 @@ from hdpstats.mechanisms.integer_sums import binary_design, check_one_row
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
 from hdpstats.mechanisms.person_loss.base import ROUNDING
 from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import ridge_objective

@@ -72,7 +72,7 @@ from hdpstats.mechanisms.hybrid_weights.query import (
 from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, noise_of_counts
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.permute_and_flip import permute_and_flip
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.records.points import PointSpace
 from hdpstats.schema.table import AdmittedTable

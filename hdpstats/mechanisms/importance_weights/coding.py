@@ -25,9 +25,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design, DesignColumn
-from hdpstats.formulas.geometry import LARGEST, Rows, at_radius, from_public, whiten
 from hdpstats.mechanisms.importance_weights.query import ColumnBox
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import LARGEST, Geometry, Rows, at_radius, from_public, whiten
 
 REACH = 1.25
 """Coded size, 2.5 standard deviations, beyond which a number is weighted down."""

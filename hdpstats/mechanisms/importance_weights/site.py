@@ -54,7 +54,6 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
-from hdpstats.formulas.geometry import Rows, whiten
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.importance_weights.coding import Extent, boxed, extent
@@ -67,7 +66,7 @@ from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, Rows, whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable

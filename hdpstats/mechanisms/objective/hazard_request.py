@@ -19,7 +19,6 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import at_radius
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.request import PULL, Recommended
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
@@ -30,7 +29,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.public.hazard import HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap
 
 FLAT_TOTAL = 4.0

@@ -49,7 +49,7 @@ from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity

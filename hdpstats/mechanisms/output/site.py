@@ -38,8 +38,8 @@ from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.charging import square_of
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity

@@ -29,7 +29,6 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
-from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.hazard import FARTHEST, CappedTerms
 from hdpstats.losses.links import logit_losses
@@ -45,6 +44,7 @@ from hdpstats.mechanisms.person_loss.base import (
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.geometry import whiten
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.spells import spells_of

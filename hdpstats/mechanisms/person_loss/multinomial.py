@@ -16,7 +16,6 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
-from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.mechanisms.person_loss.base import (
@@ -30,6 +29,7 @@ from hdpstats.mechanisms.person_loss.base import (
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.geometry import whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema

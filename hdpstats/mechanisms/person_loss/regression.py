@@ -16,7 +16,6 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
-from hdpstats.formulas.geometry import whiten
 from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (
@@ -31,7 +30,7 @@ from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable

@@ -26,7 +26,6 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.geometry import whiten
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
@@ -34,7 +33,7 @@ from hdpstats.mechanisms.score_sums import STEP, FitInRounds, rounded_up
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import minimise, ridge_objective
 

@@ -68,7 +68,7 @@ from hdpstats.mechanisms.statistics.site import family_at
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.box import BoxNoise
 from hdpstats.noise.distributions import box_variance
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.schema.table import AdmittedTable, marks_key
 
 FEWEST_IN_BLOCK = 25

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from sklearn.covariance import ledoit_wolf as reference_shrinkage
 
-from hdpstats.formulas.geometry import from_box, from_public, ledoit_wolf, mallows_weights, whiten
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, Source, from_box, from_public, ledoit_wolf, mallows_weights, whiten
 
 
 def design(n, d, *, intercept=True, seed=0):

@@ -8,7 +8,7 @@ import pytest
 
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, Matched, PrivateEstimate, estimates
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.public.moments import PublicFit
 

@@ -10,7 +10,6 @@ from scipy.special import ndtri
 from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint, between_covariance, unshrink
 from hdpstats.inference.information import InObjective
@@ -22,7 +21,7 @@ from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise.distributions import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, from_box, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.point import unstack
 from tests import chance

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery
@@ -20,11 +19,11 @@ from hdpstats.mechanisms.person_loss.regression import (
 )
 from hdpstats.mechanisms.registry import named
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.accountant import total
+from hdpstats.privacy.accountant import MechanismName, total
 from hdpstats.privacy.determinant import coupled_loss
-from hdpstats.privacy.event import MechanismName
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm
+from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.point import unstack
 from hdpstats.schema.columns import Binary, Continuous

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.noise.ball import BallNoise
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from tests import chance
 

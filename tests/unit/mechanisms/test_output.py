@@ -14,8 +14,7 @@ from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise import BallNoise, RoundedNormal
-from hdpstats.privacy.accountant import as_pair, total
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName, as_pair, total
 from hdpstats.privacy.gaussian import delta_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.solvers import accelerated

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.estimate import Matched
 from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
@@ -21,10 +20,11 @@ from hdpstats.mechanisms.clipped_newton.request import (
     costs_of,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import ListedOutcomes
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 
 TRUTH = np.array([-0.5, 0.8, -0.4])

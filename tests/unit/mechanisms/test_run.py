@@ -7,12 +7,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.formulas.geometry import from_box, whiten
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, Solution, accelerated
 from hdpstats.solvers.newton import certify

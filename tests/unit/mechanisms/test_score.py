@@ -9,7 +9,6 @@ import pytest
 from scipy.special import expit
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.public_hessian import site as score
@@ -17,10 +16,11 @@ from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.logistic_score import diameter, length
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema

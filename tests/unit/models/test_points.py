@@ -10,7 +10,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
-from hdpstats.privacy.event import MechanismName
+from hdpstats.privacy.accountant import MechanismName
 from tests.support import CORNERS, people, replaced
 from tests.support import SCHEMA as CELLS
 

@@ -2,8 +2,7 @@
 
 from fractions import Fraction
 
-from hdpstats.privacy.accountant import over_sites
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee, over_sites
 from hdpstats.privacy.relation import Relation
 
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonQuery,
     ClippedNewtonRelease,
@@ -15,8 +14,9 @@ from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonRoundsRelease,
 )
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
 

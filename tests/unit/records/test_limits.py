@@ -11,7 +11,6 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms import score_sums
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
@@ -27,6 +26,7 @@ from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.noise.ball import LARGEST_DIMENSION
 from hdpstats.privacy.relation import Relation
 from hdpstats.records import limits
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.records.points import PointColumn, PointSpace
 from hdpstats.records.timegrid import TimeGrid

@@ -34,8 +34,8 @@ from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicH
 from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
 from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel

@@ -17,8 +17,8 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     SelectionRelease,
 )
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Spend
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
 from hdpstats.records.points import PointColumn, PointSpace
 
 SPACE = PointSpace(columns=(PointColumn(name="x", lower=-1.5, upper=0.1), PointColumn(name="g", levels=3)))

@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms.public_hessian.query import (
     PublicHessianQuery,
     PublicHessianRelease,
@@ -14,7 +13,8 @@ from hdpstats.mechanisms.public_hessian.query import (
     PublicHessianRoundsRelease,
 )
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.several import answers_in

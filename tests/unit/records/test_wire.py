@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.records.geometry import Geometry, Source, from_box
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.timegrid import TimeGrid

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee, MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry, Source

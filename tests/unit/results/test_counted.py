@@ -8,7 +8,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.count.query import CountRelease
-from hdpstats.privacy.event import MechanismName, PrivacyEvent
+from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import Result

@@ -9,8 +9,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
-from hdpstats.formulas.geometry import from_box
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.timegrid import TimeGrid
 from tests.support import CORNERS, seen_of_ledger
