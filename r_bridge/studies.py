@@ -24,9 +24,9 @@ def _made(kind: Any, declared: Mapping[str, Any]) -> Any:
     if kind not in _KINDS:
         raise hdp.SchemaError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
     options = dict(declared)
-    for name in {"levels", "other"} & options.keys():  # R's 3 is the level "3"
-        levels = [str(whole(level)) for level in elements(options[name])]
-        options[name] = levels if name == "levels" else levels[0]
+    for name in {"levels", "labels", "other", "missing_level"} & options.keys():  # R's 3 is the level "3"
+        texts = [str(whole(level)) for level in elements(options[name])]
+        options[name] = texts if name in ("levels", "labels") else texts[0]
     return checked_call(_KINDS[kind], options, name=f"a {kind} column")
 
 

@@ -3,7 +3,7 @@
 import shlex
 from argparse import Namespace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from IPython.core.error import TryNext, UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -12,6 +12,8 @@ from IPython.core.magic_arguments import MagicArgumentParser
 import hdpstats.formula.api as hdpf
 from hdpstats.api import HdpError
 from hdpstats.jupyter.namespace import find, named
+from hdpstats.losses import LINKS
+from hdpstats.mechanisms.registry import BY_NAME
 
 HELP = """%hdp ledger [NAME]     what was spent and what is left, at each site where there are several
 %hdp schema [NAME]     what is declared about the columns
@@ -20,7 +22,18 @@ HELP = """%hdp ledger [NAME]     what was spent and what is left, at each site w
 Studies, ledgers and schemas are found among your variables. Nothing here spends."""
 
 _VERBS = ("ledger", "schema", "plan")
-_OPTIONS = ("epsilon", "n", "delta", "mechanism", "se_share")
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "--epsilon": {"type": float, "nargs": "+", "metavar": "E", "help": "one or several; 0.1 0.5 1 3 by default"},
+    "--data": {"metavar": "STUDY", "help": "the study; may be left out where there is one only"},
+    "--model": {"choices": ("logit", "hazard"), "help": "by default hazard for Surv(...), else logit"},
+    "--n": {"type": int, "help": "the number of private records, where the study does not say"},
+    "--delta": {"type": float, "help": "the probability with which the bound may fail; 0 by default"},
+    "--mechanism": {"choices": ("auto", *BY_NAME), "help": "auto by default"},
+    "--se-share": {"type": float, "metavar": "SHARE", "help": "the share of epsilon for a noisy Hessian"},
+    "--intervals": {"type": float, "nargs": "+", "metavar": "K", "help": "hazard: how many, or their cut points"},
+    "--link": {"choices": tuple(LINKS), "help": "hazard: the link"},
+}
+_OF_A_PLAN: Final = ("epsilon", "n", "delta", "mechanism", "se_share")
 
 
 def register(shell: InteractiveShell) -> None:
@@ -81,36 +94,24 @@ def _naming(verb: str) -> MagicArgumentParser:
 @cache
 def _planning() -> MagicArgumentParser:
     parser = MagicArgumentParser("%%hdp plan", usage='%%hdp plan "FORMULA" [options]')
-    add = parser.add_argument
-    add("formula", nargs="+", metavar="FORMULA", help='such as "event3 ~ age" or "Surv(time, event) ~ age"')
-    add("--epsilon", type=float, nargs="+", metavar="E", help="one or several; 0.1 0.5 1 3 by default")
-    add("--data", metavar="STUDY", help="the study; may be left out where there is one only")
-    add("--model", choices=("logit", "hazard"), help="by default hazard for Surv(...), else logit")
-    add("--n", type=int, help="the number of private records, where the study does not say")
-    add("--delta", type=float, help="the probability with which the bound may fail; 0 by default")
-    add("--mechanism", help="auto, objective or clipped_newton")
-    add("--se-share", type=float, metavar="SHARE", help="the share of epsilon for a noisy Hessian")
-    add("--intervals", type=float, nargs="+", metavar="K", help="hazard: how many intervals, or their cut points")
-    add("--link", choices=("logit", "cloglog", "probit"), help="hazard: the link")
+    parser.add_argument("formula", nargs="+", metavar="FORMULA", help='"event3 ~ age" or "Surv(time, event) ~ age"')
+    for name, settings in _OPTIONS.items():
+        parser.add_argument(name, **settings)
     return parser
 
 
 def _plan(shell: InteractiveShell, asked: Namespace) -> Any:
     formula = " ".join(asked.formula)
     hazard = asked.model == "hazard" or (asked.model is None and formula.lstrip().startswith("Surv"))
-    own = {key: value for key in ("intervals", "link") if (value := getattr(asked, key)) is not None}
+    given = {key: value for key, value in vars(asked).items() if value is not None}
+    own = {key: given[key] for key in ("intervals", "link") if key in given}
     if own and not hazard:
         raise UsageError(f"--{next(iter(own))} is for hazard models only")
-    if "intervals" in own and len(own["intervals"]) == 1:
-        own["intervals"] = _whole(own["intervals"][0])
-    study = find(shell.user_ns, "study", asked.data)
-    model = hdpf.hazard(formula, data=study, **own) if hazard else hdpf.logit(formula, data=study)
-    options = {key: value for key in _OPTIONS if (value := getattr(asked, key)) is not None}
-    return model.plan(**options)
-
-
-def _whole(value: float) -> float | int:
-    return int(value) if value.is_integer() else value
+    cuts = own.get("intervals", ())
+    if len(cuts) == 1:
+        own["intervals"] = int(cuts[0]) if cuts[0].is_integer() else cuts[0]
+    model = (hdpf.hazard if hazard else hdpf.logit)(formula, data=find(shell.user_ns, "study", asked.data), **own)
+    return model.plan(**{key: given[key] for key in _OF_A_PLAN if key in given})
 
 
 def complete(shell: InteractiveShell, event: Any) -> list[str]:
@@ -125,6 +126,4 @@ def complete(shell: InteractiveShell, event: Any) -> list[str]:
         raise TryNext
     if before[-1] == "--data":
         return list(named(shell.user_ns, "study"))
-    if before[-1] in ("--model", "--link"):
-        return ["logit", "hazard"] if before[-1] == "--model" else ["logit", "cloglog", "probit"]
-    return ["--epsilon", "--data", "--model", "--n", "--delta", "--mechanism", "--se-share", "--intervals", "--link"]
+    return list(_OPTIONS.get(before[-1], {}).get("choices", _OPTIONS))

@@ -235,7 +235,7 @@ def test_the_reply_is_always_a_reply(evaluate):
     ("code", "expected"),
     [
         ('.py("column", list(kind = "categorical", levels = c(1, 2, 3)))$levels', "c('1', '2', '3')"),
-        ('.py("column", list(kind = "binary"))', "list(kind = 'binary', missing = 0)"),
+        ('.py("column", list(kind = "binary"))$complete', "FALSE"),
         ('.py("budget", list(epsilon = 0.1))$epsilon', "0.1"),
         ('colnames(.py("confint", list(result = fit, level = 0.9)))', "c('5 %', '95 %')"),
         ('names(.py("ledger_show", list(ledger = study))$spent)', "c('epsilon', 'delta')"),
