@@ -72,6 +72,12 @@ class Node:
         return len(self.path) - 1
 
 
+def leaf(path: tuple[str, ...], estimate: Estimate) -> Node:
+    """Return the node of a result."""
+    nothing = np.full(len(estimate.terms), np.nan)
+    return Node(path=path, estimate=estimate, members=0, weights=(), tau=nothing, scatter=nothing, degrees=0)
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Aggregate(HasCoefficients, Reported, Saved):

@@ -30,8 +30,8 @@ from hdpstats.inference.across_sites import (
 )
 from hdpstats.inference.combination import shares
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.aggregated import Aggregate, Node
-from hdpstats.results.groups import Group, Member, tree_of
+from hdpstats.results.aggregated import Aggregate, Node, leaf
+from hdpstats.results.groups import Group, tree_of
 from hdpstats.results.result import Result
 
 INTERVALS: Final = ("model", "across_sites")
@@ -114,8 +114,8 @@ def aggregate(
     True
     """
     top = tree_of(results, name=name)
-    members = top.members
-    methods = _methods(between, depth=max(len(each.path) - 1 for each in members))
+    members = [each.member for each in top.places if each.member is not None]
+    methods = _methods(between, depth=max(each.level for each in top.places))
     kind = choice(interval, name="interval", options=INTERVALS)
     known = _estimated(top, methods=methods, across=kind == "across_sites")
     return Aggregate(
@@ -143,10 +143,14 @@ def _methods(between: object, *, depth: int) -> tuple[str | None, ...]:
 
 def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> dict[tuple[str, ...], _Known]:
     """Return what is known about every place, from the deepest level to the top."""
-    members = top.members
-    rng, terms = draws.generator(_seed(members)), members[0].estimate.terms
-    parts = all_drawn([part_of(each.estimate, rng) for each in members], rng)
-    known = {each.path: _leaf(each, part) for each, part in zip(members, parts, strict=True)}
+    members = {each.path: each.member.estimate for each in top.places if each.member is not None}
+    estimates = list(members.values())
+    rng, terms = draws.generator(_seed(estimates)), estimates[0].terms
+    parts = all_drawn([part_of(each, rng) for each in estimates], rng)
+    known = {
+        path: _Known(node=leaf(path, estimate), part=part, units=((part.values, part.variances),))
+        for (path, estimate), part in zip(members.items(), parts, strict=True)
+    }
     for level in reversed(range(len(methods))):
         groups = [each for each in top.places if each.level == level and each.groups]
         squares = _squares(groups, known, method=methods[level])
@@ -156,17 +160,9 @@ def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> di
     return known
 
 
-def _seed(members: Sequence[Member]) -> str:
-    numbers = [[*each.estimate.values, *each.estimate.bse] for each in members]
+def _seed(estimates: Sequence[Estimate]) -> str:
+    numbers = [[*each.values, *each.bse] for each in estimates]
     return canonical.sha256([[float(each) for each in row] for row in numbers])
-
-
-def _leaf(member: Member, part: SiteSummary) -> _Known:
-    nothing = np.full(len(part.values), np.nan)
-    node = Node(
-        path=member.path, estimate=member.estimate, members=0, weights=(), tau=nothing, scatter=nothing, degrees=0
-    )
-    return _Known(node=node, part=part, units=((part.values, part.variances),))
 
 
 def _squares(
