@@ -28,8 +28,9 @@ What pandas has no type for (units, classes, storage) is kept in ``attrs``, and 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -236,19 +237,12 @@ def _column(column: Any, name: str) -> tuple[Any, Plain | None]:
     """Return the cells of a column, and what pandas has no type for."""
     kinds = classes(column)
     _check_type(column, name, kinds)
-    if "factor" in kinds:
-        plain = {"class", "levels"} == set(column.list_attrs()) - {"names"} and kinds in (
-            ["factor"],
-            ["ordered", "factor"],
-        )
-        return _factor(column), None if plain else _kept(column, "factor", without=("levels",))
-    if "Date" in kinds:
-        return _dates(column), _kept(column, "Date")
-    if "POSIXct" in kinds:
-        return _instants(column), _kept(column, "POSIXct")
-    if "integer64" in kinds:
-        cells = cells_of(column).view(np.int64)
-        return _nullable(cells, cells == NA_INTEGER64), _kept(column, "integer64")
+    known = next((kind for kind in _KINDS if kind in kinds), None)
+    if kinds in (["factor"], ["ordered", "factor"]) and {"class", "levels"} == set(column.list_attrs()) - {"names"}:
+        return _factor(column), None
+    if known is not None:
+        read, without = _KINDS[known]
+        return read(column), _kept(column, known, without=without)
     special = set(column.list_attrs()) - {"names", "dim", "dimnames"}
     return _plain_cells(column), _kept(column, "plain", without=("dimnames",)) if special else None
 
@@ -261,7 +255,7 @@ def _check_type(column: Any, name: str, kinds: list[str]) -> None:
         what, remedy = "a matrix", "give its columns names of their own, or drop it"
     elif not isinstance(column, _ATOMIC):
         what, remedy = f"of type {_type(column)}", "make it numbers or text, or drop it"
-    elif set(kinds) <= _AS_NUMBERS or {"factor", "Date", "POSIXct", "integer64"} & set(kinds):
+    elif set(kinds) <= _AS_NUMBERS or _KINDS.keys() & set(kinds):
         return
     else:
         what, remedy = f"of class {kinds[0]!r}", "make it numbers, text, a factor or a date"
@@ -312,6 +306,11 @@ def _dates(column: Any) -> Any:
     return from_counts(_numbers(column), seconds=86_400.0)
 
 
+def _integers64(column: Any) -> Any:
+    cells = cells_of(column).view(np.int64)
+    return _nullable(cells, cells == NA_INTEGER64)
+
+
 def _instants(column: Any) -> Any:
     zone = attribute(column, "tzone")
     cells = pd.Series(from_counts(_numbers(column), seconds=1.0)).dt.tz_localize("UTC")
@@ -320,3 +319,12 @@ def _instants(column: Any) -> Any:
         return cells.dt.tz_convert(name or "UTC").array
     except (KeyError, ValueError, OSError):  # a zone that Python's own table of zones does not have
         return cells.array
+
+
+_KINDS: Final[dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]]] = {
+    "factor": (_factor, ("levels",)),
+    "Date": (_dates, ()),
+    "POSIXct": (_instants, ()),
+    "integer64": (_integers64, ()),
+}
+"""The classes of columns that pandas has a type for: how cells are read, and which attributes these have already."""

@@ -63,14 +63,9 @@ def object_from_r(kinds: list[str], field: Callable[[str], Any]) -> Any:
     return next(_FROM_R[kind] for kind in kinds if kind in _FROM_R)(field)
 
 
-def has_form(value: object) -> bool:
-    """Whether a Python object has an R form of its own."""
-    return type(value) in _FORMS
-
-
 def form(value: object) -> tuple[list[str], _Contents]:
     """Return the S3 class and the contents of a Python object's R form."""
-    return _FORMS[type(value)](value)
+    return FORMS[type(value)](value)
 
 
 def amount(value: Any) -> "pd.Series[float] | None":
@@ -164,7 +159,7 @@ def _sample(sample: hdp.WeightedSample) -> tuple[list[str], _Contents]:
     }
 
 
-_FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
+FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Study: _handle("dp_study", repr),
     hdp.Ledger: _handle("dp_ledger", str),
     hdp.RemoteSite: _site,
@@ -175,6 +170,7 @@ _FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Aggregate: _aggregate,
     hdp.WeightedSample: _sample,
 }
+"""The R forms of Python objects."""
 
 _FROM_R: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     **dict.fromkeys(("dp_study", "dp_ledger", "dp_site"), lambda field: kept(field("id"))),

@@ -1,10 +1,11 @@
 """Python to R, exact and NA-safe; `from_r` has the table of types. What is missing in Python is NA in R."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import singledispatch
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -36,48 +37,18 @@ def to_r(value: object) -> Any:
         If the value, or one of its columns, has no equivalent in R; the message names the column.
     """
     start()
-    found = _scalar(value)
-    if found is not None:
-        return found
-    if isinstance(value, handles.Matrix):
-        return matrix(value.table)
-    if isinstance(value, pd.DataFrame):
-        return frame(value)
-    if isinstance(value, pd.Series | pd.Index):
-        return _series(pd.Series(value) if isinstance(value, pd.Index) else value)
-    if isinstance(value, np.ndarray):
-        return _array(value)
-    if isinstance(value, Mapping) and not handles.has_form(value):
-        return named_list({str(key): to_r(each) for key, each in value.items()})
-    if isinstance(value, list | tuple):
-        return _listed(list(value))
-    if handles.has_form(value):
-        kinds, form = handles.form(value)
-        return with_attributes(to_r(form), {"class": ri.StrSexpVector(kinds)})
+    return _form(value)
+
+
+@singledispatch
+def _form(value: object) -> Any:
+    """Return the R form of a value, by its type: `_TYPES` has those that R knows."""
     raise ArgumentError(f"R has no equivalent for a Python {type(value).__name__}")
 
 
-def _scalar(value: object) -> Any:
-    """Return an R vector of length 1 (or NULL, or what is in R already); None for anything else."""
-    found: Any = None
-    if value is None:
-        found = ri.NULL
-    elif isinstance(value, ri.Sexp):
-        found = value
-    elif value is pd.NA or value is pd.NaT:
-        found = ri.BoolSexpVector([ri.NA_Logical])
-    elif isinstance(value, bool | np.bool_):
-        found = ri.BoolSexpVector([bool(value)])
-    elif isinstance(value, int | float | np.integer | np.floating):
-        found = _plain(pd.Series([value]), "a number")
-    elif isinstance(value, Fraction):
-        found = ri.FloatSexpVector([float(value)])
-    elif isinstance(value, str | PathLike):
-        found = to_r_strings([str(fspath(value))])
-    elif isinstance(value, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
-        day = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
-        found = _plain(pd.Series([value], dtype=object if day else None), "a time")
-    return found
+def _object(value: object) -> Any:
+    kinds, contents = handles.form(value)
+    return with_attributes(to_r(contents), {"class": ri.StrSexpVector(kinds)})
 
 
 def named_list(elements: dict[str, Any]) -> Any:
@@ -85,7 +56,7 @@ def named_list(elements: dict[str, Any]) -> Any:
     return with_attributes(ri.ListSexpVector(list(elements.values())), {"names": to_r_strings(elements)})
 
 
-def _listed(values: list[Any]) -> Any:
+def _listed(values: Sequence[Any]) -> Any:
     """Return a vector where all elements are texts, truth values or numbers, else a list."""
     kinds = {type(value) for value in values}
     if values and (kinds == {str} or kinds == {bool} or kinds <= {int, float}):
@@ -168,73 +139,68 @@ def _column(series: "pd.Series[Any]", name: str, kept: Plain | None) -> Any:
         counts = to_seconds(series) / (86_400.0 if kind == "Date" else 1.0)
         vector = _integers(pd.Series(counts)) if kept["storage"] == "integer" else to_r_doubles(counts)
     elif kind == "factor" and isinstance(series.dtype, pd.CategoricalDtype):
-        vector = _factor(series)
+        vector = _factor(series, name)
     elif kind == "plain" and not clock:
         vector = _plain(series, name)
     return _plain(series, name) if vector is None else with_attributes(vector, write_attributes(kept["attributes"]))
 
 
 def _plain(series: "pd.Series[Any]", name: str) -> Any:
-    """Return a column by its dtype alone."""
-    kind = series.dtype
-    types = pd.api.types
-    if isinstance(kind, pd.CategoricalDtype):
-        vector = _factor(series)
-    elif types.is_bool_dtype(kind):
-        vector = ri.baseenv["as.logical"](_integers(series))
-    elif types.is_integer_dtype(kind):
-        vector = _whole(series, name)
-    elif types.is_float_dtype(kind):
-        vector = to_r_doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    elif isinstance(kind, pd.ArrowDtype) and not types.is_string_dtype(kind):
-        vector = _objects(series.astype(object), name)
-    elif types.is_datetime64_any_dtype(kind):
-        zone = "UTC" if series.dt.tz is None else str(series.dt.tz)
-        stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([zone])}
-        vector = with_attributes(to_r_doubles(to_seconds(series)), stamp)
-    elif types.is_timedelta64_dtype(kind):
-        span = {"class": ri.StrSexpVector(["difftime"]), "units": ri.StrSexpVector(["secs"])}
-        seconds = series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)
-        vector = with_attributes(to_r_doubles(seconds), span)
-    elif types.is_string_dtype(kind) and not types.is_object_dtype(kind):
-        vector = to_r_strings(_texts(series), name=name)
-    else:
-        vector = _objects(series, name)
-    return vector
+    """Return a column by its dtype alone: `_COLUMNS` has those that are told by it, others are told by their cells."""
+    return next((convert for fits, convert in _COLUMNS if fits(series.dtype)), _objects)(series, name)
+
+
+def _instants(series: "pd.Series[Any]", _name: str) -> Any:
+    zone = "UTC" if series.dt.tz is None else str(series.dt.tz)
+    stamp = {"class": ri.StrSexpVector(["POSIXct", "POSIXt"]), "tzone": ri.StrSexpVector([zone])}
+    return with_attributes(to_r_doubles(to_seconds(series)), stamp)
+
+
+def _spans(series: "pd.Series[Any]", _name: str) -> Any:
+    span = {"class": ri.StrSexpVector(["difftime"]), "units": ri.StrSexpVector(["secs"])}
+    seconds = series.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)
+    return with_attributes(to_r_doubles(seconds), span)
+
+
+def _arrow(series: "pd.Series[Any]", name: str) -> Any:
+    return _objects(series.astype(object), name)
+
+
+def _days(series: "pd.Series[Any]", _name: str) -> Any:
+    days = to_seconds(pd.to_datetime(series)) / 86_400.0
+    return with_attributes(to_r_doubles(days), {"class": ri.StrSexpVector(["Date"])})
 
 
 def _objects(series: "pd.Series[Any]", name: str) -> Any:
     """Return a column of Python objects that are all of one kind."""
     kind = pd.api.types.infer_dtype(series, skipna=True)
-    if kind in ("string", "empty"):
-        return to_r_strings(_texts(series), name=name)
-    if kind == "boolean":
-        return _plain(series.astype("boolean"), name)
-    if kind == "integer" and series.dropna().between(-(2**63), 2**63 - 1).all():
-        return _plain(series.where(series.notna(), None).astype("Int64"), name)
-    if kind in ("floating", "mixed-integer-float", "decimal"):
-        return _plain(pd.to_numeric(series.where(series.notna(), np.nan)), name)
-    if kind == "date":
-        days = to_seconds(pd.to_datetime(series)) / 86_400.0
-        return with_attributes(to_r_doubles(days), {"class": ri.StrSexpVector(["Date"])})
-    if kind in ("datetime", "datetime64"):
-        return _plain(pd.to_datetime(series), name)
-    if kind in ("timedelta", "timedelta64"):
-        return _plain(pd.to_timedelta(series), name)
-    raise ArgumentError(
-        f"column {name!r} holds Python objects of kind {kind!r}, which R has no vector for: make them numbers or texts",
-        column=name,
-    )
+    if kind == "integer" and not series.dropna().between(-(2**63), 2**63 - 1).all():
+        kind = "huge integer"
+    if kind not in _CELLS:
+        raise ArgumentError(
+            f"column {name!r} holds Python objects of kind {kind!r}, which R has no vector for: make them numbers or "
+            "texts",
+            column=name,
+        )
+    return _CELLS[kind](series, name)
 
 
-def _texts(series: "pd.Series[Any]") -> list[str | None]:
+def _texts(series: "pd.Series[Any]", name: str) -> Any:
     cells = series.tolist()
     for place in np.flatnonzero(series.isna().to_numpy()):
         cells[place] = None
-    return cells
+    return to_r_strings(cells, name=name)
 
 
-def _factor(series: "pd.Series[Any]") -> Any:
+def _truths(series: "pd.Series[Any]", _name: str) -> Any:
+    return ri.baseenv["as.logical"](_integers(series))
+
+
+def _doubles(series: "pd.Series[Any]", _name: str) -> Any:
+    return to_r_doubles(series.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _factor(series: "pd.Series[Any]", _name: str) -> Any:
     levels = to_r_strings(str(level) for level in series.cat.categories)
     codes = series.cat.codes.to_numpy().astype(np.int32) + 1
     codes[codes == 0] = NA_INTEGER
@@ -269,3 +235,64 @@ def _integer64(series: "pd.Series[Any]") -> Any:
     missing = series.isna().to_numpy()
     cells = np.where(missing, NA_INTEGER64, series.fillna(0).to_numpy(dtype=np.int64))
     return doubles(cells.view(np.float64))
+
+
+def _as(dtype: Any) -> Callable[["pd.Series[Any]", str], Any]:
+    """Return the conversion by way of another dtype, which a type or a function of a column makes."""
+    make = dtype if callable(dtype) else (lambda series: series.where(series.notna(), None).astype(dtype))
+    return lambda series, name: _plain(make(series), name)
+
+
+_types = pd.api.types
+_COLUMNS: Final[tuple[tuple[Callable[[Any], bool], Callable[["pd.Series[Any]", str], Any]], ...]] = (
+    (lambda dtype: isinstance(dtype, pd.CategoricalDtype), _factor),
+    (_types.is_bool_dtype, _truths),
+    (_types.is_integer_dtype, _whole),
+    (_types.is_float_dtype, _doubles),
+    (lambda dtype: isinstance(dtype, pd.ArrowDtype) and not _types.is_string_dtype(dtype), _arrow),
+    (_types.is_datetime64_any_dtype, _instants),
+    (_types.is_timedelta64_dtype, _spans),
+    (lambda dtype: _types.is_string_dtype(dtype) and not _types.is_object_dtype(dtype), _texts),
+)
+"""How columns become vectors, by their dtype; the first that fits."""
+
+_CELLS: Final[dict[str, Callable[["pd.Series[Any]", str], Any]]] = {
+    **dict.fromkeys(("string", "empty"), _texts),
+    "boolean": _as("boolean"),
+    "integer": _as("Int64"),
+    **dict.fromkeys(
+        ("floating", "mixed-integer-float", "decimal"),
+        _as(lambda series: pd.to_numeric(series.where(series.notna(), np.nan))),
+    ),
+    "date": _days,
+    **dict.fromkeys(("datetime", "datetime64"), _as(pd.to_datetime)),
+    **dict.fromkeys(("timedelta", "timedelta64"), _as(pd.to_timedelta)),
+}
+"""How columns of Python objects become vectors, by what pandas says of all their cells."""
+
+_TYPES: Final[dict[type, Callable[[Any], Any]]] = {
+    type(None): lambda _: ri.NULL,
+    ri.Sexp: lambda value: value,
+    **dict.fromkeys((type(pd.NA), type(pd.NaT)), lambda _: ri.BoolSexpVector([ri.NA_Logical])),
+    **dict.fromkeys((bool, np.bool_), lambda value: ri.BoolSexpVector([bool(value)])),
+    **dict.fromkeys((int, float, np.integer, np.floating), lambda value: _plain(pd.Series([value]), "a number")),
+    Fraction: lambda value: ri.FloatSexpVector([float(value)]),
+    **dict.fromkeys((str, PathLike), lambda value: to_r_strings([str(fspath(value))])),
+    datetime.date: lambda value: _plain(pd.Series([value], dtype=object), "a time"),
+    **dict.fromkeys(
+        (datetime.datetime, datetime.timedelta, np.datetime64, np.timedelta64),
+        lambda value: _plain(pd.Series([value]), "a time"),
+    ),
+    handles.Matrix: lambda value: matrix(value.table),
+    pd.DataFrame: frame,
+    pd.Series: _series,
+    pd.Index: lambda value: _series(pd.Series(value)),
+    np.ndarray: _array,
+    Mapping: lambda value: named_list({str(key): to_r(each) for key, each in value.items()}),
+    **dict.fromkeys((list, tuple), _listed),
+    **dict.fromkeys(handles.FORMS, _object),
+}
+"""How values become R objects, by their type."""
+
+for _kind, _convert in _TYPES.items():
+    _form.register(_kind, _convert)
