@@ -6,6 +6,8 @@ Each script finds the ledger's place, its own number, ``request_for`` and an ope
 import subprocess
 import sys
 
+from tests import forked
+
 PRELUDE = """
 import os, signal, sys
 from fractions import Fraction
@@ -112,7 +114,7 @@ ledger.charge(request_for(1), Spend(Fraction(1, 2)))
 def start(script, path, worker):
     command = [sys.executable, "-c", PRELUDE + script, str(path), str(worker)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return forked.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def run_together(script, path, workers):

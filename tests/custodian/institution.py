@@ -22,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 import hdpstats.api as hdp
 from hdpstats.custodian import issue, write_keys
+from tests import forked
 from tests.waiting import until
 
 EVERYTHING = {"mechanisms": "all", "models": "all"}
@@ -223,7 +224,7 @@ class Institution:
         log = settings.with_name("site.log")
         limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
         with log.open("ab") as stream:
-            process = subprocess.Popen(
+            process = forked.Popen(
                 [*limited, sys.executable, "-m", "hdpstats.cli", "site", "serve", str(settings)],
                 stderr=stream,
                 stdout=stream,

@@ -12,6 +12,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from r_bridge.kernel import install
+from tests import forked
 from tests.waiting import GENEROUS, until
 
 # Clients make an event loop for each context, that is for each fixture and test, and close none. Here they share one.
@@ -112,10 +113,11 @@ def kernelspec(tmp_path_factory):
 
 
 @contextmanager
-def notebook_in(folder):
+def notebook_in(folder, *, start=forked.kernels):
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
     manager = KernelManager(kernel_name="hdpstats-r")
-    manager.start_kernel(cwd=str(folder), env=environment | {"OMP_NUM_THREADS": "1"})
+    with start():
+        manager.start_kernel(cwd=str(folder), env=environment | {"OMP_NUM_THREADS": "1"})
     client = manager.client()
     client.start_channels()
     try:
@@ -137,7 +139,7 @@ def notebook(kernelspec, tmp_path_factory):
 def opened(kernelspec):
     """A function that opens a notebook in a folder for one test."""
     with ExitStack() as stack:
-        yield lambda folder: stack.enter_context(notebook_in(folder))
+        yield lambda folder, **options: stack.enter_context(notebook_in(folder, **options))
 
 
 @pytest.fixture

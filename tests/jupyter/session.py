@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from jupyter_client.manager import KernelManager
 
+from tests import forked
 from tests.waiting import GENEROUS
 
 
@@ -76,7 +77,8 @@ class Session:
 def session(**environment):
     """A kernel, for as long as the context lasts."""
     manager = KernelManager(kernel_name="python3", transport="ipc")
-    manager.start_kernel(**environment)
+    with forked.kernels():
+        manager.start_kernel(**environment)
     client = manager.blocking_client()
     client.start_channels()
     try:

@@ -1,7 +1,12 @@
-"""Jupyter's own conformance suite on the R kernel, every part of it."""
+"""Jupyter's own conformance suite on the R kernel, every part of it, with waits that no load makes too short."""
 
 import jupyter_kernel_test
 import pytest
+from jupyter_client.manager import start_new_kernel
+from jupyter_kernel_test.msgspec_v5 import validate_message
+
+from tests import forked
+from tests.waiting import GENEROUS
 
 
 @pytest.mark.usefixtures("kernelspec")
@@ -35,3 +40,27 @@ class TestConformance(jupyter_kernel_test.KernelTests):
     supported_history_operations = ("tail", "range", "search")
     code_inspect_sample = "dp_logit"
     code_clear_output = 'cat("\\f")'
+
+    @classmethod
+    def setUpClass(cls):
+        with forked.kernels():
+            cls.km, cls.kc = start_new_kernel(kernel_name=cls.kernel_name, startup_timeout=GENEROUS)
+
+    def get_non_kernel_info_reply(self, timeout=None):
+        return super().get_non_kernel_info_reply(timeout=GENEROUS)
+
+    def execute_helper(self, code, timeout=GENEROUS, silent=False, store_history=True, stop_on_error=True):
+        """Return the reply and the outputs of a cell, as the suite does."""
+        asked = self.kc.execute(code=code, silent=silent, store_history=store_history, stop_on_error=stop_on_error)
+        reply = self.get_non_kernel_info_reply()
+        validate_message(reply, "execute_reply", asked)
+        found = []
+        while not found or found[-1]["content"].get("execution_state") != "idle":
+            message = self.kc.get_iopub_msg(timeout=GENEROUS)
+            if message["parent_header"].get("msg_id") == asked:  # not the end of what was asked before
+                validate_message(message, message["msg_type"], asked)
+                found.append(message)
+        assert found[0]["content"] == {"execution_state": "busy"}
+        inputs = [each["content"]["code"] for each in found if each["msg_type"] == "execute_input"]
+        assert inputs == [code] * (not silent)
+        return reply, [each for each in found if each["msg_type"] not in ("status", "execute_input")]

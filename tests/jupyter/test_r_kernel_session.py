@@ -1,5 +1,6 @@
 """A session of the R kernel: memory, interrupts, questions, history, the ends it can come to, and what it leaves."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -131,7 +132,8 @@ def test_a_shutdown_stops_what_runs(fresh):
 def test_neither_a_profile_nor_modules_of_the_folder_are_read(opened, tmp_path):
     (tmp_path / ".Rprofile").write_text("planted <- TRUE; stop('a profile was read')")
     (tmp_path / "json.py").write_text("raise RuntimeError('a module of the folder was imported')")
-    assert opened(tmp_path).run("exists('planted')").shown == [{"text/plain": "[1] FALSE"}]
+    kernel = opened(tmp_path, start=contextlib.nullcontext)  # the command itself: no module is imported before
+    assert kernel.run("exists('planted')").shown == [{"text/plain": "[1] FALSE"}]
 
 
 def test_the_kernel_tells_what_it_is(notebook):

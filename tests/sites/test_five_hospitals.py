@@ -3,7 +3,6 @@
 import itertools
 import json
 import signal
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +15,7 @@ from hdpstats._base.errors import ChargedAgain
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.several import answers_in
 from hdpstats.sites import asking
+from tests import forked
 from tests.custodian.people import FORMULA, SURVIVAL
 from tests.sites.conftest import ROWS
 from tests.waiting import until
@@ -235,9 +235,7 @@ def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospita
         },
         "urls": {name: running.url for name, running in hospitals.running.items()},
     }
-    died = subprocess.run(
-        [sys.executable, "-c", ASKER], input=json.dumps(given), text=True, capture_output=True, timeout=120
-    )
+    died = forked.run([sys.executable, "-c", ASKER], given=json.dumps(given))
     assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
     charged = {name: hospitals.entries(name, "charge")[len(before[name]) :] for name in ROWS}
     # Of the round in which it died, requests of other threads may have been on their way.

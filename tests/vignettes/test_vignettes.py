@@ -13,6 +13,8 @@ import pytest
 
 from r_bridge.kernel import install as install_kernel
 from r_bridge.package import install
+from tests import forked
+from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
@@ -299,9 +301,15 @@ def execute(script: str, folder: Path, suffix: str = ".py") -> nbformat.Notebook
     kernel = notebook.metadata.get("kernelspec", {"name": "python3", "language": "python"})
     notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT[kernel["language"]]))
     folder.mkdir()
-    nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name=kernel["name"], resources={"metadata": {"path": str(folder)}}
-    ).execute()
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=5 * GENEROUS,
+        startup_timeout=GENEROUS,
+        kernel_name=kernel["name"],
+        resources={"metadata": {"path": str(folder)}},
+    )
+    with forked.kernels():
+        client.execute()
     found = [text for text in _streams(notebook) if TROUBLE.search(text)]
     if found:
         raise AssertionError("\n".join(found))

@@ -1,0 +1,275 @@
+"""Python processes for tests, forked from one that has imported the package: importing it takes two seconds each time.
+
+`Popen` is used as `subprocess.Popen` is, with ``[sys.executable, "-c", code, ...]`` or ``[..., "-m", module, ...]``.
+What it starts is a process of its own: own memory, environment, folder, streams, session and signals, and an end of
+its own. It differs from one that was started by its command in what has been imported, and in who waits for it: the
+server below, which hands on how it ended. A command with other options of Python is started as usual. The operating
+system's entropy is read by these processes, as by all others.
+"""
+
+import array
+import atexit
+import contextlib
+import gc
+import importlib
+import inspect
+import io
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from jupyter_client import launcher
+
+ROOT = Path(__file__).parents[1]
+IMPORTED = (
+    "hdpstats.api",
+    "hdpstats.formula.api",
+    "hdpstats.cli",
+    "hdpstats.jupyter",
+    "pyarrow.parquet",
+    "matplotlib",
+    "ipykernel.kernelapp",
+    "ipykernel.zmqshell",
+    "matplotlib_inline.backend_inline",
+    "uvicorn",
+)
+"""What the server imports, apart from what tests need on their own."""
+
+STATUS = struct.Struct("i")
+HEAD = struct.Struct("I")
+
+
+class _Server:
+    """The server of this process, started when it is first used."""
+
+    def __init__(self):
+        self._lock, self._socket, self._process, self._owner = threading.Lock(), None, None, None
+
+    def fork(self, order, descriptors):
+        """Return the number of a new process, and a pipe at whose end its status arrives."""
+        with self._lock:
+            if self._owner != os.getpid():
+                self._start()
+            ended, written = os.pipe()
+            try:
+                message = json.dumps(order).encode()
+                socket.send_fds(self._socket, [HEAD.pack(len(message))], [*descriptors, written])
+                self._socket.sendall(message)
+                (number,) = STATUS.unpack(self._socket.recv(STATUS.size, socket.MSG_WAITALL))
+            finally:
+                os.close(written)
+            return number, ended
+
+    def _start(self):
+        here, there = socket.socketpair()
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        with there:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "import tests.forked; tests.forked.serve()", str(there.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+                env=environment,
+                cwd=ROOT,
+            )
+        self._socket, self._owner = here, os.getpid()
+        atexit.register(self._stop)
+
+    def _stop(self):
+        if self._owner == os.getpid():
+            self._socket.close()
+            self._process.wait()
+
+
+_SERVER = _Server()
+_SIGNATURE = inspect.signature(subprocess.Popen._execute_child)
+
+
+class Popen(subprocess.Popen):
+    """`subprocess.Popen` whose process is forked from the server."""
+
+    _ended = None
+
+    def _execute_child(self, *arguments, **named):
+        given = _SIGNATURE.bind(self, *arguments, **named).arguments
+        command = list(map(str, given["args"]))
+        plain = not (given["preexec_fn"] or given["pass_fds"] or given["shell"] or given["executable"])
+        if not (plain and command[0] == sys.executable and command[1] in ("-c", "-m", "-P")):
+            super()._execute_child(*arguments, **named)
+            return
+        streams = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        order = {
+            "command": command[1:],
+            "folder": os.fspath(given["cwd"] or os.getcwd()),
+            "environment": dict(os.environ if given["env"] is None else given["env"]),
+            "session": given["start_new_session"],
+        }
+        self.pid, self._ended = _SERVER.fork(
+            order, [number if each == -1 else each for number, each in enumerate(streams)]
+        )
+        self._child_created = True
+        self._close_pipe_fds(*(given[name] for name in inspect.getfullargspec(self._close_pipe_fds).args[1:]))
+
+    def _try_wait(self, wait_flags):
+        if self._ended is None:
+            return super()._try_wait(wait_flags)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ended, selectors.EVENT_READ)
+            if not selector.select(0 if wait_flags & os.WNOHANG else None):
+                return 0, 0
+        told = os.read(self._ended, STATUS.size)
+        os.close(self._ended)
+        self._ended = None
+        return self.pid, STATUS.unpack(told)[0] if told else signal.SIGKILL
+
+    def _internal_poll(self, _deadstate=None, **_):
+        if self.returncode is None and self._ended is None:
+            return super()._internal_poll(_deadstate)
+        if self.returncode is None and self._waitpid_lock.acquire(False):
+            try:
+                if self.returncode is None:
+                    number, status = self._try_wait(os.WNOHANG)
+                    if number == self.pid:
+                        self._handle_exitstatus(status)
+            finally:
+                self._waitpid_lock.release()
+        return self.returncode
+
+
+def run(command, *, given="", timeout=120, **options):
+    """Return how a command ended and what it wrote, as `subprocess.run` does."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Popen(command, text=True, **pipes, **options) as process:
+        try:
+            printed, errors = process.communicate(given, timeout=timeout)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(command, process.returncode, printed, errors)
+
+
+@contextlib.contextmanager
+def kernels():
+    """Let Jupyter fork the kernels that it starts."""
+    before, launcher.Popen = launcher.Popen, Popen
+    try:
+        yield
+    finally:
+        launcher.Popen = before
+
+
+def serve():
+    """Import everything, then fork as asked until nobody asks any more; runs in a process of its own."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    waited_for = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel, selectors.EVENT_READ)
+        selector.register(woken, selectors.EVENT_READ)
+        while True:
+            ready = {key.fileobj for key, _ in selector.select()}
+            if woken in ready:
+                os.read(woken, 4096)
+                _report(waited_for)
+            if channel in ready:
+                message, descriptors = _received(channel)
+                if message is None:
+                    return
+                number = os.fork()
+                if number == 0:
+                    signal.set_wakeup_fd(-1)
+                    break  # leaves the loop, never to come back
+                waited_for[number] = descriptors[-1]
+                for each in descriptors[:-1]:
+                    os.close(each)
+    order = json.loads(message)
+    if order["session"]:
+        os.setsid()
+    channel.sendall(STATUS.pack(os.getpid()))  # from here, so that the session is there when the number is known
+    _become(order, descriptors[:-1])
+    _run(order["command"])
+
+
+def _report(waited_for):
+    """Hand on how processes ended."""
+    while waited_for:
+        number, status = os.waitpid(-1, os.WNOHANG)
+        if number == 0:
+            return
+        if number in waited_for:
+            written = waited_for.pop(number)
+            os.write(written, STATUS.pack(status))
+            os.close(written)
+
+
+def _received(channel):
+    size = array.array("i").itemsize
+    head, ancillary, _, _ = channel.recvmsg(HEAD.size, socket.CMSG_LEN(4 * size))
+    if not head:
+        return None, []
+    descriptors = array.array("i")
+    for _, _, content in ancillary:
+        descriptors.frombytes(content[: len(content) - len(content) % size])
+    (length,) = HEAD.unpack(head)
+    return channel.recv(length, socket.MSG_WAITALL), list(descriptors)
+
+
+def _become(order, streams):
+    """Make this process the one that was ordered."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    copies = [os.dup(each) for each in streams]
+    for place, each in enumerate(copies):
+        os.dup2(each, place)
+    os.closerange(3, 1024)
+    os.chdir(order["folder"])
+    paths = order["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    if "JPY_PARENT_PID" in os.environ:
+        os.environ["JPY_PARENT_PID"] = str(os.getppid())
+    if "MPLBACKEND" in os.environ:
+        sys.modules["matplotlib"].rcParams["backend"] = os.environ["MPLBACKEND"]
+    through = bool(os.environ.get("PYTHONUNBUFFERED"))
+    sys.stdin = sys.__stdin__ = _stream(0, "rb")
+    sys.stdout = sys.__stdout__ = _stream(1, "wb", write_through=through)
+    sys.stderr = sys.__stderr__ = _stream(2, "wb", errors="backslashreplace", line_buffering=True)
+    sys.path[:] = ["", *filter(None, paths), *[each for each in sys.path if each not in ("", str(ROOT), *paths)]]
+
+
+def _stream(number, mode, **options):
+    return io.TextIOWrapper(os.fdopen(number, mode, closefd=False), encoding="utf-8", **options)
+
+
+def _run(command):
+    """Run code or a module as Python's command line does; how this returns or raises is how the process ends."""
+    if command[0] == "-P":
+        sys.path.remove("")
+        command = command[1:]
+    kind, what, *arguments = command
+    if kind == "-m":
+        sys.argv = [what, *arguments]
+        if "" in sys.path:
+            sys.path[0] = os.getcwd()
+        sys.modules.pop(what, None)
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = ["-c", *arguments]
+        main = sys.modules["__main__"]
+        vars(main).clear()
+        vars(main).update(__name__="__main__", __builtins__=__builtins__, __doc__=None, __spec__=None)
+        exec(compile(what, "<string>", "exec"), vars(main))
