@@ -293,12 +293,29 @@ again = model.fit(epsilon=1)
 print("same numbers:", again.params.equals(result.params), "| charged:", ledger.spent.epsilon - before.epsilon)
 
 # %% [markdown]
-# A second draw has to be asked for, and paid for. It is shown here for the ledger's sake; one fit with epsilon
-# = 2 is better than two with epsilon = 1.
+# The summary of such a result says where its numbers are from.
 
 # %%
-model.fit(epsilon=1, replicate=2)
-print(ledger)
+print(*[line for line in again.summary().as_text().splitlines() if "stored release" in line])
+
+# %% [markdown]
+# A second draw has to be asked for, `fit(epsilon=1, replicate=2)`, and paid for. One fit with epsilon = 2 is better
+# than two with epsilon = 1.
+#
+# ## When the file is corrected
+#
+# Say that twenty tumours were graded again. A stored release knows nothing of that: the ledger knows a data set by its
+# name and version, not by its cells, and would return the numbers from the old file. So a corrected file is a new
+# **version** of the data set. It is computed anew, and charged to the same account, because the women are the same.
+
+# %%
+corrected = rotterdam.copy()
+corrected.loc[:19, "grade3"] = 1
+second = hdp.Ledger("rotterdam.db", dataset="rotterdam", version=2, epsilon=3)
+model_2 = hdpf.logit(formula, data=hdp.Study(private=corrected, public=gbsg, schema=schema, ledger=second))
+result_2 = model_2.fit(epsilon=1)
+print("version", result_2.ledger_entry.version, "| same numbers:", result_2.params.equals(result.params))
+print(second)
 
 # %% [markdown]
 # A request beyond what is left is refused before any private record is read.

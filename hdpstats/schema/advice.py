@@ -203,9 +203,9 @@ def _labels(levels: Sequence[str], strange: Counter[str], *, undeclared: str) ->
 def _near(spelling: str, levels: Sequence[str]) -> tuple[str, str] | None:
     """Return the declared level that a label is probably meant to be, and what differs."""
     folds: tuple[tuple[str, Callable[[str], str]], ...] = (
-        ("differs in blanks", lambda word: " ".join(word.split())),
+        ("differs in blanks", lambda word: "".join(word.split())),
         ("differs in case", str.casefold),
-        ("differs in case and blanks", lambda word: " ".join(word.casefold().split())),
+        ("differs in case and blanks", lambda word: "".join(word.casefold().split())),
         ("differs in the form of letters", lambda word: unicodedata.normalize("NFKC", word).casefold().strip()),
         ("is the same number", lambda word: repr(coerce.number(word)).replace("nan", word)),
     )

@@ -41,6 +41,8 @@ PROMISED = {
         0,
         (
             "ann may ask for mechanisms objective, output; models regression",
+            "Check of private rows against their schema: for the custodian only",
+            "is not declared, '<=20' is, and differs in blanks: spell it as declared",
             "may ask for: ('age', 'event3', 'grade3', 'nodes', 'size')",
             "No. private records:                      1000",
             "No. private records:                      2982",
@@ -212,6 +214,8 @@ PROMISED = {
             "1-differential privacy (pure)",
             "Not protected:",
             "same numbers: True | charged: 0",
+            "stored release of 20",
+            "version 2 | same numbers: False",
             "the release would cost (epsilon = 2.5, delta = 0)",
             "5 entries verify",
             "epsilon = 0, delta = 0",
