@@ -101,12 +101,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 DIE_WITHIN_THE_TRANSACTION = """
-from hdpstats.ledger import bookkeeping
-write_entry = bookkeeping.write_entry
-def write_and_die(connection, entry):
-    write_entry(connection, entry)
+from hdpstats.ledger.bookkeeping import Transaction
+append = Transaction.append
+def append_and_die(*arguments, **fields):
+    append(*arguments, **fields)
     os.kill(os.getpid(), signal.SIGKILL)
-bookkeeping.write_entry = write_and_die
+Transaction.append = append_and_die
 ledger.charge(request_for(1), Spend(Fraction(1, 2)))
 """
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from hdpstats.display import details, notes, page
 from hdpstats.ledger.analysts import Quota
-from hdpstats.ledger.bookkeeping import Transaction, continue_chain, verify_store
+from hdpstats.ledger.bookkeeping import Transaction, verify_store
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.export import (
     account_html,
@@ -139,7 +139,7 @@ class AccountReader(ABC):
 
     def quota(self, analyst: str) -> Quota:
         """Return the limits of an analyst; None in it where there is none."""
-        return self._latest().quota(self._dataset, checked_analyst(analyst))
+        return self._latest().part(self._dataset, checked_analyst(analyst)).quota
 
     def spent_by(self, analyst: str) -> Spend:
         """Return what an analyst has received: an (epsilon, delta) that holds for it if he has a cap.
@@ -148,7 +148,7 @@ class AccountReader(ABC):
         """
         chain, name = self._latest(), checked_analyst(analyst)
         cap = chain.balance(self._dataset, name)
-        return chain.received.get((chain.names[self._dataset], name), NOTHING) if cap is None else cap.spent
+        return chain.part(self._dataset, name).received if cap is None else cap.spent
 
     @property
     def head(self) -> str:
@@ -165,7 +165,7 @@ class AccountReader(ABC):
         """Return what is found in one state of the ledger, its chain continued."""
 
         def found(connection: Connection) -> tuple[Chain, T]:
-            transaction = Transaction(connection, continue_chain(connection, self._chain))
+            transaction = Transaction.reading(connection, self._chain, self._dataset, self._version)
             return transaction.chain, work(transaction)
 
         self._chain, result = self._store.read(found)

@@ -54,14 +54,16 @@ Whoever keeps such a head can have it looked up (`hdpstats.ledger.Ledger.verify`
 file.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, QuotaExceeded
+from hdpstats._base.validation import integer
 from hdpstats.ledger.records import in_words
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.records.codec import Record
 
 
 def capped(total: Budget, received: Spend, *, before: Balance | None, account: Balance) -> Balance:
@@ -99,7 +101,7 @@ def capped(total: Budget, received: Spend, *, before: Balance | None, account: B
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(Record):
     """How much one analyst may cause in an account; ``None`` for no limit.
 
     Attributes
@@ -114,40 +116,57 @@ class Quota:
     charges: int | None = None
     bytes: int | None = None
 
-    def replaced(self, charges: int | None, size: int | None) -> "Quota":
-        """Return the quota with other limits, where any are given."""
-        return Quota(charges=self.charges if charges is None else charges, bytes=self.bytes if size is None else size)
+    def __post_init__(self) -> None:
+        """Refuse what is no number of charges or bytes."""
+        for name, value, most in (("most_charges", self.charges, 10**9), ("most_bytes", self.bytes, 10**15)):
+            if value is not None:
+                integer(value, name=name, lower=0, upper=most)
+
+    def replaced(self, other: "Quota") -> "Quota":
+        """Return the quota with the limits of another one, where that has any."""
+        return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What one analyst has caused in an account: the number of charges, the bytes stored, and his latest head."""
+class OwnPart:
+    """One analyst's own part of an account.
+
+    Attributes
+    ----------
+    head : str
+        His latest head.
+    quota : Quota
+        What he may cause.
+    charges, bytes : int
+        What he has caused: the number of charges, the bytes stored.
+    received : Spend
+        The sums of what he was charged.
+    """
 
     head: str
+    quota: Quota = Quota()
     charges: int = 0
     bytes: int = 0
+    received: Spend = NOTHING
 
     @classmethod
-    def of(cls, account: str, analyst: str) -> "Usage":
+    def of(cls, account: str, analyst: str) -> "OwnPart":
         """Return that of an analyst who has asked nothing."""
         return cls(head=canonical.sha256({"account": account, "analyst": analyst}))
 
-    def admits(self, quota: Quota, size: int) -> bool:
-        """Whether a quota allows one more charge of a request of some bytes."""
+    def admits(self, size: int) -> bool:
+        """Whether his quota allows one more charge of a request of some bytes."""
+        quota = self.quota
         return (quota.charges is None or self.charges < quota.charges) and (
             quota.bytes is None or self.bytes + size <= quota.bytes
         )
 
-    def charged(self, size: int) -> "Usage":
+    def charged(self, amount: Spend, size: int) -> "OwnPart":
         """Return it after one more charge."""
-        return replace(self, charges=self.charges + 1, bytes=self.bytes + size)
+        return replace(self, charges=self.charges + 1, bytes=self.bytes + size, received=self.received + amount)
 
-    def stored(self, size: int) -> "Usage":
-        """Return it after a release was stored."""
-        return replace(self, bytes=self.bytes + size)
-
-    def received(self, charge: "OwnCharge", request_id: str, release: str) -> "Usage":
+    def handed_out(self, charge: "OwnCharge", request_id: str, release: str) -> "OwnPart":
         """Return it after a release, named by its SHA-256, could be handed out."""
         link = {"before": self.head, "number": charge.number, "request": request_id, "release": release}
         return replace(self, head=canonical.sha256(link))
@@ -179,18 +198,13 @@ def without_cap(dataset: str, cost: Spend, analyst: str) -> InsufficientBudget:
     )
 
 
-def over_quota(dataset: str, usage: Usage, quota: Quota, analyst: str) -> QuotaExceeded:
+def over_quota(dataset: str, part: OwnPart, analyst: str) -> QuotaExceeded:
     """Return the refusal of an analyst who has caused as much as the custodian allows him."""
-    limits = [
-        f"{caused} of {most} {what}"
-        for caused, most, what in (
-            (usage.charges, quota.charges, "charges"),
-            (usage.bytes, quota.bytes, "bytes of requests and releases"),
-        )
-        if most is not None
-    ]
+    words = {"charges": "charges", "bytes": "bytes of requests and releases"}
+    limits = {name: limit for name, limit in asdict(part.quota).items() if limit is not None}
+    used = " and ".join(f"{getattr(part, name)} of {limit} {words[name]}" for name, limit in limits.items())
     return QuotaExceeded(
-        f"analyst {analyst!r} has used {' and '.join(limits)} on dataset {dataset!r}. Nothing was charged: use a "
-        "release that was paid for, or ask the custodian for more (hdpstats ledger grant --most-charges)",
+        f"analyst {analyst!r} has used {used} on dataset {dataset!r}. Nothing was charged: use a release that was paid "
+        "for, or ask the custodian for more (hdpstats ledger grant --most-charges)",
         analyst=analyst,
     )

@@ -1,6 +1,6 @@
 """One transaction on a ledger: read the chain, open an account, grant a cap, add a charge, add a release; verify.
 
-Whoever writes takes the chain from `Transaction.holding`, which locks first and reads afterwards, so that what is
+Whoever writes takes the chain from `Transaction.writing`, which locks first and reads afterwards, so that what is
 compared with the total is what is true until the transaction is committed by its caller.
 """
 
@@ -8,9 +8,9 @@ import os
 import uuid
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Self, final
+from typing import Any, Self, final
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from hdpstats import __version__
 from hdpstats._base import canonical
@@ -18,22 +18,21 @@ from hdpstats._base.errors import LedgerError, Superseded
 from hdpstats.ledger.analysts import Quota, over_quota, without_cap
 from hdpstats.ledger.chain import Chain, share_id
 from hdpstats.ledger.leases import Holder, read_lease, write_lease
-from hdpstats.ledger.location import locate
 from hdpstats.ledger.records import (
     Account,
     Charge,
     Entry,
     Lease,
+    Opening,
     Request,
     StoredRelease,
     Verification,
     check_terms,
     checked_sha256,
-    exhausted,
     in_words,
     insufficient,
 )
-from hdpstats.ledger.store import ENTRY, Store, lock_ledger, read_accounts, read_entries, write_account, write_entry
+from hdpstats.ledger.store import ACCOUNT, ENTRY, Store, lock_ledger, read_accounts, read_entries
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 
@@ -71,59 +70,42 @@ def continue_chain(connection: Connection, known: Chain) -> Chain:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One transaction on a ledger: its connection, and the chain with what was written in it.
-
-    A dataset and a version, where a method takes them, are those that its entries name.
-    """
+    """One transaction on a ledger: its connection, the chain with what was written in it, and what entries name."""
 
     connection: Connection
     chain: Chain
+    dataset: str
+    version: int
 
     @classmethod
-    def holding(cls, connection: Connection, known: Chain) -> Self:
+    def reading(cls, connection: Connection, known: Chain, dataset: str, version: int) -> Self:
+        """Continue the chain up to the ledger's last entry."""
+        chain = continue_chain(connection, known)
+        return cls(connection=connection, chain=chain, dataset=dataset, version=version)
+
+    @classmethod
+    def writing(cls, connection: Connection, known: Chain, dataset: str, version: int) -> Self:
         """Lock the ledger until the transaction ends, and continue a copy of the chain up to its last entry."""
         lock_ledger(connection)
-        return cls(connection, continue_chain(connection, known.copy()))
+        found = cls.reading(connection, known, dataset, version)
+        return replace(found, chain=known.copy()) if found.chain is known else found
 
-    def append(
-        self,
-        kind: str,
-        dataset: str,
-        version: int,
-        request_id: str,
-        *,
-        analyst: str = "",
-        attempt: int = 0,
-        amount: Spend | Budget = NOTHING,
-        body: str = "{}",
-    ) -> None:
-        """Write the next entry, and follow it in the chain."""
-        entry = self.chain.next_entry(
-            kind=kind,
-            dataset=dataset,
-            version=version,
-            analyst=analyst,
-            request_id=request_id,
-            attempt=attempt,
-            epsilon=str(amount.epsilon),
-            delta=str(amount.delta),
-            mu_squared="0" if isinstance(amount, Budget) else str(amount.mu_squared),
-            body=body,
-            at=_now(),
-        )
-        write_entry(self.connection, entry)
+    def append(self, kind: str, request_id: str, amount: Spend | Budget = NOTHING, **fields: Any) -> None:
+        """Write the next entry, and follow it in the chain; fields that are left out are those of every entry."""
+        amounts = {name: str(getattr(amount, name, 0)) for name in ("epsilon", "delta", "mu_squared")}
+        common = {"dataset": self.dataset, "version": self.version, "at": _now(), **amounts}
+        entry = self.chain.next_entry(**{**common, "kind": kind, "request_id": request_id, **fields})
+        self.connection.execute(insert(ENTRY), asdict(entry))
         self.chain.follow([entry])
 
-    def open_account(
-        self, asked: Account, version: int, same_people_as: str | None = None, floor_asked: bool = True
-    ) -> None:
+    def open_account(self, asked: Account, same_people_as: str | None = None, floor_asked: bool = True) -> None:
         """Open an account, divided if it is asked to be, unless another process just did, on whatever terms.
 
         With ``same_people_as`` the dataset becomes a further name of an account that exists.
         """
-        chain, first = self.chain, None
+        chain, account, first = self.chain, asked, None
         if asked.dataset in chain.names:
             return
         if same_people_as is not None:
@@ -132,46 +114,49 @@ class Transaction:
                 raise LedgerError(
                     f"same_people_as must be a dataset of this ledger, not {same_people_as!r}; its datasets: {held}"
                 )
-            first = chain.names[same_people_as]
-            check_terms(chain.accounts[first], asked, floor_asked=floor_asked)
-        least = asked.floor if first is None else chain.accounts[first].floor
-        terms = {"relation": asked.relation, "unit": asked.unit, "floor": asdict(least), "same_people_as": first}
-        write_account(self.connection, asked, same_people_as=first, opened_at=_now())
-        identity = canonical.sha256({"open": asked.dataset})
-        body = canonical.dumps({"package": f"hdpstats {__version__}", "unique": uuid.uuid4().hex, **terms})
-        self.append("open", asked.dataset, version, identity, amount=asked.balance.total, body=body)
+            account = chain.account(same_people_as)
+            first = account.dataset
+            check_terms(account, asked, floor_asked=floor_asked)
+        opening = Opening(
+            package=f"hdpstats {__version__}",
+            unique=uuid.uuid4().hex,
+            relation=asked.relation,
+            unit=asked.unit,
+            floor=account.floor,
+            same_people_as=first,
+        )
+        terms = asked.terms(same_people_as=first)
+        self.connection.execute(insert(ACCOUNT).values(dataset=asked.dataset, opened_at=_now(), **terms))
+        identity, body = canonical.sha256({"open": asked.dataset}), canonical.dumps(opening.to_dict())
+        self.append("open", identity, asked.balance.total, body=body)
         if first is None and asked.balance.gaussian is not None:
-            self._divide(asked.dataset, version, "", asked.balance.gaussian)
+            self._divide("", asked.balance.gaussian)
 
-    def _divide(self, dataset: str, version: int, analyst: str, part: Budget) -> None:
+    def _divide(self, analyst: str, part: Budget) -> None:
         """Set a part of an account, or of an analyst's cap, aside for Gaussian releases."""
-        whole = {"divide": self.chain.names[dataset], **({"analyst": analyst} if analyst else {})}
-        identity = canonical.sha256({**whole, "after": self.chain.head})
-        self.append("divide", dataset, version, identity, amount=part, analyst=analyst)
+        whole = {"divide": self.chain.names[self.dataset], **({"analyst": analyst} if analyst else {})}
+        self.append("divide", canonical.sha256({**whole, "after": self.chain.head}), part, analyst=analyst)
 
-    def _allow(
-        self, kind: str, dataset: str, version: int, analyst: str, *, amount: Spend | Budget = NOTHING, body: str = "{}"
-    ) -> None:
-        """Write what an analyst may have from now on: a cap or a quota."""
-        identity = canonical.sha256({kind: dataset, "analyst": analyst, "after": self.chain.head})
-        self.append(kind, dataset, version, identity, amount=amount, body=body, analyst=analyst)
-
-    def grant(self, dataset: str, version: int, analyst: str, cap: Budget) -> Balance:
+    def grant(self, analyst: str, cap: Budget) -> Balance:
         """Give an analyst a first or another cap, unless he has that cap already."""
-        key = (self.chain.names[dataset], analyst)
-        before = self.chain.caps.get(key)
+        before = self.chain.balance(self.dataset, analyst)
         if before is None or before.total != cap:
-            self.chain.with_cap(dataset, analyst, cap)
-            self._allow("grant", dataset, version, analyst, amount=cap)
-        return self.chain.caps[key]
+            self.chain.with_cap(self.dataset, analyst, cap)
+            self._allow("grant", analyst, cap)
+        return self.chain.capped(self.dataset)[analyst]
 
-    def limit(self, dataset: str, version: int, analyst: str, charges: int | None, size: int | None) -> Quota:
+    def limit(self, analyst: str, limits: Quota) -> Quota:
         """Limit what an analyst may cause, unless the limits are those already."""
-        before = self.chain.quota(dataset, analyst)
-        quota = before.replaced(charges, size)
+        before = self.chain.part(self.dataset, analyst).quota
+        quota = before.replaced(limits)
         if quota != before:
-            self._allow("quota", dataset, version, analyst, body=canonical.dumps(asdict(quota)))
+            self._allow("quota", analyst, body=canonical.dumps(quota.to_dict()))
         return quota
+
+    def _allow(self, kind: str, analyst: str, amount: Spend | Budget = NOTHING, **fields: str) -> None:
+        """Write what an analyst may have from now on: a cap or a quota."""
+        identity = canonical.sha256({kind: self.dataset, "analyst": analyst, "after": self.chain.head})
+        self.append(kind, identity, amount, analyst=analyst, **fields)
 
     def _check_affordable(
         self, request: Request, cost: Spend, ahead: Spend, *, analyst: str = "", asker: str = ""
@@ -182,24 +167,23 @@ class Transaction:
         made for it. Of that one nothing is written: only a Gaussian charge divides an account, and for what it was
         asked itself. Without an analyst it is the account of everybody; an asker is not shown how much of it is left.
         """
-        name = request.dataset
         if analyst:
-            usage, quota = self.chain.usage_of(name, analyst), self.chain.quota(name, analyst)
-            if not usage.admits(quota, len(request.body)):
-                raise over_quota(name, usage, quota, analyst)
-        before = self.chain.balance(name, analyst)
+            part = self.chain.part(self.dataset, analyst)
+            if not part.admits(len(request.body)):
+                raise over_quota(self.dataset, part, analyst)
+        before = self.chain.balance(self.dataset, analyst)
         if before is None:
-            if self.chain.capped(name):
-                raise without_cap(name, cost, analyst)
+            if self.chain.capped(self.dataset):
+                raise without_cap(self.dataset, cost, analyst)
             return
         together = cost + ahead
         if cost.asked is not None:
             together = replace(together, asked=cost.asked)
         balance = before.divided_for(together)
         if not balance.affords(together):
-            raise exhausted(name, together) if asker else insufficient(name, before, together, analyst)
+            raise insufficient(self.dataset, together, None if asker else before, analyst)
         if cost.mu_squared > 0 and before.gaussian is None and balance.gaussian is not None:
-            self._divide(name, request.version, analyst, balance.gaussian)
+            self._divide(analyst, balance.gaussian)
 
     def charge(
         self,
@@ -216,45 +200,39 @@ class Transaction:
         as ``over`` says, is charged again: its next draw is another one. An analyst pays out of his cap for every
         charge of what he receives, also for those that were made for somebody else.
         """
-        charge, again = self.chain.charges.get(request.id), False
-        if charge is not None and charge.cost != cost:
-            where = "" if analyst else f", in entry {charge.entry},"
-            raise LedgerError(
-                f"the request was charged {in_words(charge.cost)} before{where} and cannot cost {in_words(cost)} now; "
-                "ask for another replicate"
-            )
-        if charge is not None and request.id not in self.chain.released:
-            lease = read_lease(self.connection, charge)
-            if lease is None or lease.holder != holder.name:
-                if lease not in (None, over):
+        charge, new = self.chain.charges.get(request.id), True
+        attempt = 0 if charge is None else charge.attempt
+        if charge is not None:
+            if charge.cost != cost:
+                where = "" if analyst else f", in entry {charge.entry},"
+                raise LedgerError(
+                    f"the request was charged {in_words(charge.cost)} before{where} and cannot cost {in_words(cost)} "
+                    "now; ask for another replicate"
+                )
+            new = False
+            if request.id not in self.chain.released:
+                lease = read_lease(self.connection, charge)
+                new = lease is None or lease.holder != holder.name
+                if new and lease is not None and lease != over:
                     return lease
-                again = True
-        new = charge is None or again
-        owed = 0 if charge is None or not analyst else charge.attempt - self.chain.paid(request.id, analyst)
-        if charge is not None and owed > 0:
-            self._check_affordable(request, cost.times(owed + new), ahead, analyst=analyst)
-            self._share(charge, analyst, owed)
-        if charge is not None and not new:
-            return charge
+            owed = attempt - self.chain.paid(request.id, analyst) if analyst else 0
+            if owed > 0:
+                self._check_affordable(request, cost.times(owed + new), ahead, analyst=analyst)
+                self._share(charge, analyst, owed)
+            if not new:
+                return charge
         if analyst:
             self._check_affordable(request, cost, ahead, analyst=analyst)
-        return self._new_charge(request, cost, ahead, holder, analyst)
-
-    def _new_charge(self, request: Request, cost: Spend, ahead: Spend, holder: Holder, analyst: str) -> Charge:
-        """Charge a request for the first time, or anew, and let the holder compute it."""
-        before = self.chain.charges.get(request.id)
-        attempt = 1 if before is None else before.attempt + 1
         self._check_affordable(request, cost, ahead, asker=analyst)
-        place = (request.dataset, request.version, request.id)
-        self.append("charge", *place, attempt=attempt, amount=cost, body=request.body, analyst=analyst)
-        write_lease(self.connection, self.chain.charges[request.id], holder)
-        return self.chain.charges[request.id]
+        self.append("charge", request.id, cost, attempt=attempt + 1, body=request.body, analyst=analyst)
+        charge = self.chain.charges[request.id]
+        write_lease(self.connection, charge, holder)
+        return charge
 
     def _share(self, charge: Charge, analyst: str, owed: int) -> None:
         """Charge an analyst's cap for so many charges of a request that were made to the total for somebody else."""
-        place = (charge.dataset, charge.version, share_id(charge.request_id, analyst))
-        amount, body = charge.cost.times(owed), canonical.dumps({"request": charge.request_id})
-        self.append("share", *place, attempt=charge.attempt, amount=amount, body=body, analyst=analyst)
+        identity, body = share_id(charge.request_id, analyst), canonical.dumps({"request": charge.request_id})
+        self.append("share", identity, charge.cost.times(owed), attempt=charge.attempt, body=body, analyst=analyst)
 
     def record(self, charge: Charge, release_json: str, analyst: str = "") -> StoredRelease:
         """Record the release of a charge, or return the one that is recorded for it.
@@ -278,8 +256,8 @@ class Transaction:
         stored = self.find(charge.request_id, analyst)
         if stored is not None:
             return stored
-        place = (charge.dataset, charge.version, charge.request_id)
-        self.append("release", *place, attempt=charge.attempt, body=release_json)
+        place: dict[str, Any] = {"dataset": charge.dataset, "version": charge.version, "attempt": charge.attempt}
+        self.append("release", charge.request_id, body=release_json, **place)
         return self._stored(charge, release_json, self.chain.head, analyst)
 
     def find(self, request_id: str, analyst: str = "") -> StoredRelease | None:
@@ -296,7 +274,7 @@ class Transaction:
 
     def _stored(self, charge: Charge, release_json: str, head: str, analyst: str) -> StoredRelease:
         """Return what may be handed out: to an analyst with its place in his own part of the ledger."""
-        own = self.chain.held.get((charge.request_id, analyst))
+        own = self.chain.own_charge(charge.request_id, analyst)
         return StoredRelease(
             request_id=charge.request_id,
             release_json=release_json,
@@ -337,6 +315,4 @@ def verify_file(path_or_url: str | os.PathLike[str], head: str | None = None) ->
     LedgerError
         If there is no such ledger or it does not verify; the message says at which entry.
     """
-    store = Store(locate(path_or_url), create=False)
-    store.read(store.prepare)
-    return verify_store(store, head)
+    return verify_store(Store(path_or_url, create=False), head)

@@ -6,18 +6,18 @@ chain, or cut off its end: that is found by comparing with a head that was noted
 release carries one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Self, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.ledger.analysts import OwnCharge, Quota, Usage, capped
-from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry
+from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped
+from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Floor, agreed
+from hdpstats.privacy.charging import agreed
 
 GENESIS = "0" * 64
 
@@ -62,10 +62,9 @@ class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
 
     ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
-    ``caps``, ``received``, ``quotas`` and ``usage`` have what belongs to them; all but the first by analyst. ``held``
-    says who has paid for which request, and which number it has in his own part; ``heads`` are those of such parts.
-    ``released`` has the SHA-256 of releases, and ``askers`` all who paid for a request. Entries are followed one by
-    one, from the first, and each is checked against those before it.
+    ``caps`` and ``parts`` have what belongs to them; the latter two by analyst. ``held`` says who has paid for which
+    request, in order, and which number it has in his own part; ``heads`` are those of such parts. ``released`` has the
+    SHA-256 of releases. Entries are followed one by one, from the first, and each is checked against those before it.
     """
 
     def __init__(self) -> None:
@@ -73,12 +72,9 @@ class Chain:
         self.names: dict[str, str] = {}
         self.accounts: dict[str, Account] = {}
         self.caps: dict[tuple[str, str], Balance] = {}
-        self.received: dict[tuple[str, str], Spend] = {}
-        self.held: dict[tuple[str, str], OwnCharge] = {}
-        self.quotas: dict[tuple[str, str], Quota] = {}
-        self.usage: dict[tuple[str, str], Usage] = {}
+        self.parts: dict[tuple[str, str], OwnPart] = {}
+        self.held: dict[str, Mapping[str, OwnCharge]] = {}
         self.heads: set[str] = set()
-        self.askers: dict[str, tuple[str, ...]] = {}
         self.charges: dict[str, Charge] = {}
         self.released: dict[str, str] = {}
 
@@ -105,28 +101,28 @@ class Chain:
         """Return the caps on a dataset by analyst, in the order of their first grants."""
         return {analyst: cap for (name, analyst), cap in self.caps.items() if name == self.names[dataset]}
 
+    def part(self, dataset: str, analyst: str) -> OwnPart:
+        """Return an analyst's own part of the account of a dataset."""
+        name = self.names[dataset]
+        return self.parts.get((name, analyst)) or OwnPart.of(self.accounts[name].id, analyst)
+
+    def own_charge(self, request_id: str, analyst: str) -> OwnCharge | None:
+        """Return where an analyst has a request, None where he has not paid for it."""
+        return self.held.get(request_id, {}).get(analyst)
+
     def paid(self, request_id: str, analyst: str) -> int:
         """Return how many charges of a request an analyst has paid out of his cap."""
-        place = self.held.get((request_id, analyst))
-        return 0 if place is None else place.attempt
+        own = self.own_charge(request_id, analyst)
+        return 0 if own is None else own.attempt
 
     def has_paid(self, request_id: str, analyst: str) -> bool:
         """Whether an analyst has paid for every charge of a request."""
         return self.paid(request_id, analyst) >= self.charges[request_id].attempt
 
-    def usage_of(self, dataset: str, analyst: str) -> Usage:
-        """Return what an analyst has caused in the account of a dataset."""
-        name = self.names[dataset]
-        return self.usage.get((name, analyst)) or Usage.of(self.accounts[name].id, analyst)
-
-    def quota(self, dataset: str, analyst: str) -> Quota:
-        """Return how much an analyst may cause in the account of a dataset."""
-        return self.quotas.get((self.names[dataset], analyst), Quota())
-
     def next_entry(self, **fields: Any) -> Entry:
         """Return the entry that continues the chain with the given fields, number and hash filled in."""
-        fields = {**fields, "seq": len(self.hashes) + 1, "previous_hash": self.head}
-        return Entry(**fields, hash=digest(fields))
+        entry = Entry(**fields, seq=len(self.hashes) + 1, previous_hash=self.head, hash="")
+        return replace(entry, hash=digest(asdict(entry)))
 
     def follow(self, entries: Iterable[Entry]) -> Self:
         """Continue the chain with entries in order. Raises a `LedgerError` at the first that does not verify."""
@@ -165,11 +161,11 @@ class Chain:
             case "open" if entry.dataset not in self.names:
                 self._record_name(entry, _agreed(entry, amount))
             case "grant" if entry.dataset in self.names and entry.analyst:
-                self.caps[self.names[entry.dataset], entry.analyst] = self.with_cap(
-                    entry.dataset, entry.analyst, _agreed(entry, amount)
-                )
+                cap = self.with_cap(entry.dataset, entry.analyst, _agreed(entry, amount))
+                self._settle(entry, entry.analyst, cap)
             case "quota" if entry.dataset in self.names and entry.analyst:
-                self.quotas[self.names[entry.dataset], entry.analyst] = Quota(**canonical.loads(entry.body))
+                part, quota = self.part(entry.dataset, entry.analyst), Quota.from_dict(canonical.loads(entry.body))
+                self.parts[self.names[entry.dataset], entry.analyst] = replace(part, quota=quota)
             case "divide" if entry.dataset in self.names:
                 self._record_division(entry, _agreed(entry, amount))
             case "charge" if entry.dataset in self.names and entry.request_id not in self.released:
@@ -182,37 +178,26 @@ class Chain:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
 
     def _record_name(self, entry: Entry, total: Budget) -> None:
-        opened = canonical.loads(entry.body)
-        unit = None if opened["unit"] is None else str(opened["unit"])
-        floor = Floor(
-            epsilon=rational(opened["floor"]["epsilon"], name="floor"),
-            mu_squared=rational(opened["floor"]["mu_squared"], name="floor"),
+        opening = Opening.from_dict(canonical.loads(entry.body))
+        account = Account(
+            dataset=entry.dataset,
+            relation=opening.relation,
+            unit=opening.unit,
+            balance=Balance(total=total),
+            floor=opening.floor,
+            id=entry.hash,
         )
-        terms, first = (total, str(opened["relation"]), unit, floor), opened["same_people_as"]
+        first = opening.same_people_as
         if first is None:
-            self.accounts[entry.dataset] = Account(
-                dataset=entry.dataset,
-                relation=terms[1],
-                unit=unit,
-                balance=Balance(total=total),
-                floor=floor,
-                id=entry.hash,
-            )
-        else:
-            known = self.accounts[first]
-            if (known.balance.total, known.relation, known.unit, known.floor) != terms:
-                raise damaged(entry.seq, "its terms are not those of the same people's account")
+            self.accounts[entry.dataset] = account
+        elif not account.agrees_with(self.accounts[first]):
+            raise damaged(entry.seq, "its terms are not those of the same people's account")
         self.names[entry.dataset] = entry.dataset if first is None else first
 
     def with_cap(self, dataset: str, analyst: str, total: Budget) -> Balance:
         """Return the account of an analyst under a first or another cap, or raise an ArgumentError."""
-        key = (self.names[dataset], analyst)
-        return capped(
-            total,
-            self.received.get(key, NOTHING),
-            before=self.caps.get(key),
-            account=self.account(dataset).balance,
-        )
+        received, before = self.part(dataset, analyst).received, self.balance(dataset, analyst)
+        return capped(total, received, before=before, account=self.account(dataset).balance)
 
     def _settle(self, entry: Entry, analyst: str, balance: Balance) -> None:
         name = self.names[entry.dataset]
@@ -239,24 +224,27 @@ class Chain:
 
     def _receive(self, entry: Entry, request_id: str, amount: Spend, *, paid: int) -> None:
         """Let the analyst of an entry pay for a request out of his cap, so many charges of it in all."""
-        key, size = (self.names[entry.dataset], entry.analyst), len(entry.body)
-        usage = self.usage_of(*key)
-        if not usage.admits(self.quota(*key), size):
+        analyst, size = entry.analyst, len(entry.body)
+        part = self.part(entry.dataset, analyst)
+        if not part.admits(size):
             raise damaged(entry.seq, "its analyst has caused as much as his quota allows")
-        self._pay(entry, entry.analyst, amount)
-        self.received[key] = self.received.get(key, NOTHING) + amount
-        self.usage[key] = usage.charged(size)
-        self.held[request_id, entry.analyst] = OwnCharge(number=self.usage[key].charges, attempt=paid, at=entry.at)
-        self.askers[request_id] = tuple(dict.fromkeys((*self.askers.get(request_id, ()), entry.analyst)))
+        self._pay(entry, analyst, amount)
+        part = part.charged(amount, size)
+        self.parts[self.names[entry.dataset], analyst] = part
+        self._hold(request_id, analyst, OwnCharge(number=part.charges, attempt=paid, at=entry.at))
         if request_id in self.released:
-            self._hand_out(key, request_id)
+            self._hand_out(entry.dataset, analyst, request_id)
 
-    def _hand_out(self, key: tuple[str, str], request_id: str) -> None:
+    def _hold(self, request_id: str, analyst: str, own: OwnCharge) -> None:
+        self.held[request_id] = {**self.held.get(request_id, {}), analyst: own}
+
+    def _hand_out(self, dataset: str, analyst: str, request_id: str) -> None:
         """Note in an analyst's own part that the release of a request is his."""
-        place = self.held[request_id, key[1]]
-        self.usage[key] = self.usage[key].received(place, request_id, self.released[request_id])
-        self.held[request_id, key[1]] = replace(place, head=self.usage[key].head)
-        self.heads.add(self.usage[key].head)
+        key, own = (self.names[dataset], analyst), self.held[request_id][analyst]
+        part = self.parts[key].handed_out(own, request_id, self.released[request_id])
+        self.parts[key] = part
+        self._hold(request_id, analyst, replace(own, head=part.head))
+        self.heads.add(part.head)
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[canonical.loads(entry.body)["request"]]
@@ -298,23 +286,24 @@ class Chain:
         )
 
     def _record_release(self, entry: Entry) -> None:
-        if entry.attempt != self.charges[entry.request_id].attempt:
+        charge = self.charges[entry.request_id]
+        if entry.attempt != charge.attempt:
             raise damaged(entry.seq, "its charge is not the latest one of its request")
         self.released[entry.request_id] = canonical.sha256(entry.body)
-        name, paid = self.names[entry.dataset], self.charges[entry.request_id].analyst
-        if paid:
-            self.usage[name, paid] = self.usage[name, paid].stored(len(entry.body))
-        for analyst in self.askers.get(entry.request_id, ()):
+        if charge.analyst:
+            key = (self.names[entry.dataset], charge.analyst)
+            part = self.parts[key]
+            self.parts[key] = replace(part, bytes=part.bytes + len(entry.body))
+        for analyst in self.held.get(entry.request_id, ()):
             if self.has_paid(entry.request_id, analyst):
-                self._hand_out((name, analyst), entry.request_id)
+                self._hand_out(entry.dataset, analyst, entry.request_id)
 
-    def check_accounts(self, stored: dict[str, AccountTerms]) -> None:
+    def check_accounts(self, stored: Mapping[str, AccountTerms]) -> None:
         """Compare the terms of every dataset with the rows of the account table."""
-        followed: dict[str, AccountTerms] = {}
-        for name, first in self.names.items():
-            account, same = self.accounts[first], None if name == first else first
-            total = account.balance.total
-            followed[name] = (str(total.epsilon), str(total.delta), account.relation, account.unit, same)
+        followed = {
+            name: self.accounts[first].terms(same_people_as=None if name == first else first)
+            for name, first in self.names.items()
+        }
         for name in sorted(followed.keys() | stored.keys()):
             if followed.get(name) != stored.get(name):
                 raise LedgerError(

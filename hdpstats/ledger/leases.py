@@ -21,7 +21,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
@@ -114,8 +114,8 @@ def read_lease(connection: Connection, charge: Charge) -> Lease | None:
 
 def write_lease(connection: Connection, charge: Charge, holder: Holder) -> None:
     """Let a holder compute a charge that was just made."""
-    row = {"request_id": charge.request_id, "attempt": charge.attempt, "holder": holder.name, "beats": 0}
-    connection.execute(insert(LEASE).values(process=holder.process, **row))
+    lease = Lease(request_id=charge.request_id, attempt=charge.attempt, holder=holder.name, process=holder.process)
+    connection.execute(insert(LEASE), asdict(lease))
 
 
 def add_beat(connection: Connection, charge: Charge) -> None:

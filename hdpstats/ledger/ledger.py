@@ -16,7 +16,6 @@ from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.bookkeeping import Transaction, read_chain
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.leases import Holder, add_beat, own_holder
-from hdpstats.ledger.location import locate
 from hdpstats.ledger.records import (
     LARGEST_VERSION,
     Account,
@@ -139,11 +138,10 @@ class Ledger(AccountReader):
         same = None if same_people_as is None else checked_dataset(same_people_as, name="same_people_as")
         self._dataset = account.dataset
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
-        self._store = Store(locate(path_or_url), create=True)
-        self._store.write(self._store.prepare)
+        self._store = Store(path_or_url, create=True)
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
-            self._write(lambda opening: opening.open_account(account, self._version, same, floor is not None))
+            self._write(lambda opening: opening.open_account(account, same, floor is not None))
         check_terms(self._account(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
@@ -176,23 +174,19 @@ class Ledger(AccountReader):
         """
         self = cls.__new__(cls)
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
-        self._store = Store(locate(path_or_url), create=False)
-        self._store.read(self._store.prepare)
+        self._store = Store(path_or_url, create=False)
         self._chain = self._store.read(read_chain)
-        self._dataset = self._only_dataset() if dataset is None else checked_dataset(dataset)
-        if self._dataset not in self._chain.names:
-            held = ", ".join(map(repr, self._chain.names)) or "none"
-            raise LedgerError(f"the ledger {self._store.place} has no dataset {self._dataset!r}; its datasets: {held}")
-        return self
-
-    def _only_dataset(self) -> str:
-        if len(self._chain.names) != 1:
-            held = ", ".join(map(repr, self._chain.names)) or "none"
+        names = list(self._chain.names)
+        held = ", ".join(map(repr, names)) or "none"
+        if dataset is None and len(names) != 1:
             raise ArgumentError(
                 f"dataset must be named where a ledger does not hold exactly one; its datasets: {held}",
                 argument="dataset",
             )
-        return next(iter(self._chain.names))
+        self._dataset = names[0] if dataset is None else checked_dataset(dataset)
+        if self._dataset not in names:
+            raise LedgerError(f"the ledger {self._store.place} has no dataset {self._dataset!r}; its datasets: {held}")
+        return self
 
     def grant(
         self,
@@ -236,11 +230,11 @@ class Ledger(AccountReader):
         epsilon = 1, delta = 0
         """
         cap = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the cap")
-        name, (charges, size) = checked_analyst(analyst), _quota(most_charges, most_bytes)
+        name, limits = checked_analyst(analyst), Quota(charges=most_charges, bytes=most_bytes)
 
         def granted(transaction: Transaction) -> Balance:
-            transaction.limit(self._dataset, self._version, name, charges, size)
-            return transaction.grant(self._dataset, self._version, name, cap)
+            transaction.limit(name, limits)
+            return transaction.grant(name, cap)
 
         return self._write(granted)
 
@@ -266,15 +260,14 @@ class Ledger(AccountReader):
         Quota
             His limits now.
         """
-        charges, size = _quota(most_charges, most_bytes)
-        name = checked_analyst(analyst)
-        return self._write(lambda writing: writing.limit(self._dataset, self._version, name, charges, size))
+        name, limits = checked_analyst(analyst), Quota(charges=most_charges, bytes=most_bytes)
+        return self._write(lambda writing: writing.limit(name, limits))
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         """Return what was written in one transaction that holds the ledger, its chain continued."""
 
         def written(connection: Connection) -> tuple[Chain, T]:
-            transaction = Transaction.holding(connection, self._chain)
+            transaction = Transaction.writing(connection, self._chain, self._dataset, self._version)
             return transaction.chain, work(transaction)
 
         chain, result = self._store.write(written)
@@ -373,9 +366,3 @@ class Ledger(AccountReader):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
         name = named_analyst(analyst)
         return self._write(lambda writing: writing.record(charge, release_json, name))
-
-
-def _quota(most_charges: int | None, most_bytes: int | None) -> tuple[int | None, int | None]:
-    charges = None if most_charges is None else integer(most_charges, name="most_charges", lower=0, upper=10**9)
-    size = None if most_bytes is None else integer(most_bytes, name="most_bytes", lower=0, upper=10**15)
-    return charges, size

@@ -1,7 +1,6 @@
 """Where a ledger is kept: a path, a URL or memory, checked before anything is opened."""
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
@@ -90,15 +89,3 @@ def check_place(url: URL, *, create: bool) -> None:
         raise LedgerError(f"the ledger {path} is not an ordinary file; name another")
     elif create and not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
         raise LedgerError(f"the ledger {path} is read-only and cannot be charged; give yourself write permission")
-
-
-def check_one_name(path: Path | None) -> None:
-    """Refuse a file with hard links: SQLite's log goes by a file's name, so that two names would not see each other."""
-    if path is None:
-        return
-    with suppress(FileNotFoundError):
-        if path.stat().st_nlink > 1:
-            raise LedgerError(
-                f"the ledger {path} has another name (a hard link), under which it could be charged a second time; "
-                "remove the other name, or use a symbolic link"
-            )

@@ -15,12 +15,14 @@ from hdpstats._base.validation import integer, text
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.charging import Floor
+from hdpstats.records.codec import Record
 
 LARGEST_VERSION = 10**6
 _LARGEST = 10**15
 """What is larger is not written in digits."""
-AccountTerms = tuple[str | None, ...]
-"""What an account is opened with, as text: epsilon, delta, relation, unit, and the first name of the same people."""
+AccountTerms = dict[str, str | None]
+"""A row of the table of accounts but for its name and date: the total, whom it protects, the first name of the same
+people."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -229,6 +231,39 @@ class Account:
     floor: Floor
     id: str = ""
 
+    def terms(self, *, same_people_as: str | None) -> AccountTerms:
+        """Return the terms as the table of accounts has them for this name, or for a further name of ``dataset``."""
+        total = self.balance.total
+        return {
+            "epsilon": str(total.epsilon),
+            "delta": str(total.delta),
+            "relation": self.relation,
+            "unit": self.unit,
+            "same_people_as": same_people_as,
+        }
+
+    def agrees_with(self, other: "Account") -> bool:
+        """Whether it has the same total, relation, unit and floor."""
+        mine, theirs = ((each.balance.total, each.relation, each.unit, each.floor) for each in (self, other))
+        return mine == theirs
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening(Record):
+    """What an entry that opens an account says besides its total: the body of the entry.
+
+    ``unique`` is drawn anew for each, so that no two accounts have the same hash. ``same_people_as`` is the first name
+    of an account of which this is a further name.
+    """
+
+    package: str
+    unique: str
+    relation: str
+    unit: str | None
+    floor: Floor
+    same_people_as: str | None
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,55 +278,51 @@ class Entry:
     kind: str
     dataset: str
     version: int
-    analyst: str
+    analyst: str = ""
     request_id: str
-    attempt: int
-    epsilon: str
-    delta: str
-    mu_squared: str
-    body: str
+    attempt: int = 0
+    epsilon: str = "0"
+    delta: str = "0"
+    mu_squared: str = "0"
+    body: str = "{}"
     at: str
     previous_hash: str
     hash: str
 
 
-def insufficient(dataset: str, balance: Balance, cost: Spend, analyst: str = "") -> InsufficientBudget:
-    """Return the refusal of a cost: what it is, what is left for its kind, and what to do."""
-    total, part = balance.total, balance.gaussian
-    if cost.mu_squared == 0 or part is None:
-        left = f"{in_words(balance.remaining)} left of {in_words(total)}"
-    else:
-        used, most = math.sqrt(balance.charged.mu_squared), math.sqrt(balance.gaussian_affordable)
-        left = f"mu = {used:.6g} used of the {most:.6g} that {in_words(part)}, set aside for Gaussian noise, affords"
+def insufficient(dataset: str, cost: Spend, balance: Balance | None, analyst: str = "") -> InsufficientBudget:
+    """Return the refusal of a cost: what it is, what is left for its kind, and what to do.
+
+    Without a balance the total refuses an analyst, who is not shown what others have spent.
+    """
     asked = "" if cost.asked is None else f" to keep {in_words(cost.asked)}"
     remedy = "ask for less, or use a release that was paid for"
-    if cost.mu_squared and total.delta == 0:
-        remedy = "ask for a mechanism with a pure guarantee, since Gaussian noise needs an account with a delta"
-    elif cost.mu_squared == 0 and part is not None:
-        left += f", as {in_words(part)} are set aside for Gaussian noise"
-    if analyst:
-        remedy += ", or ask the custodian for a larger cap"
-    whose = f"the cap of analyst {analyst!r} on dataset {dataset!r}" if analyst else f"dataset {dataset!r}"
+    if balance is None:
+        left = f"dataset {dataset!r} does not afford it to all analysts together"
+    else:
+        whose = f"the cap of analyst {analyst!r} on dataset {dataset!r}" if analyst else f"dataset {dataset!r}"
+        left = f"{whose} has {_left(balance, cost)}"
+        if cost.mu_squared and balance.total.delta == 0:
+            remedy = "ask for a mechanism with a pure guarantee, since Gaussian noise needs an account with a delta"
+        if analyst:
+            remedy += ", or ask the custodian for a larger cap"
     return InsufficientBudget(
-        f"the release would cost {in_words(cost)}{asked}; {whose} has {left}. Nothing was charged: {remedy}",
+        f"the release would cost {in_words(cost)}{asked}; {left}. Nothing was charged: {remedy}",
         requested=cost,
-        remaining=balance.remaining,
-        total=total,
+        remaining=None if balance is None else balance.remaining,
+        total=None if balance is None else balance.total,
         analyst=analyst or None,
     )
 
 
-def exhausted(dataset: str, cost: Spend) -> InsufficientBudget:
-    """Return the refusal of the total to an analyst, who is not shown what others have spent."""
-    asked = "" if cost.asked is None else f" to keep {in_words(cost.asked)}"
-    return InsufficientBudget(
-        f"the release would cost {in_words(cost)}{asked}; dataset {dataset!r} does not afford it to all analysts "
-        "together. Nothing was charged: ask for less, or use a release that was paid for",
-        requested=cost,
-        remaining=None,
-        total=None,
-        analyst=None,
-    )
+def _left(balance: Balance, cost: Spend) -> str:
+    """Say what is left for the kind of a cost."""
+    part = balance.gaussian
+    if cost.mu_squared and part is not None:
+        used, most = math.sqrt(balance.charged.mu_squared), math.sqrt(balance.gaussian_affordable)
+        return f"mu = {used:.6g} used of the {most:.6g} that {in_words(part)}, set aside for Gaussian noise, affords"
+    aside = "" if part is None else f", as {in_words(part)} are set aside for Gaussian noise"
+    return f"{in_words(balance.remaining)} left of {in_words(balance.total)}{aside}"
 
 
 def check_terms(known: Account, asked: Account, *, floor_asked: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The database of a ledger: four tables, durable transactions, errors that say what to do.
+"""The database of a ledger: its tables, durable transactions, errors that say what to do.
 
 The code is SQLAlchemy Core; what differs between databases is at the end of this module. A SQLite file is set to
 write-ahead logging with a full flush at every commit, and a transaction that will write takes the write lock when it
@@ -20,7 +20,6 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -50,8 +49,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 from sqlalchemy.pool import NullPool, StaticPool
 
 from hdpstats._base.errors import LedgerError
-from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, shown
-from hdpstats.ledger.records import Account, AccountTerms, Entry
+from hdpstats.ledger.location import check_place, file_of, in_memory, locate, shown
+from hdpstats.ledger.records import AccountTerms, Entry
 
 T = TypeVar("T")
 
@@ -107,8 +106,7 @@ LEASE = Table(
 """Who computes which charge (`hdpstats.ledger.leases`): no part of the chain, as it says nothing of what was spent."""
 
 _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c.seq)
-_APPEND = insert(ENTRY)
-_HOLD = select(LEDGER.c.format).with_for_update()
+_TERMS = ("epsilon", "delta", "relation", "unit", "same_people_as")
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
 _CREATION = 0x6864707374617473
@@ -135,9 +133,8 @@ def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
 
 def read_accounts(connection: Connection) -> dict[str, AccountTerms]:
     """Return the terms of every dataset, as the account table has them."""
-    columns = ("epsilon", "delta", "relation", "unit", "same_people_as")
     rows = connection.execute(select(ACCOUNT)).mappings()
-    return {row["dataset"]: tuple(row[column] for column in columns) for row in rows}
+    return {row["dataset"]: {name: row[name] for name in _TERMS} for row in rows}
 
 
 def lock_ledger(connection: Connection) -> None:
@@ -145,26 +142,7 @@ def lock_ledger(connection: Connection) -> None:
 
     Where the database has no row locks (SQLite), the transaction holds the file already.
     """
-    connection.execute(_HOLD).all()
-
-
-def write_account(connection: Connection, account: Account, *, same_people_as: str | None, opened_at: str) -> None:
-    """Insert a new name of an account, the first or another."""
-    row = {
-        "dataset": account.dataset,
-        "same_people_as": same_people_as,
-        "epsilon": str(account.balance.total.epsilon),
-        "delta": str(account.balance.total.delta),
-        "relation": account.relation,
-        "unit": account.unit,
-        "opened_at": opened_at,
-    }
-    connection.execute(insert(ACCOUNT).values(row))
-
-
-def write_entry(connection: Connection, entry: Entry) -> None:
-    """Append an entry."""
-    connection.execute(_APPEND, asdict(entry))
+    connection.execute(select(LEDGER.c.format).with_for_update()).all()
 
 
 @final
@@ -173,8 +151,8 @@ class Store:
 
     Parameters
     ----------
-    url
-        From `locate`.
+    path_or_url
+        Where it is, as `locate` reads it.
     create
         Whether the tables may be created where the database is empty.
 
@@ -184,7 +162,8 @@ class Store:
         If the place cannot hold a ledger, or whenever the database refuses.
     """
 
-    def __init__(self, url: URL, *, create: bool) -> None:
+    def __init__(self, path_or_url: str | os.PathLike[str] | None, *, create: bool) -> None:
+        url = locate(path_or_url)
         check_place(url, create=create)
         self.place, self._file = shown(url), file_of(url)
         if create and self._file is not None and not self._file.exists():
@@ -195,6 +174,8 @@ class Store:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._engine = self._connectable(url)
+        transact = self.write if create else self.read
+        transact(self._prepare)
 
     def _connectable(self, url: URL) -> Engine:
         # One connection serves a ledger in memory, whose transactions wait for one another; a file is opened anew each
@@ -254,7 +235,7 @@ class Store:
                 "a ledger in memory belongs to the process that opened it, since a copy would spend the same "
                 "budget again; give the ledger a file"
             )
-        check_one_name(self._file)
+        self._check_one_name()
         try:
             with (
                 self._lock if self._memory else nullcontext(),
@@ -266,6 +247,15 @@ class Store:
             raise
         except (SQLAlchemyError, ImportError) as error:
             raise self._explained(error) from None
+
+    def _check_one_name(self) -> None:
+        """Refuse a file with hard links: SQLite's log goes by a file's name, and two names would not see each other."""
+        with suppress(FileNotFoundError):
+            if self._file is not None and self._file.stat().st_nlink > 1:
+                raise LedgerError(
+                    f"the ledger {self._file} has another name (a hard link), under which it could be charged a second "
+                    "time; remove the other name, or use a symbolic link"
+                )
 
     def _options(self, *, writes: bool) -> dict[str, Any]:
         """Say what a transaction sees: a reader one state, a writer what is true once it holds its locks."""
@@ -287,7 +277,7 @@ class Store:
             "version of hdpstats that wrote it, or name another file"
         )
 
-    def prepare(self, connection: Connection) -> None:
+    def _prepare(self, connection: Connection) -> None:
         """Create the tables in an empty database; refuse one that holds something else or cannot be written."""
         if self._create and connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION})")

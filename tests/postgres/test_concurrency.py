@@ -53,13 +53,13 @@ def test_a_writer_waits_for_the_one_before_and_compares_with_what_that_one_left(
     charged, go_on = threading.Event(), threading.Event()
 
     def charge_and_hold(connection):
-        Transaction.holding(connection, ledger._chain).charge(request_for(1), **asked)
+        Transaction.writing(connection, ledger._chain, "trial", 1).charge(request_for(1), **asked)
         charged.set()
         assert go_on.wait(GENEROUS)
 
     def charge(connection):
         attempts.append(1)
-        Transaction.holding(connection, other._chain).charge(request_for(2), **asked)
+        Transaction.writing(connection, other._chain, "trial", 1).charge(request_for(2), **asked)
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ledger._store.write, charge_and_hold)
