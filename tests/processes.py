@@ -72,7 +72,7 @@ try:
     for number in range(1, 10**6):
         charge = ledger.charge(request_for(number + 10**6 * int(worker)), Spend(Fraction(1, 10**6)))
         print("charged", charge.request_id, flush=True)
-        print("released", ledger.persist(charge, str(number)).head, flush=True)
+        print("released", ledger.persist(charge, str(number)).place.head, flush=True)
 except LedgerError as error:
     print(error, flush=True)
 """

@@ -40,9 +40,8 @@ from hdpstats.privacy.accountant import total
 from hdpstats.records.query import Query
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.sites import LocalSite
-from hdpstats.sites.account import AnalystAccount, Quote
 from hdpstats.sites.codes import CODES, RequestRefused, code_of
-from hdpstats.sites.forms import Facts, public_from_dict
+from hdpstats.sites.forms import AnalystAccount, Facts, Quote, public_from_dict
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_DUMMY = 10_000

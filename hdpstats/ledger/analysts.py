@@ -40,7 +40,7 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
 - *What others had spent before an early Gaussian release.* A first cap that is granted to him after he received
   Gaussian releases has the part of the whole account. Where the custodian did not declare it, that part is what the
   first Gaussian release was asked to keep and half of what was then left of the total. His spent and remaining amounts
-  contain it (`hdpstats.sites.account.AnalystAccount`), and from them he can solve for what others had spent at that
+  contain it (`hdpstats.sites.forms.AnalystAccount`), and from them he can solve for what others had spent at that
   time. With a cap that was granted before his first release, or a part that the custodian declares (``gaussian=``), he
   cannot.
 

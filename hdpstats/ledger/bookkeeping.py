@@ -35,6 +35,7 @@ from hdpstats.ledger.records import (
 from hdpstats.ledger.store import ACCOUNT, ENTRY, Store, lock_ledger, read_accounts, read_entries
 from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.records.query import LedgerEntry
 
 _RELEASED = select(ENTRY).where(ENTRY.c.kind == "release", ENTRY.c.request_id == bindparam("request_id"))
 
@@ -275,16 +276,19 @@ class Transaction:
     def _stored(self, charge: Charge, release_json: str, head: str, analyst: str) -> StoredRelease:
         """Return what may be handed out: to an analyst with its place in his own part of the ledger."""
         own = self.chain.own_charge(charge.request_id, analyst)
-        return StoredRelease(
-            request_id=charge.request_id,
-            release_json=release_json,
-            entry=charge.entry if own is None else own.number,
-            attempt=charge.attempt if own is None else own.attempt,
-            head=head if own is None else own.head,
-            at=charge.at if own is None else own.at,
-            charged=charge.cost,
+        place = LedgerEntry(
+            dataset=charge.dataset,
+            version=charge.version,
+            number=charge.entry,
+            head=head,
+            attempt=charge.attempt,
             account=self.chain.account(charge.dataset).id,
+            charged=charge.cost,
+            stored=charge.at,
         )
+        if own is not None:
+            place = replace(place, number=own.number, head=own.head, attempt=own.attempt, stored=own.at)
+        return StoredRelease(release_json=release_json, place=place)
 
 
 def verify_store(store: Store, head: str | None = None) -> Verification:

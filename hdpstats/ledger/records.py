@@ -16,6 +16,7 @@ from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.charging import Floor
 from hdpstats.records.codec import Record
+from hdpstats.records.query import LedgerEntry
 
 LARGEST_VERSION = 10**6
 _LARGEST = 10**15
@@ -183,20 +184,13 @@ class Lease:
 class StoredRelease:
     """A release that is durably recorded and may be handed out, any number of times.
 
-    ``entry`` is the number of its charge, and ``attempt`` how often its request was charged up to then; ``head`` is the
-    hash of its own entry, a point of the chain that `Ledger.verify` can be asked about later. ``at`` is when it was
-    charged, in UTC to the minute. Handed out to an analyst, all four are of his own part of the ledger
-    (`hdpstats.ledger.analysts`). ``charged`` is what one charge of it was, and ``account`` the account's `Account.id`.
+    ``place`` says where: the number of its charge, how often its request was charged up to then, when, and the hash of
+    its own entry, a point of the chain that `Ledger.verify` can be asked about later. Handed out to an analyst, all
+    four are of his own part of the ledger (`hdpstats.ledger.analysts`).
     """
 
-    request_id: str
     release_json: str
-    entry: int
-    attempt: int
-    head: str
-    at: str
-    charged: Spend
-    account: str
+    place: LedgerEntry
 
 
 @final

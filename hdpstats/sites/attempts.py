@@ -32,7 +32,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import final
+from typing import TypeVar, final
+
+import numpy as np
 
 from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, SiteError, Superseded
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
@@ -41,7 +43,14 @@ from hdpstats.mechanisms.base import Prepared
 from hdpstats.noise.entropy import Draw, drawing
 from hdpstats.privacy.accountant import total
 from hdpstats.records.query import LedgerEntry, Release
-from hdpstats.sites.error_scrubbing import errors_scrubbed
+
+T = TypeVar("T")
+
+REFUSAL = (
+    "the private computation did not complete; the budget stays charged. The same request may be sent again: it goes "
+    "on under its charge, with the noise that it had"
+)
+"""The one text for every failure of a private computation."""
 
 
 @final
@@ -226,6 +235,34 @@ def _next(
         return ledger.persist(found, release.to_json(), analyst)
     except Superseded:
         return None
+
+
+def errors_scrubbed(compute: Callable[[], T]) -> T:
+    """Run a computation on private rows; replace whatever it raises by one fixed error without cause or context.
+
+    The error is raised outside the handler, so that neither its context nor its frames lead to the data. Ctrl-C is
+    passed on, bare.
+    """
+    interrupted = False
+    try:
+        with silence():
+            return compute()
+    except KeyboardInterrupt:
+        interrupted = True
+    except BaseException:  # noqa: S110  (nothing may pass)
+        pass
+    del compute
+    if interrupted:
+        raise KeyboardInterrupt
+    raise SiteError(REFUSAL)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Let a computation on rows, private or invented, give no warning."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def warn_if_charged_again(entry: LedgerEntry) -> None:

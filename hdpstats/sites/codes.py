@@ -124,24 +124,17 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
 """Every refusal by its code."""
 
 
+_OF_CLASSES = ("insufficient-budget", "quota", "budget", "mechanism", "formula", "schema", "argument", "site", "ledger")
+_OWN: Final = {CODES[code].error: code for code in _OF_CLASSES}
+"""The codes of errors of the package by their classes."""
+
 NUMBERS: Final = ("seconds", "limit")
 """Public numbers that may come with a refusal: what was predicted, and what the custodian allows."""
 
 
 def code_of(error: HdpError) -> str:
     """Return the code of an error: that of its own class, or of the nearest class above it."""
-    own = {
-        InsufficientBudget: "insufficient-budget",
-        QuotaExceeded: "quota",
-        BudgetError: "budget",
-        MechanismError: "mechanism",
-        FormulaError: "formula",
-        SchemaError: "schema",
-        ArgumentError: "argument",
-        SiteError: "site",
-        LedgerError: "ledger",
-    }
-    return next((own[kind] for kind in type(error).__mro__ if kind in own), "failed")
+    return next((_OWN[kind] for kind in type(error).__mro__ if kind in _OWN), "failed")
 
 
 class RequestRefused(Exception):  # noqa: N818  (a code, not an error)

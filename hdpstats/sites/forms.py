@@ -1,14 +1,17 @@
-"""What a site shows and is shown, as JSON values: its public facts, and public rows."""
+"""What a site shows and is shown, as JSON values: its public facts, the price of a query, an account, public rows."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import SiteError
+from hdpstats.ledger import Ledger
+from hdpstats.privacy.budget import Spend
+from hdpstats.records.codec import Record, Stored
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -20,7 +23,7 @@ FORMAT = 3
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class Facts(Record):
     """The public facts about a site.
 
     Attributes
@@ -33,6 +36,13 @@ class Facts:
         The public number of people, else the declared one.
     dataset, version : str, int
         The custodian's name of the data, and their revision.
+    format : int
+        The number of the format in which a site and an asker talk.
+
+    Raises
+    ------
+    SiteError
+        If the format is not this one.
     """
 
     schema: Schema
@@ -40,30 +50,96 @@ class Facts:
     records: int
     dataset: str
     version: int
+    format: int = FORMAT
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
-        return {
-            "format": FORMAT,
-            "schema": self.schema.to_dict(),
-            "terms": {"relation": self.terms.relation.value, **self.terms.arguments()},
-            "records": self.records,
-            "dataset": self.dataset,
-            "version": self.version,
-        }
+    def __post_init__(self) -> None:
+        """Refuse another format."""
+        if self.format != FORMAT:
+            raise SiteError("the site speaks another version of hdpstats' format; both sides need the same one")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote(Record):
+    """The columns and the cost of one query.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The declared columns that the answer would be computed from, in alphabetical order.
+    cost : Spend
+        What the answer is charged, at least the floor of the account; nothing where the same query was answered before,
+        which a quote does not look up.
+    ahead : Spend
+        What later rounds of the same fit will be charged, which must be affordable too.
+    seconds : float or None
+        How long after its charge a remote site hands the answer out; None from a site in this process, which answers
+        when it has computed.
+    """
+
+    columns: tuple[str, ...]
+    cost: Spend
+    ahead: Spend
+    seconds: float | None = None
+
+
+def _columns(history: pd.DataFrame) -> dict[str, list[Any]]:
+    return {str(name): [_plain(cell) for cell in history[name].tolist()] for name in history}
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, pd.Timestamp):
+        return cell.isoformat()
+    return None if cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)) else cell
+
+
+def _history(columns: Mapping[str, Any]) -> pd.DataFrame:
+    frame = pd.DataFrame({str(name): listed for name, listed in columns.items()})
+    return frame.assign(at=pd.to_datetime(frame["at"], utc=True).astype("datetime64[s, UTC]"))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class AnalystAccount(Record):
+    """What one analyst has received from a site, and may still receive.
+
+    Attributes
+    ----------
+    spent : Spend
+        What the releases that he received amount to; it may show what others had spent, see below.
+    remaining : Spend or None
+        What further releases without Gaussian noise may amount to under his cap; None where nobody has a cap. The total
+        of all analysts together may leave less.
+    history : DataFrame
+        One row per release that he was charged for, as `hdpstats.ledger.Ledger.history` has it; numbers and dates are
+        of his own charges. Nothing in it depends on what others asked.
+
+    Notes
+    -----
+    What he has received before his first cap with Gaussian noise is charged to the part that the whole account has set
+    aside (`hdpstats.ledger.analysts`). That part depends on what others had spent before it was set aside, unless the
+    custodian declared it. So ``spent`` and ``remaining`` then show him how much that was. To avoid this, grant caps
+    before the first release, or open the ledger with ``gaussian=``.
+    """
+
+    spent: Spend
+    remaining: Spend | None
+    history: Annotated[pd.DataFrame, Stored(_columns, _history)]
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> "Facts":
-        """Read what `to_dict` wrote, or raise a `SiteError`."""
-        if fields.get("format") != FORMAT:
-            raise SiteError("the site speaks another version of hdpstats' format; both sides need the same one")
+    def of(cls, analyst: str, ledger: Ledger) -> Self:
+        """Return an analyst's part of a ledger."""
+        cap = ledger.caps.get(analyst)
         return cls(
-            schema=Schema.from_dict(fields["schema"]),
-            terms=SiteTerms.declared(**fields["terms"]),
-            records=int(fields["records"]),
-            dataset=str(fields["dataset"]),
-            version=int(fields["version"]),
+            spent=ledger.spent_by(analyst),
+            remaining=None if cap is None else cap.remaining,
+            history=ledger.history(analyst),
         )
+
+    def __str__(self) -> str:
+        left = "no cap" if self.remaining is None else f"left {self.remaining}"
+        noun = "release" if len(self.history) == 1 else "releases"
+        return f"{len(self.history)} {noun}; spent {self.spent}; {left}"
 
 
 def cells(column: "pd.Series[Any]") -> list[float | str | None]:

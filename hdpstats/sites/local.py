@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import final
 
@@ -10,18 +11,18 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.costly import costly_table
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.accountant import as_pair, total
-from hdpstats.records.query import LedgerEntry, Query, Release
+from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
-from hdpstats.sites.account import Quote
-from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
-from hdpstats.sites.error_scrubbing import rehearse
+from hdpstats.sites.attempts import drawn_once, silence, warn_if_charged_again
+from hdpstats.sites.forms import Quote
 from hdpstats.sites.site import Site, SiteTerms
 
 MOST_PUBLIC = 8
@@ -142,10 +143,7 @@ class LocalSite(Site):
         With an analyst, for his queries only; of what he handed over the latest tables stay, together of at most
         ``most_bytes``. Nobody's rows make those of another go.
         """
-        if not isinstance(table, PublicTable):
-            raise ArgumentError("table must be a public table, as study.public is", argument="table")
-        if table.schema.sha256 != self.schema.sha256:
-            raise SiteError("the public rows were checked against another schema than this site's")
+        self._check_public(table)
         self._public.put(table, analyst, most_bytes)
 
     def answer(
@@ -271,16 +269,7 @@ class LocalSite(Site):
             return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
     def _handed_out(self, stored: StoredRelease, *, known: bool) -> Release:
-        entry = LedgerEntry(
-            dataset=self._ledger.dataset,
-            version=self._ledger.version,
-            number=stored.entry,
-            head=stored.head,
-            attempt=stored.attempt,
-            account=stored.account,
-            charged=stored.charged,
-            stored=stored.at if known else None,
-        )
+        entry = stored.place if known else replace(stored.place, stored=None)
         warn_if_charged_again(entry)
         return release_from_json(stored.release_json).at(entry)
 
@@ -288,3 +277,23 @@ class LocalSite(Site):
         if not hasattr(self, "_public"):  # the last that the constructor sets
             return "<local site: not complete>"
         return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns; {self._terms}>"
+
+
+def rehearse(prepared: Prepared, invented: PrivateTable) -> None:
+    """Compute a release from invented rows, every loop at its full length, to see how long it takes.
+
+    Nothing is charged, recorded or returned.
+
+    Raises
+    ------
+    SiteError
+        The computation fails on such rows, so that its time is not known.
+    """
+    failed = False
+    try:
+        with silence(), rehearsing():
+            prepared.compute(invented.admit(prepared.needs, key=prepared.key)).to_json()
+    except Exception:  # invented rows are public, but what a computation says may be long and of no use
+        failed = True
+    if failed:
+        raise SiteError("the computation fails on invented rows of the declared shape; nothing was charged")

@@ -1,11 +1,10 @@
 """From what a user calls private to sites: frames with their ledgers, files, sites of one's own and remote ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import pandas as pd
 
@@ -32,26 +31,8 @@ MOST_SITES = 1000
 LONGEST_NAME = 100
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Declared:
-    """What is declared about private rows, as it was given; ``n_max`` and ``row_order`` may be one for each site."""
-
-    relation: str
-    unit: str | None
-    max_rows_per_unit: int | None
-    n_max: int | Mapping[str, int] | None
-    row_order: str | Mapping[str, str]
-
-    def terms(self, site: str = "") -> SiteTerms:
-        """Return the checked terms of a site."""
-        return SiteTerms.declared(
-            relation=self.relation,
-            unit=self.unit,
-            max_rows_per_unit=self.max_rows_per_unit,
-            n_max=_own(self.n_max, site),
-            row_order=_own(self.row_order, site),
-        )
+Declared = Mapping[str, Any]
+"""What `SiteTerms.declared` takes, as it was given; any of it may be a mapping with a value for each site."""
 
 
 def named(private: Private | None) -> dict[str, Source]:
@@ -87,13 +68,18 @@ def schema_of(schema: Schema | None, sources: Mapping[str, Source]) -> Schema:
     return schema
 
 
+def terms_of(declared: Declared, site: str = "") -> SiteTerms:
+    """Return the checked terms of a site."""
+    return SiteTerms.declared(**{argument: _own(value, site) for argument, value in declared.items()})
+
+
 def open_sites(
     sources: Mapping[str, Source],
     *,
     schema: Schema,
     ledger: Ledger | Mapping[str, Ledger] | None,
     budget: Budget | Mapping[str, Budget] | None,
-    declared: "Declared",
+    declared: Declared,
 ) -> dict[str, Site]:
     """Return the sites of sources by name. What is not one per site holds for every frame.
 
@@ -103,25 +89,23 @@ def open_sites(
         If an argument contradicts another one, sites differ in who is protected, or two share an account or rows.
     """
     frames = [name for name, source in sources.items() if not isinstance(source, Site)]
-    if not frames and (declared.unit, declared.max_rows_per_unit, declared.n_max) != (None, None, None):
-        message = "unit, max_rows_per_unit and n_max belong to private rows; a site brings its own"
-        raise ArgumentError(message, argument="unit")
-    if not frames and declared.row_order != "undeclared":
-        message = "row_order belongs to private rows; a site brings its own, which its custodian declares"
-        raise ArgumentError(message, argument="row_order")
-    if not frames and (ledger is not None or budget is not None):
-        raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
-    for argument, value in _per_site(ledger, budget, declared):
-        _check_names(argument, value, frames)
+    if not frames:
+        _check_sites_bring_their_own(declared if sources else {}, ledger=ledger, budget=budget)
+    for argument, value in {"ledger": ledger, "budget": budget, **declared}.items():
+        if isinstance(value, Mapping) and set(value) != set(frames):
+            raise ArgumentError(
+                f"{argument} must have a value for each of {', '.join(map(repr, frames))}", argument=argument
+            )
     sites: dict[str, Site] = {}
     for name, source in sources.items():
         if isinstance(source, Site):
             sites[name] = source
             continue
-        terms = declared.terms(name)
+        terms = terms_of(declared, name)
         account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=name)
         sites[name] = LocalSite(_frame(source), schema=schema, ledger=account, **terms.arguments())
-    _check_alike(sites, declared.relation)
+    if sites:
+        _check_alike(sites, declared["relation"])
     for (one, first), (other, second) in combinations(sites.items(), 2):
         if _same(first, second) or _same_rows(sources[one], sources[other]):
             raise ArgumentError(
@@ -132,24 +116,25 @@ def open_sites(
     return sites
 
 
-def _per_site(ledger: object, budget: object, declared: Declared) -> list[tuple[str, object]]:
-    """Return the arguments that may have one value for each site."""
-    return [("ledger", ledger), ("budget", budget), ("n_max", declared.n_max), ("row_order", declared.row_order)]
-
-
-def _check_names(argument: str, value: object, frames: Sequence[str]) -> None:
-    """Refuse a mapping that is not one value for each site whose private rows were given."""
-    if isinstance(value, Mapping) and set(value) != set(frames):
-        raise ArgumentError(
-            f"{argument} must have a value for each of {', '.join(map(repr, frames))}", argument=argument
-        )
+def _check_sites_bring_their_own(declared: Declared, *, ledger: object, budget: object) -> None:
+    """Refuse what is declared about private rows where there are none but those of sites."""
+    of_rows = {
+        "unit": ("unit, max_rows_per_unit and n_max belong", ("unit", "max_rows_per_unit", "n_max")),
+        "row_order": ("row_order belongs", ("row_order",)),
+        "ledger": ("ledger and budget belong", ("ledger", "budget")),
+    }
+    given = {**declared, "ledger": ledger, "budget": budget}
+    for argument, (words, names) in of_rows.items():
+        if any(given.get(name) not in (None, "undeclared") for name in names):
+            raise ArgumentError(f"{words} to private rows; a site brings its own", argument=argument)
 
 
 def _own(value: Any, name: str) -> Any:
     return value[name] if isinstance(value, Mapping) else value
 
 
-def _account(ledger: object, budget: object, *, terms: SiteTerms, dataset: str) -> Ledger:
+def _account(ledger: Any, budget: object, *, terms: SiteTerms, dataset: str) -> Any:
+    """Return the account of private rows: what was given as one, or a new one with a budget."""
     if ledger is not None and budget is not None:
         raise ArgumentError("ledger and budget were both given; keep one of them", argument="ledger")
     if ledger is None and budget is None:
@@ -169,9 +154,7 @@ def _account(ledger: object, budget: object, *, terms: SiteTerms, dataset: str) 
             relation=terms.relation.value,
             unit=terms.unit,
         )
-    if not isinstance(ledger, Ledger):
-        raise ArgumentError("ledger must be an hdp.Ledger", argument="ledger")
-    if ledger.relation != terms.relation.value:
+    if isinstance(ledger, Ledger) and ledger.relation != terms.relation.value:
         raise ArgumentError(
             f"relation must be the ledger's own, {ledger.relation!r}, not {terms.relation.value!r}", argument="relation"
         )
@@ -219,14 +202,6 @@ def _name(name: object) -> str:
     return name
 
 
-def _is_file(path: Path) -> bool:
-    """Whether there is a file of that name; no name of one is too long for a question."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
 def _frame(private: object) -> pd.DataFrame:
     if isinstance(private, pd.DataFrame):
         return private
@@ -236,7 +211,11 @@ def _frame(private: object) -> pd.DataFrame:
             argument="private",
         )
     path = Path(private)
-    if not _is_file(path):
+    try:
+        found = path.is_file()
+    except OSError:  # no file has a name that long
+        found = False
+    if not found:
         raise ArgumentError(  # without the text: it may be a cell of private rows that were given by mistake
             "private must be the path of a Parquet file, and there is no file of that name", argument="private"
         )

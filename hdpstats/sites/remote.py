@@ -1,13 +1,11 @@
-"""A site in another process or on another machine: HTTPS, certificates, a proxy, and one request with its answer."""
+"""A site in another process or on another machine: HTTPS with certificates, and one request with its answer."""
 
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, final
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any, Self, final
 
 import pandas as pd
 
@@ -18,52 +16,16 @@ from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.account import AnalystAccount, Quote
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.codes import CODES, NUMBERS
-from hdpstats.sites.forms import Facts, public_to_dict
+from hdpstats.sites.forms import AnalystAccount, Facts, Quote, public_to_dict
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.site import Site, SiteTerms
-
-if TYPE_CHECKING:
-    import httpx
 
 Token = str | Callable[[], str]
 Certificate = tuple[str | PathLike[str], str | PathLike[str]]
 LONGEST_CONNECT = 10.0
 """The longest time in seconds to wait for a connection."""
-
-
-def open_client(
-    url: str, *, token: Token, ca: str | PathLike[str] | None, cert: Certificate | None, timeout: float
-) -> "HttpClient":
-    """Check the arguments of `hdpstats.sites.connect` and return what talks to the site; nothing is sent yet."""
-    address = text(url, name="url", longest=2000).rstrip("/")
-    if not address.startswith("https://"):
-        raise ArgumentError("url must begin with 'https://': tokens and releases are sent encrypted only")
-    if not (isinstance(token, str) or callable(token)):
-        raise ArgumentError("token must be a text, or a function that returns one", argument="token")
-    try:
-        import httpx
-    except ImportError:
-        message = "remote sites need httpx: pip install 'hdpstats[sites]'"
-        raise ArgumentError(message, argument="url") from None
-    longest = real(timeout, name="timeout", lower=0.0, open_lower=True)
-    limits = httpx.Limits(max_connections=16, keepalive_expiry=20.0)
-    transport = httpx.HTTPTransport(verify=_context(ca, cert), limits=limits, proxy=_proxy(address))
-    return HttpClient(transport, address=address, token=token, timeout=longest)
-
-
-def _proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for an address: ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``."""
-    try:
-        host = urlsplit(address).hostname or ""
-    except ValueError:
-        host = ""
-    if not host:
-        raise ArgumentError("url must name a host: https://host:port", argument="url")
-    proxy = None if proxy_bypass(host) else getproxies().get("https") or getproxies().get("all")
-    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def _context(ca: str | PathLike[str] | None, cert: Certificate | None) -> ssl.SSLContext:
@@ -83,40 +45,48 @@ def _context(ca: str | PathLike[str] | None, cert: Certificate | None) -> ssl.SS
 
 @final
 class HttpClient:
-    """Connections to one site, which are kept for later requests.
+    """Connections to one site, which are kept for later requests; the arguments are those of `connect`.
 
-    A transport alone, without a client's cookies, redirects and merged headers.
+    Nothing is sent before the first request. A proxy is used where the environment names one: ``HTTPS_PROXY``,
+    ``ALL_PROXY``, ``NO_PROXY``.
     """
 
-    def __init__(self, transport: "httpx.HTTPTransport", *, address: str, token: Token, timeout: float) -> None:
-        self.address = address
-        self._transport = transport
+    def __init__(
+        self, url: str, *, token: Token, ca: str | PathLike[str] | None, cert: Certificate | None, timeout: float
+    ) -> None:
+        self.address = text(url, name="url", longest=2000).rstrip("/")
+        if not self.address.startswith("https://"):
+            raise ArgumentError("url must begin with 'https://': tokens and releases are sent encrypted only")
+        if not (isinstance(token, str) or callable(token)):
+            raise ArgumentError("token must be a text, or a function that returns one", argument="token")
+        try:
+            import httpx
+        except ImportError:
+            message = "remote sites need httpx: pip install 'hdpstats[sites]'"
+            raise ArgumentError(message, argument="url") from None
+        try:
+            host = httpx.URL(self.address).host
+        except httpx.InvalidURL:
+            host = ""
+        if not host:
+            raise ArgumentError("url must name a host: https://host:port", argument="url")
+        longest = real(timeout, name="timeout", lower=0.0, open_lower=True)
         self._token = token
-        self._timeouts = {"connect": min(timeout, LONGEST_CONNECT), "read": timeout, "write": timeout, "pool": timeout}
+        self._client = httpx.Client(
+            verify=_context(ca, cert),
+            timeout=httpx.Timeout(longest, connect=min(longest, LONGEST_CONNECT)),
+            limits=httpx.Limits(max_connections=16, keepalive_expiry=20.0),
+        )
 
     def ask(self, method: str, path: str, body: str | None = None) -> dict[str, Any]:
         """Send a request and return the JSON object of the response, or raise the error that its code stands for."""
         import httpx
 
         headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": "application/json"}
-        content = None if body is None else body.encode()
         try:
-            request = httpx.Request(
-                method,
-                f"{self.address}{path}",
-                headers=headers,
-                content=content,
-                extensions={"timeout": self._timeouts},
-            )
-            response = self._transport.handle_request(request)
-            try:
-                response.read()
-            finally:
-                response.close()
+            response = self._client.request(method, f"{self.address}{path}", headers=headers, content=body)
         except httpx.TimeoutException:
             raise SiteError(f"the site {self.address} did not answer in time; {_AGAIN}") from None
-        except httpx.InvalidURL as error:
-            raise ArgumentError(f"url must be https://host:port ({error})", argument="url") from None
         except httpx.RemoteProtocolError:  # its text quotes what was sent
             raise SiteError(
                 f"the site {self.address} cannot be reached (it broke off, or sent what is no answer); {_AGAIN}"
@@ -130,7 +100,7 @@ class HttpClient:
 
     def close(self) -> None:
         """Close the connections."""
-        self._transport.close()
+        self._client.close()
 
 
 _WORD = re.compile("[!-~]{1,16000}")
@@ -202,7 +172,7 @@ def connect(
     SiteError
         The site cannot be reached, or refuses; where its certificate is not signed by ``ca``, nothing was sent.
     """
-    client = open_client(url, token=token, ca=ca, cert=cert, timeout=timeout)
+    client = HttpClient(url, token=token, ca=ca, cert=cert, timeout=timeout)
     try:
         return RemoteSite(client)
     except BaseException:
@@ -287,10 +257,7 @@ class RemoteSite(Site):
 
     def put_public(self, table: PublicTable) -> None:
         """Hand over public rows for later queries; see `Site.put_public`."""
-        if not isinstance(table, PublicTable):
-            raise ArgumentError("table must be a public table, as study.public is", argument="table")
-        if table.schema.sha256 != self.schema.sha256:
-            raise SiteError("the public rows were checked against another schema than this site's")
+        self._check_public(table)
         if table.sha256 in self._public:
             return
         self._client.ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))

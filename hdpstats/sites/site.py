@@ -1,10 +1,11 @@
 """What every site is, and who is protected by its releases; in this process, in another, or on another machine."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import choice, integer, text
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import Query, Release
@@ -60,6 +61,15 @@ class SiteTerms:
         rows = "one row per person" if self.unit is None else f"at most {self.most_rows} rows per {self.unit!r}"
         most = "" if self.n_max is None else f", n_max {self.n_max}"
         return f"{self.relation.value}, {rows}{most}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the terms as JSON values: what `declared` takes."""
+        return {"relation": self.relation.value, **self.arguments()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "SiteTerms":
+        """Read what `to_dict` wrote, and check it."""
+        return cls.declared(**fields)
 
     def arguments(self) -> dict[str, Any]:
         """Return what `declared` takes besides the relation, as `hdpstats.sites.LocalSite` does."""
@@ -154,6 +164,13 @@ class Site(ABC):
     def most_rows(self) -> int:
         """The most rows of one person that a model uses; 1 without a unit."""
         return self.terms.most_rows
+
+    @final
+    def _check_public(self, table: PublicTable) -> None:
+        if not isinstance(table, PublicTable):
+            raise ArgumentError("table must be a public table, as study.public is", argument="table")
+        if table.schema.sha256 != self.schema.sha256:
+            raise SiteError("the public rows were checked against another schema than this site's")
 
     @abstractmethod
     def put_public(self, table: PublicTable) -> None:

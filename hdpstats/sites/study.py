@@ -17,7 +17,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
-from hdpstats.sites.opening import Declared, Private, named, open_sites, schema_of
+from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_of
 from hdpstats.sites.remote import RemoteSite
 from hdpstats.sites.site import Site
 
@@ -102,15 +102,17 @@ class Study:
         if public is not None and any(public is source for source in sources.values()):
             raise ArgumentError("public must be other records than private, not the same object", argument="public")
         self._schema = schema_of(schema, sources)
-        if not sources and (ledger is not None or budget is not None):
-            raise ArgumentError("ledger and budget belong to private rows; a site brings its own", argument="ledger")
-        declared = Declared(
-            relation=relation, unit=unit, max_rows_per_unit=max_rows_per_unit, n_max=n_max, row_order=row_order
+        declared = {
+            "relation": relation,
+            "unit": unit,
+            "max_rows_per_unit": max_rows_per_unit,
+            "n_max": n_max,
+            "row_order": row_order,
+        }
+        self._sites: Mapping[str, Site] = open_sites(
+            sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared
         )
-        self._sites: Mapping[str, Site] = {}
-        if sources:
-            self._sites = open_sites(sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared)
-        self._terms = next(iter(self._sites.values())).terms if sources else declared.terms()
+        self._terms = next(iter(self._sites.values())).terms if sources else terms_of(declared)
         self._deadline = None if deadline is None else real(deadline, name="deadline", lower=0.0, open_lower=True)
         most = max(len(sources), 1)
         self._quorum = None if quorum is None else integer(quorum, name="quorum", lower=1, upper=most)

@@ -72,7 +72,7 @@ def test_what_is_no_answer_is_not_quoted(institution, running, monkeypatch):
         raise httpx.RemoteProtocolError("illegal status line: bytearray(b'patient 17')")
 
     with institution.connect(running) as site:
-        monkeypatch.setattr(site._client._transport, "handle_request", broken)
+        monkeypatch.setattr(site._client._client._transport, "handle_request", broken)
         with pytest.raises(hdp.SiteError, match="sent what is no answer") as caught:
             site.account()
     assert "17" not in str(caught.value).replace(site.address, "")

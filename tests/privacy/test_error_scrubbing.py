@@ -12,7 +12,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
 from hdpstats.mechanisms import minimiser
 from hdpstats.schema.table import PrivateTable
-from hdpstats.sites.error_scrubbing import REFUSAL, errors_scrubbed
+from hdpstats.sites.attempts import REFUSAL, errors_scrubbed
 from tests.support import RECORDS, people, seen_of_ledger, study_of
 
 SECRET = 1.2345678987
@@ -103,11 +103,9 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     assert error.__cause__ is None
     assert error.__context__ is None
     inside = [
-        frame
-        for frame in frames(error)
-        if frame.f_code.co_filename.endswith(("sites/local.py", "sites/error_scrubbing.py"))
+        frame for frame in frames(error) if frame.f_code.co_filename.endswith(("sites/local.py", "sites/attempts.py"))
     ]
-    assert [frame.f_code.co_name for frame in inside] == ["answer", "errors_scrubbed"]
+    assert [frame.f_code.co_name for frame in inside] == ["answer", "drawn_once", "_next", "errors_scrubbed"]
     for frame in frames(error):
         assert CANARY not in repr(frame.f_locals)
     local = [value for frame in inside for value in frame.f_locals.values()]

@@ -41,7 +41,7 @@ def test_a_replay_to_another_analyst_charges_his_cap_once_and_nothing_of_the_tot
     release = ledger.persist(charge, '{"params":[1.5]}', "ana")
     assert ledger.stored(request.id, "ana") == release
     assert ledger.stored(request.id).release_json == release.release_json
-    assert (release.entry, ledger.stored(request.id).entry) == (1, 4)
+    assert (release.place.number, ledger.stored(request.id).place.number) == (1, 4)
     assert ledger.stored(request.id, "ben") is None
     assert (ledger.spent_by("ana"), ledger.spent_by("ben")) == (cost("0.5"), NOTHING)
     for again in (ledger, Ledger.open_existing(path)):

@@ -17,7 +17,7 @@ def test_a_release_is_charged_recorded_and_returned_for_free(path, request_for, 
     assert ledger.spent == cost("0.5", "1e-7")
     assert ledger.stored(request.id) is None
     release = ledger.persist(charge, '{"params":[1.5]}')
-    assert (release.release_json, release.entry, release.head) == ('{"params":[1.5]}', 2, ledger.head)
+    assert (release.release_json, release.place.number, release.place.head) == ('{"params":[1.5]}', 2, ledger.head)
     for again in (ledger, Ledger(path, dataset="trial", epsilon=3, delta=1e-6)):
         assert again.stored(request.id) == release
         assert again.charge(request, cost("0.5", "1e-7")) == charge

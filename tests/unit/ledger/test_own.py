@@ -7,7 +7,7 @@ import pytest
 from hdpstats._base.errors import BudgetError, InsufficientBudget, LedgerError, QuotaExceeded
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.sites.account import AnalystAccount
+from hdpstats.sites.forms import AnalystAccount
 
 HALF = Spend(Fraction(1, 2))
 
@@ -33,7 +33,7 @@ def seen(ledger, analyst, handed_out):
     """All that a site shows an analyst, dates and the identity of the account apart."""
     share = AnalystAccount.of(analyst, ledger)
     history = share.history.drop(columns="at").to_json()
-    return [(each.entry, each.attempt, each.release_json) for each in handed_out], str(share), history
+    return [(each.place.number, each.place.attempt, each.release_json) for each in handed_out], str(share), history
 
 
 def test_what_an_analyst_sees_is_the_same_whatever_others_ask(path, tmp_path, request_for):
@@ -51,7 +51,7 @@ def test_what_an_analyst_sees_is_the_same_whatever_others_ask(path, tmp_path, re
             handed_out.append(asked(ledger, request_for(number + 1), "ana", f"[{number}]"))
             assert asked(ledger, request_for(number + 1), "ana", "[9]") == handed_out[-1]
         views.append(seen(ledger, "ana", handed_out))
-        heads.append([each.head for each in handed_out])
+        heads.append([each.place.head for each in handed_out])
     assert views[0] == views[1]
     assert [place[0] for place in views[0][0]] == [1, 2, 3]
     assert not set(heads[0]) & set(heads[1])  # accounts have identities of their own
@@ -61,17 +61,21 @@ def test_a_share_has_its_own_number_and_head_and_both_verify(ledger, path, reque
     first = asked(ledger, request_for(1), "ana", "[1]")
     second = asked(ledger, request_for(2), "ben", "[2]")
     shared = asked(ledger, request_for(1), "ben", "[3]")
-    assert (first.entry, second.entry, shared.entry) == (1, 1, 2)
+    assert (first.place.number, second.place.number, shared.place.number) == (1, 1, 2)
     assert shared.release_json == first.release_json
-    assert len({first.head, second.head, shared.head, ledger.head}) == 4
+    assert len({first.place.head, second.place.head, shared.place.head, ledger.head}) == 4
     again = Ledger.open_existing(path)
     for stored in (first, second, shared):
-        assert again.verify(stored.head).entries == verify_file(path, stored.head).entries == 8
+        assert again.verify(stored.place.head).entries == verify_file(path, stored.place.head).entries == 8
     with pytest.raises(LedgerError, match="not on the chain"):
         again.verify("ab" * 32)
     assert list(again.history("ben")["entry"]) == [1, 2]
     assert list(again.history()["entry"]) == [4, 6]
-    assert first.account == second.account == Ledger.open_existing(path).stored(request_for(1).id).account
+    assert (
+        first.place.account
+        == second.place.account
+        == Ledger.open_existing(path).stored(request_for(1).id).place.account
+    )
 
 
 def test_a_release_that_comes_after_it_was_shared_is_in_both_chains(ledger, path, request_for):
@@ -79,8 +83,8 @@ def test_a_release_that_comes_after_it_was_shared_is_in_both_chains(ledger, path
     ledger.charge(request_for(1), HALF, analyst="ben")
     released = ledger.persist(charge, "[1]", "ana")
     other = ledger.stored(request_for(1).id, "ben")
-    assert released.head != other.head
-    assert (released.entry, other.entry) == (1, 1)
+    assert released.place.head != other.place.head
+    assert (released.place.number, other.place.number) == (1, 1)
     assert Ledger.open_existing(path).stored(request_for(1).id, "ben") == other
 
 
@@ -89,7 +93,7 @@ def test_a_rollback_is_noticed_by_an_analysts_own_head(ledger, path, request_for
     sql(path, "DELETE FROM lease")
     sql(path, "DELETE FROM entry WHERE seq > 3")
     with pytest.raises(LedgerError, match="not on the chain"):
-        verify_file(path, kept.head)
+        verify_file(path, kept.place.head)
 
 
 def test_the_total_tells_an_analyst_nothing_but_that_it_does_not_afford_his_request(path, request_for):

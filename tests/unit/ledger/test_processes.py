@@ -76,7 +76,7 @@ def test_a_process_killed_before_its_release_has_paid_and_another_draw_is_paid_a
     assert given_up(lease, lambda: ledger.lease(request_for(1).id)) == lease
     charge = ledger.charge(request_for(1), half, over=lease)
     assert (charge.attempt, charge.entry, ledger.spent) == (2, 3, Spend(1))
-    assert ledger.persist(charge, '{"params":[1]}').attempt == 2
+    assert ledger.persist(charge, '{"params":[1]}').place.attempt == 2
     assert list(ledger.history()["released"]) == [False, True]
     assert ledger.verify().entries == 4
 
@@ -135,7 +135,7 @@ def test_an_analyst_pays_for_every_charge_of_what_he_receives(path, request_for)
     assert ledger.spent == Spend(Fraction(1, 2))
     assert (ledger.spent_by("ana"), ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), Spend(0))
     ledger.charge(request_for(1), cost, analyst="ben")
-    assert ledger.stored(request_for(1).id, "ben").attempt == 2
+    assert ledger.stored(request_for(1).id, "ben").place.attempt == 2
     assert (ledger.spent, ledger.spent_by("ben")) == (Spend(Fraction(1, 2)), Spend(Fraction(1, 2)))
     ledger.verify()
 
@@ -154,7 +154,7 @@ def test_an_analyst_who_paid_for_a_draw_that_died_is_handed_the_next_one_when_he
     assert ledger.stored(request_for(1).id, "ana") is ledger.stored(request_for(1).id, "ben") is None
     for name in ("ana", "ben", "eve"):
         ledger.charge(request_for(1), cost, analyst=name)
-        assert ledger.stored(request_for(1).id, name).attempt == 3
+        assert ledger.stored(request_for(1).id, name).place.attempt == 3
         assert ledger.spent_by(name) == Spend(Fraction(3, 4))
     ledger.charge(request_for(1), cost, analyst="ana")
     assert ledger.spent == Spend(Fraction(3, 4)) == ledger.spent_by("ana")

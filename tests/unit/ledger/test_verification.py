@@ -83,8 +83,8 @@ def test_the_head_of_a_release_stays_on_the_chain(filled, request_for, cost):
     ledger = Ledger.open_existing(filled, dataset="trial")
     release = ledger.stored(request_for(1).id)
     ledger.charge(request_for(3), cost("0.25"))
-    assert ledger.head != release.head
-    assert ledger.verify(release.head).entries == 8
+    assert ledger.head != release.place.head
+    assert ledger.verify(release.place.head).entries == 8
 
 
 def test_a_file_cut_off_under_an_open_ledger_stops_it(filled, sql, request_for, cost):
