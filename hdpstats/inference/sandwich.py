@@ -34,7 +34,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.progress import progress
+from hdpstats._base.loops import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity

@@ -11,7 +11,7 @@ coordinate at z takes about ``rate |z|`` coins for exp(-1) (`hdpstats.noise.geom
 exceeded with a probability below :math:`2^{-60}`; the mean of a whole draw is above that for all but a few
 coordinates, and a coin takes a microsecond.
 
-**Public lengths.** In a rehearsal (`hdpstats._base.rehearsal`) a draw is made as often as its time is ever exceeded by
+**Public lengths.** In a rehearsal (`hdpstats._base.loops`) a draw is made as often as its time is ever exceeded by
 one draw:
 
 * a vector that is kept or rejected as a whole (ball, cylinder, box): `WHOLE` times. The moment generating functions of
@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from hdpstats._base.rehearsal import full_length
+from hdpstats._base.loops import full_length
 
 WHOLE: Final = 32
 """How often a vector is drawn in a rehearsal that is kept or rejected as a whole."""

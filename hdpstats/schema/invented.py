@@ -1,6 +1,6 @@
 """Invented rows on which a computation takes the longest: nobody is behind them, they follow from the schema alone.
 
-What a computation costs is measured on rows that are as costly as any (`hdpstats._base.rehearsal`), before private rows
+What a computation costs is measured on rows that are as costly as any (`hdpstats._base.loops`), before private rows
 are touched. Most of the cost depends on the number of rows only. Survival models go through the intervals in which
 people are at risk: here everybody is followed from time 0 to the horizon, in as many spells as a person may have, and
 the last one ends in an event.

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.forgetting import forgets_rows
-from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.loops import rehearsing
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.costly import costly_table

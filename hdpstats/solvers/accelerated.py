@@ -77,7 +77,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.rehearsal import full_length
+from hdpstats._base.loops import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats.solvers.newton import SMALL, minimise
 from hdpstats.solvers.objective import UNIT, Objective

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.rehearsal import full_length
+from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.solvers.kernels import grid_sum, row_products

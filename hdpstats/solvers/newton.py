@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.rehearsal import full_length
+from hdpstats._base.loops import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats.solvers.objective import Objective, SmoothObjective
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.loops import rehearsing
 from hdpstats.losses.links import LogitLink
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
-from hdpstats._base.progress import progress
+from hdpstats._base.loops import progress
 from hdpstats.papers import unit_ball_trial
 from hdpstats.papers.nguyen_hui import Patients, objective_perturbation, output_perturbation
 from hdpstats.solvers.hazard import HazardData, fit_hazard

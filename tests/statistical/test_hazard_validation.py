@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.progress import progress
+from hdpstats._base.loops import progress
 from tests.statistical.hazard_designs import DESIGNS, EIGHT_SLOPES, ball_scene, eight_scene
 from tests.statistical.hazard_studies import COVERED, Fit, paper, simulate, simulate_design, summary
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.loops import rehearsing
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.costly import costly_table, follow_up_of
 from hdpstats.mechanisms.registry import prepare

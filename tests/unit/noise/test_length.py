@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.loops import rehearsing
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, entropy
 from hdpstats.noise.length import WHOLE, spare
 from hdpstats.noise.permute_and_flip import permute_and_flip

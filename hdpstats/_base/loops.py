@@ -1,14 +1,38 @@
-"""Progress of long work: a bar after a second on a terminal or in a notebook, silence elsewhere.
+"""Loops over records or repetitions: whether they may stop early, and how far they are.
 
-For work whose length is public only: how many steps a solver takes on private rows depends on these.
+**Full length.** The time of a computation must not depend on its rows. Its work is therefore bounded by public facts,
+and a service measures that bound on invented rows: it *rehearses* the computation with every loop at its full length,
+and answers real requests no earlier than such a rehearsal ends. A loop that ends as soon as it has converged asks
+`full_length` first.
+
+**Progress.** A bar after a second on a terminal or in a notebook, silence elsewhere. It is for work whose length is
+public only: how many steps a solver takes on private rows depends on these.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_FULL: ContextVar[bool] = ContextVar("whether loops go on to their full length", default=False)
+
+
+def full_length() -> bool:
+    """Whether loops must make all the steps that they may."""
+    return _FULL.get()
+
+
+@contextmanager
+def rehearsing() -> Iterator[None]:
+    """Let all loops in this thread go on to their full length, on invented rows."""
+    token = _FULL.set(True)
+    try:
+        yield
+    finally:
+        _FULL.reset(token)
 
 
 def progress(items: Iterable[T], *, total: int | None = None, label: str = "") -> Iterator[T]:
