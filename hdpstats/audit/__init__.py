@@ -5,8 +5,7 @@ one: proofs are in docstrings and in ``vignettes/explanation``.
 """
 
 from hdpstats.audit.density import Neighbours, PerturbedObjective, perturbed_objective, privacy_loss, worst_neighbours
-from hdpstats.audit.lower_bound import epsilon_lower_bound
-from hdpstats.audit.skeleton import Observation, observe, skeleton
+from hdpstats.audit.outputs import Observation, epsilon_lower_bound, observe, skeleton
 
 __all__ = [
     "Neighbours",

@@ -8,8 +8,8 @@ epsilon.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import final
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -60,23 +60,29 @@ class PerturbedObjective:
         return np.asarray(np.linalg.slogdet(hessian)[1] - self.rate * k_norm(noise, self.norm))
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Neighbours:
-    """Two data sets that differ in the last row, the point where their densities differ most, and by how much.
+class DataSet(NamedTuple):
+    """Rows ``X`` (n, D) with outcomes ``y`` (n,), and how many persons share each row, ``counts`` (n,).
 
-    ``counts``, ``other_counts`` (n,): how many persons share each row; for the last one its case weight relative to the
-    largest one, 0 where a person is not there. A search keeps many pairs in one record, with a leading axis everywhere.
+    The count of the last row is its case weight relative to the largest one, 0 where that person is not there.
     """
 
     X: FloatArray
     y: FloatArray
     counts: FloatArray
-    other_X: FloatArray  # noqa: N815
-    other_y: FloatArray
-    other_counts: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Neighbours:
+    """Two data sets that differ in the last row, the point where their densities differ most, and by how much.
+
+    A search keeps many pairs in one record, with a leading axis everywhere.
+    """
+
+    one: DataSet
+    other: DataSet
     theta: FloatArray
-    loss: float
+    loss: float = math.nan
 
 
 def perturbed_objective(
@@ -152,8 +158,7 @@ def k_norm(vectors: FloatArray, norm: Norm) -> FloatArray:
 
 def privacy_loss(mechanism: PerturbedObjective, pair: Neighbours) -> FloatArray:
     """Return ``log p_D(theta) - log p_D'(theta)`` of one pair, or of each of many."""
-    here = mechanism.log_density(pair.theta, pair.X, pair.y, pair.counts)
-    return here - mechanism.log_density(pair.theta, pair.other_X, pair.other_y, pair.other_counts)
+    return mechanism.log_density(pair.theta, *pair.one) - mechanism.log_density(pair.theta, *pair.other)
 
 
 def worst_neighbours(
@@ -185,15 +190,7 @@ def worst_neighbours(
     slopes = len(mechanism.ridge) - int(intercept)
 
     def pairs(cube: FloatArray) -> Neighbours:
-        found = _unpack(
-            cube,
-            outcomes=mechanism.outcomes,
-            slopes=slopes,
-            others=others,
-            intercept=intercept,
-            reach=reach,
-            spread=spread,
-        )
+        found = _unpack(cube, mechanism.outcomes, slopes, others, intercept, reach, spread)
         return found if mechanism.relation is Relation.REPLACE_ONE else _one_alone(found)
 
     def losses(cube: FloatArray) -> FloatArray:
@@ -206,8 +203,8 @@ def worst_neighbours(
     starts = design[np.argsort(-losses(design), kind="stable")[:polish]]
     best = _climb(losses, starts, directions=design[: 2 * rounds], rounds=rounds)
     found = pairs(best[None, :])
-    kept = {field.name: getattr(found, field.name)[0] for field in fields(Neighbours) if field.name != "loss"}
-    return Neighbours(**kept, loss=float(losses(best[None, :])[0]))
+    one, other = (DataSet(*(each[0] for each in data)) for data in (found.one, found.other))
+    return Neighbours(one=one, other=other, theta=found.theta[0], loss=float(losses(best[None, :])[0]))
 
 
 def _climb(
@@ -241,7 +238,6 @@ def _climb(
 
 def _unpack(
     cube: FloatArray,
-    *,
     outcomes: tuple[float, ...],
     slopes: int,
     others: int,
@@ -259,24 +255,17 @@ def _unpack(
     shared = np.floor(10.0 ** (4.0 * cube[:, cells : cells + others]))
     weights = cube[:, cells + others : cells + others + 2]
     theta = spread * (2.0 * cube[:, cells + others + 2 :] - 1.0) ** 3
-    kept = np.arange(others)
-    one, two = np.append(kept, others), np.append(kept, others + 1)
-    return Neighbours(
-        X=X[:, one],
-        y=y[:, one],
-        counts=np.column_stack([shared, weights[:, 0]]),
-        other_X=X[:, two],
-        other_y=y[:, two],
-        other_counts=np.column_stack([shared, weights[:, 1]]),
-        theta=theta,
-        loss=math.nan,
+    one, two = (
+        DataSet(X[:, rows], y[:, rows], np.column_stack([shared, weight]))
+        for rows, weight in ((np.append(np.arange(others), others + k), weights[:, k]) for k in (0, 1))
     )
+    return Neighbours(one=one, other=two, theta=theta)
 
 
 def _one_alone(pairs: Neighbours) -> Neighbours:
     """Return pairs in which one of the two persons is not there: the one of smaller case weight."""
-    counts, other = pairs.counts.copy(), pairs.other_counts.copy()
+    counts, other = pairs.one.counts.copy(), pairs.other.counts.copy()
     first = counts[:, -1] >= other[:, -1]
     counts[:, -1] *= first
     other[:, -1] *= ~first
-    return replace(pairs, counts=counts, other_counts=other)
+    return replace(pairs, one=pairs.one._replace(counts=counts), other=pairs.other._replace(counts=other))

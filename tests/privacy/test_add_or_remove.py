@@ -402,7 +402,7 @@ def loss_of(regime, *, mechanism=None):
         for k, r in [(0, near), (1, near), (1, far)]
     ]
     if distribution.relation is ADD:
-        assert all((pair.counts[-1] == 0) != (pair.other_counts[-1] == 0) for pair in found)
+        assert all((pair.one.counts[-1] == 0) != (pair.other.counts[-1] == 0) for pair in found)
     return max(pair.loss for pair in found), 0.999 * float(query.epsilon)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hdpstats.audit import epsilon_lower_bound
-from hdpstats.audit.lower_bound import score_between
+from hdpstats.audit.outputs import score_between
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import site as gradient

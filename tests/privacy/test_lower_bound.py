@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hdpstats.audit import epsilon_lower_bound
-from hdpstats.audit.lower_bound import score_between
+from hdpstats.audit.outputs import score_between
 from hdpstats.noise import BallNoise
 
 ALPHA = 1e-9

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hdpstats.audit import epsilon_lower_bound
-from hdpstats.audit.lower_bound import score_between
+from hdpstats.audit.outputs import score_between
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
