@@ -52,10 +52,16 @@ MOST_BYTES = 40 * MOST_POINTS
 
 
 MOST_AHEAD: Final = 64
-"""The largest number of later charges that a query may announce."""
+"""The largest number of later charges that a query may announce, and of rounds of a fit."""
+
+MOST_SITES: Final = 1000
+"""The largest number of sites of a fit."""
 
 Ahead = Annotated[tuple[Spend, ...], AtMost(size=MOST_AHEAD, what="costs in ahead")]
 """Later charges of a query, one by one; a longer list is refused unread."""
+
+AtMostRounds: Final = AtMost(size=MOST_AHEAD, what="rounds of a fit")
+"""Marks the queries or releases of a fit in rounds; more of them are refused unread."""
 
 LARGEST_AMOUNT: Final = 10**12
 """The largest epsilon or mu_squared of a query: as much as the largest total of an account."""

@@ -4,12 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self, final
+from typing import Annotated, ClassVar, Self, final
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.records.limits import MOST_AHEAD
+from hdpstats.records.codec import AtMost
+from hdpstats.records.limits import MOST_AHEAD, MOST_SITES
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Placed, Query, Release
 
@@ -175,7 +176,7 @@ class SitesQuery(SeveralQueries):
     """What each of several sites was asked, by its name."""
 
     kind: ClassVar[str] = "sites/1"
-    sites: tuple[tuple[str, Query], ...]
+    sites: Annotated[tuple[tuple[str, Query], ...], AtMost(size=MOST_SITES, what="sites of a fit")]
 
     def __post_init__(self) -> None:
         """Refuse queries that are not those of one fit."""
@@ -196,7 +197,7 @@ class SitesRelease(Release):
     """What each of several sites handed out, each with its own place in its own ledger; ``entry`` is None."""
 
     kind: ClassVar[str] = "sites/1"
-    sites: tuple[tuple[str, Release], ...]
+    sites: Annotated[tuple[tuple[str, Release], ...], AtMost(size=MOST_SITES, what="sites of a fit")]
     entry: Placed = None
 
     @property

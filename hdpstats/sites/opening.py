@@ -13,6 +13,7 @@ from hdpstats._base.validation import choice
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.limits import MOST_SITES
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.remote import RemoteSite
@@ -27,7 +28,6 @@ Private = Source | Mapping[str, Source] | Sequence[Source]
 ONLY = "private"
 """The name of the site of a study that has one and gives it no name."""
 
-MOST_SITES = 1000
 LONGEST_NAME = 100
 
 

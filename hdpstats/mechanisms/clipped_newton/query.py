@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size, choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS
+from hdpstats.records.limits import MOST_COEFFICIENTS, AtMostRounds
 from hdpstats.records.query import MechanismOptions, check_epsilon
 from hdpstats.records.several import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
 
@@ -106,7 +106,7 @@ class ClippedNewtonRounds(QueryOfRounds):
     """The rounds of a fit by clipped scores."""
 
     kind: ClassVar[str] = "clipped_newton_rounds/1"
-    rounds: tuple[ClippedNewtonQuery, ...]
+    rounds: Annotated[tuple[ClippedNewtonQuery, ...], AtMostRounds]
 
 
 @final
@@ -115,4 +115,4 @@ class ClippedNewtonRoundsRelease(ReleaseOfRounds):
     """What the rounds of a fit by clipped scores handed out."""
 
     kind: ClassVar[str] = "clipped_newton_rounds/1"
-    rounds: tuple[ClippedNewtonRelease, ...]
+    rounds: Annotated[tuple[ClippedNewtonRelease, ...], AtMostRounds]

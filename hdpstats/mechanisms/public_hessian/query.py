@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size, choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS
+from hdpstats.records.limits import MOST_COEFFICIENTS, AtMostRounds
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import MechanismOptions, check_epsilon
 from hdpstats.records.several import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
@@ -125,7 +125,7 @@ class PublicHessianRounds(QueryOfRounds):
     """The rounds of a fit by scores of cut rows."""
 
     kind: ClassVar[str] = "public_hessian_rounds/1"
-    rounds: tuple[PublicHessianQuery, ...]
+    rounds: Annotated[tuple[PublicHessianQuery, ...], AtMostRounds]
 
 
 @final
@@ -134,4 +134,4 @@ class PublicHessianRoundsRelease(ReleaseOfRounds):
     """What the rounds of a fit by scores of cut rows handed out."""
 
     kind: ClassVar[str] = "public_hessian_rounds/1"
-    rounds: tuple[PublicHessianRelease, ...]
+    rounds: Annotated[tuple[PublicHessianRelease, ...], AtMostRounds]
