@@ -10,6 +10,7 @@ from typing import Any, Final, cast, final
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
+from hdpstats._base.validation import integer
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.clipped_newton import query as clipped_newton
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
@@ -279,9 +280,10 @@ def prepare(query: Query, site_facts: SiteFacts) -> Prepared:
 
 
 def check_kind(query: Query) -> None:
-    """Refuse a query that no mechanism answers."""
+    """Refuse a query that no mechanism answers, or whose number of the draw is none."""
     if type(query) not in _BY_QUERY:
         raise SiteError(f"this site does not answer {type(query).__name__}")
+    integer(query.replicate, name="replicate", lower=1, upper=10**9)
 
 
 def columns_of(query: Query, site_facts: SiteFacts) -> tuple[str, ...]:

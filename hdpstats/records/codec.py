@@ -154,7 +154,7 @@ def _of_class(cls: type) -> tuple[Write, Read]:
         return (_itself_with(kind), _own(cls, kind))
     if issubclass(cls, StrEnum):
         return str, _choice({each.value: each for each in cls})
-    return _record(cls) if is_dataclass(cls) else (to_dict, lambda value: _by_kind(_KINDS[cls], value))
+    return _record(cls) if is_dataclass(cls) else (to_dict, lambda value: _by_kind(_KINDS.get(cls, {}), value))
 
 
 def _exactly(kind: type, expected: str) -> tuple[Write, Read]:
@@ -284,6 +284,8 @@ def _union(inner: tuple[Any, ...]) -> tuple[Write, Read]:
 
 
 def _by_kind(kinds: Mapping[str, type], value: Any) -> Any:
+    if not kinds:
+        raise _MismatchError("read after its kinds were declared: import hdpstats.mechanisms.registry first")
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise _MismatchError("an object of a kind that is known here")

@@ -98,6 +98,14 @@ def answered(query: Query, monkeypatch: pytest.MonkeyPatch, relation: str = "rep
     return True
 
 
+@pytest.mark.parametrize("replicate", [0, -1, 10**9 + 1])
+def test_a_number_of_the_draw_that_is_none_is_refused_whatever_is_asked_of_the_site(replicate: int) -> None:
+    site, query = site_of(), replace(QUERY, replicate=replicate)
+    for ask in (site.answer, site.quote, site.columns, lambda each: site.rehearsal(each, rows=5)):
+        with pytest.raises(hdp.ArgumentError, match="replicate"):
+            ask(query)
+
+
 CAP, GEOMETRY = MODEL.cap, MODEL.geometry
 MODELS = {
     "plain": MODEL,

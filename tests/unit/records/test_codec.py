@@ -1,6 +1,7 @@
 """Records are read strictly: hostile text is refused by an error of the package, and needs no more than its size."""
 
 import json
+from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar
@@ -13,6 +14,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records.codec import LEFT_OUT, NAN_IS_NULL, AtMost, Record, from_dict, to_dict
+from hdpstats.records.frames import frame_from_dict
 from hdpstats.records.geometry import Source
 
 
@@ -133,6 +135,54 @@ def test_a_missing_key_is_refused(name):
 def test_a_list_beyond_its_limit_is_refused_unread():
     with pytest.raises(MechanismError, match="at most 2 few"):
         Whole.from_dict(WHOLE.to_dict() | {"few": ["never read"] * 3})
+
+
+@pytest.mark.parametrize("kind", ["clipped_newton_rounds/1", "public_hessian_rounds/1", "sites/1"])
+def test_a_fit_of_too_many_queries_or_releases_is_refused_unread(kind):
+    name, size = ("sites", 1001) if kind == "sites/1" else ("rounds", 65)
+    text = json.dumps({"kind": kind, name: ["never read"] * size})
+    for read in (query_from_json, release_from_json):
+        with pytest.raises(MechanismError, match=f"at most {size - 1} {name} of a fit"):
+            read(text)
+
+
+class Undeclared(Record, ABC):
+    """A class whose kinds nobody declared."""
+
+
+def test_a_class_without_declared_kinds_says_what_to_import():
+    with pytest.raises(ArgumentError, match=r"import hdpstats\.mechanisms\.registry first"):
+        Undeclared.from_dict({"kind": "one"})
+
+
+FRAME = {"rows": 2, "columns": {"x": {"type": "numbers", "cells": [0.5, None]}}}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"type": "numbers", "cells": [0.5, "1.5"]},
+        {"type": "numbers", "cells": [0.5, True]},
+        {"type": "numbers", "cells": [0.5]},
+        {"type": "numbers", "cells": [0.5, None], "other": 1},
+        {"type": "numbers", "cells": {"0": 0.5, "1": 1.5}},
+        {"type": "whole numbers", "cells": [1, 1.5]},
+        {"type": "whole numbers", "cells": [1, None]},
+        {"type": "texts", "cells": ["a", 1]},
+        {"type": "levels", "levels": ["a", "b"], "cells": [0, 0.0]},
+        {"type": "levels", "levels": ["a", "b"], "cells": [0, 2]},
+        {"type": "levels", "levels": ["a", 1.0], "cells": [0, 1]},
+        {"type": "texts", "levels": ["a"], "cells": ["a", "a"]},
+        {"cells": ["a", "a"]},
+        "ab",
+    ],
+)
+def test_a_frame_is_read_as_strictly_as_records(column):
+    assert frame_from_dict(FRAME)["x"].isna().tolist() == [False, True]
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        frame_from_dict({"rows": 2, "columns": {"x": column}})
+    with pytest.raises(ValueError, match="nothing else"):
+        frame_from_dict(FRAME | {"other": 1})
 
 
 def test_no_text_raises_anything_but_an_error_of_the_package():
