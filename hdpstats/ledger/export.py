@@ -1,10 +1,8 @@
 """A ledger as text, as a table of charges, on a page with bars of what is spent, and as a file for auditors."""
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -154,14 +152,6 @@ def _as_json(dataset: str, chain: Chain, entries: Sequence[Entry]) -> str:
     return canonical.dumps(document) + "\n"
 
 
-def _as_csv(entries: Sequence[Entry]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Entry)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(entry) for entry in entries)
-    return text.getvalue()
-
-
 def write_export(path: Path, *, dataset: str, chain: Chain, entries: Sequence[Entry]) -> None:
     """Write an account's entries with their hashes; JSON has the totals, the caps, the terms and the head as well.
 
@@ -172,7 +162,7 @@ def write_export(path: Path, *, dataset: str, chain: Chain, entries: Sequence[En
         case ".json":
             content = _as_json(dataset, chain, entries)
         case ".csv":
-            content = _as_csv(entries)
+            content = pd.DataFrame(map(asdict, entries)).to_csv(index=False, lineterminator="\n")
         case _:
             raise ArgumentError(f"path must end in .json or .csv, not {path.suffix!r}", argument="path")
     try:

@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, final, get_type_hints
 
 from sqlalchemy import (
     URL,
@@ -30,9 +30,10 @@ from sqlalchemy import (
     Connection,
     Engine,
     ForeignKey,
+    ForeignKeyConstraint,
     Integer,
     MetaData,
-    String,
+    PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
@@ -50,7 +51,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.location import check_place, file_of, in_memory, locate, shown
-from hdpstats.ledger.records import AccountTerms, Entry
+from hdpstats.ledger.records import AccountTerms, Entry, Lease
 
 T = TypeVar("T")
 
@@ -59,50 +60,40 @@ METADATA = MetaData()
 FORMAT = "hdpstats-ledger-5"
 """What this module writes and reads; a change of the tables or of what is hashed is a new format."""
 
-LEDGER = Table("ledger", METADATA, Column("format", String(40), primary_key=True))
+LEDGER = Table("ledger", METADATA, Column("format", Text, primary_key=True))
 
 ACCOUNT = Table(
     "account",
     METADATA,
-    Column("dataset", String(200), primary_key=True),
+    Column("dataset", Text, primary_key=True),
     Column("epsilon", Text, nullable=False),
     Column("delta", Text, nullable=False),
     Column("relation", Text, nullable=False),
     Column("unit", Text, nullable=True),
-    Column("same_people_as", String(200), ForeignKey("account.dataset"), nullable=True),
+    Column("same_people_as", Text, ForeignKey("account.dataset"), nullable=True),
     Column("opened_at", Text, nullable=False),
 )
+
+
+def _columns(record: type) -> list[Column[Any]]:
+    """Return a column for each field of a record, which is written and read as a whole."""
+    kinds = {int: Integer, str: Text}
+    return [
+        Column(name, kinds[kind], nullable=False, autoincrement=False) for name, kind in get_type_hints(record).items()
+    ]
+
 
 ENTRY = Table(
     "entry",
     METADATA,
-    Column("seq", Integer, primary_key=True, autoincrement=False),
-    Column("kind", String(10), nullable=False),
-    Column("dataset", String(200), ForeignKey(ACCOUNT.c.dataset), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("analyst", String(255), nullable=False),
-    Column("request_id", String(64), nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("epsilon", Text, nullable=False),
-    Column("delta", Text, nullable=False),
-    Column("mu_squared", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("previous_hash", String(64), nullable=False),
-    Column("hash", String(64), nullable=False),
+    *_columns(Entry),
+    PrimaryKeyConstraint("seq"),
+    ForeignKeyConstraint(["dataset"], [ACCOUNT.c.dataset]),
     UniqueConstraint("kind", "request_id", "attempt"),
     CheckConstraint("kind IN ('open', 'grant', 'quota', 'divide', 'charge', 'share', 'release')"),
 )
 
-LEASE = Table(
-    "lease",
-    METADATA,
-    Column("request_id", String(64), primary_key=True),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("holder", String(64), nullable=False),
-    Column("process", String(200), nullable=False),
-    Column("beats", Integer, nullable=False),
-)
+LEASE = Table("lease", METADATA, *_columns(Lease), PrimaryKeyConstraint("request_id", "attempt"))
 """Who computes which charge (`hdpstats.ledger.leases`): no part of the chain, as it says nothing of what was spent."""
 
 _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c.seq)
