@@ -60,7 +60,7 @@ class PerturbedObjective:
         return np.asarray(np.linalg.slogdet(hessian)[1] - self.rate * k_norm(noise, self.norm))
 
 
-class DataSet(NamedTuple):
+class SearchedData(NamedTuple):
     """Rows ``X`` (n, D) with outcomes ``y`` (n,), and how many persons share each row, ``counts`` (n,).
 
     The count of the last row is its case weight relative to the largest one, 0 where that person is not there.
@@ -79,8 +79,8 @@ class Neighbours:
     A search keeps many pairs in one record, with a leading axis everywhere.
     """
 
-    one: DataSet
-    other: DataSet
+    one: SearchedData
+    other: SearchedData
     theta: FloatArray
     loss: float = math.nan
 
@@ -203,7 +203,7 @@ def worst_neighbours(
     starts = design[np.argsort(-losses(design), kind="stable")[:polish]]
     best = _climb(losses, starts, directions=design[: 2 * rounds], rounds=rounds)
     found = pairs(best[None, :])
-    one, other = (DataSet(*(each[0] for each in data)) for data in (found.one, found.other))
+    one, other = (SearchedData(*(each[0] for each in data)) for data in (found.one, found.other))
     return Neighbours(one=one, other=other, theta=found.theta[0], loss=float(losses(best[None, :])[0]))
 
 
@@ -256,7 +256,7 @@ def _unpack(
     weights = cube[:, cells + others : cells + others + 2]
     theta = spread * (2.0 * cube[:, cells + others + 2 :] - 1.0) ** 3
     one, two = (
-        DataSet(X[:, rows], y[:, rows], np.column_stack([shared, weight]))
+        SearchedData(X[:, rows], y[:, rows], np.column_stack([shared, weight]))
         for rows, weight in ((np.append(np.arange(others), others + k), weights[:, k]) for k in (0, 1))
     )
     return Neighbours(one=one, other=two, theta=theta)
