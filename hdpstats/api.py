@@ -18,6 +18,8 @@ from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
 from hdpstats.mechanisms import registry as mechanisms
 from hdpstats.models import (
+    DescriptionPlan,
+    DescriptionRequest,
     DiscreteHazard,
     Distribution,
     Linear,
@@ -25,11 +27,12 @@ from hdpstats.models import (
     MEstimator,
     Plan,
     Quantile,
+    describe,
     hybrid_weights,
     importance_weights,
 )
 from hdpstats.privacy.budget import Budget
-from hdpstats.results import Aggregate, Evaluation, Result, WeightedSample, aggregate
+from hdpstats.results import Aggregate, Description, Evaluation, Result, WeightedSample, aggregate
 from hdpstats.schema import datasets
 from hdpstats.schema.check import check
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
@@ -45,6 +48,9 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Continuous",
+    "Description",
+    "DescriptionPlan",
+    "DescriptionRequest",
     "DiscreteHazard",
     "Distribution",
     "Duration",
@@ -78,6 +84,7 @@ __all__ = [
     "check",
     "connect",
     "datasets",
+    "describe",
     "hybrid_weights",
     "importance_weights",
     "losses",

@@ -3,12 +3,14 @@
 import html
 import textwrap
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from typing import Any, final
 
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import Cell, SimpleTable
 from statsmodels.iolib.tableformatting import fmt_base
 
+from hdpstats._base.errors import HdpError
 from hdpstats.display.page import key_values
 
 WIDTH = 78
@@ -102,6 +104,33 @@ class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
         """Return tables and notes as LaTeX."""
         notes = [note.translate(_LATEX) for note in (self.extra_txt or "").splitlines()]
         return "\n\n".join([*(part.as_latex_tabular() for part in self.tables), *notes])
+
+    def to_docx(self, path: str | PathLike[str]) -> None:
+        """Write title, tables and notes to a Word file. Needs ``pip install 'hdpstats[word]'``.
+
+        Raises
+        ------
+        HdpError
+            If python-docx is not installed.
+        """
+        try:
+            from docx import Document
+        except ImportError:
+            raise HdpError("Word files need python-docx: pip install 'hdpstats[word]'") from None
+        document = Document()
+        if self.tables and self.tables[0].title:
+            document.add_heading(str(self.tables[0].title), level=2)
+        for part in self.tables:
+            lines = [[str(cell.data) for cell in row] for row in part]
+            grid = document.add_table(rows=len(lines), cols=max(map(len, lines), default=0))
+            grid.style = "Table Grid"
+            for row, cells in zip(grid.rows, lines, strict=True):
+                for place, text in zip(row.cells, cells, strict=False):
+                    place.text = text
+            document.add_paragraph()
+        for note in (self.extra_txt or "").splitlines():
+            document.add_paragraph(note)
+        document.save(str(path))
 
     def as_text(self) -> str:
         """Return tables and notes as plain text, notes wrapped to the width of the tables."""

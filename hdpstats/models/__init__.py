@@ -6,10 +6,13 @@ fit methods, from a mechanism to the functions that fit and that predict errors;
 `public_hessian`, `weighted` and `distribution_spec`. `request` holds what is asked for, finds the number of people,
 asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts how a fit does on
 private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight public rows;
-`weighted` fits models to them, and to noisy histograms. ``fit``, ``evaluate`` and the functions for
-weights are all that spends.
+`weighted` fits models to them, and to noisy histograms. `describe` describes the private cohort, `description_plan`
+predicts how exactly. ``fit``, ``evaluate``, ``describe`` with an epsilon and the functions for weights are all that
+spends.
 """
 
+from hdpstats.models.describe import DescriptionRequest, describe
+from hdpstats.models.description_plan import DescriptionPlan
 from hdpstats.models.distribution import Distribution
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
@@ -18,6 +21,8 @@ from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Linear, Logit, MEstimator, Quantile
 
 __all__ = [
+    "DescriptionPlan",
+    "DescriptionRequest",
     "DiscreteHazard",
     "Distribution",
     "Linear",
@@ -25,6 +30,7 @@ __all__ = [
     "MEstimator",
     "Plan",
     "Quantile",
+    "describe",
     "hybrid_weights",
     "importance_weights",
 ]

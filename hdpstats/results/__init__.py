@@ -6,6 +6,7 @@
 from hdpstats.public.check import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
+from hdpstats.results.description import Description
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts, SampleFacts
 from hdpstats.results.result import Result
@@ -18,6 +19,7 @@ __all__ = [
     "NOT_CHECKED",
     "Aggregate",
     "DeferredCheck",
+    "Description",
     "Estimated",
     "Evaluation",
     "HazardFacts",

@@ -16,6 +16,7 @@ from hdpstats.records.several import SitesRelease, answers_in, charged_events
 from hdpstats.results.sites import Counts, SiteContribution, people
 
 if TYPE_CHECKING:
+    from hdpstats.results.description import Description
     from hdpstats.results.result import Result
     from hdpstats.results.weighted_sample import WeightedSample
 
@@ -83,6 +84,38 @@ def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
         "implementation": _IMPLEMENTATION,
         "post_processing": "everything computed from the weighted rows, in any software",
         "not_protected": _not_protected(sample.facts.public_rows, guarantee),
+    }
+
+
+def description_disclosure(description: "Description") -> dict[str, Any]:
+    """Return the privacy record of a description; see `hdpstats.results.Description.disclosure`."""
+    query, guarantee, releases = description.query, description.guarantee, dict(description.releases)
+    several = len(releases) > 1
+    return {
+        "format": 1,
+        "dp_variant": _variant(guarantee),
+        "privacy_loss": _loss(guarantee),
+        "accounting": {
+            "composition": _AT_SITES + _COMPOSITION if several else _COMPOSITION,
+            "mechanism": query.kind,
+            "events": [
+                to_dict(event) | {"text": str(event)} for each in releases.values() for event in charged_events(each)
+            ],
+        },
+        "description": {
+            "columns": [each.name for each in query.columns],
+            "by": query.by,
+            "complete": query.complete,
+            "follow_up": None if query.follow_up is None else query.follow_up.to_dict(),
+        },
+        "bounds": {"source": "declared in the schema", "schema_sha256": description.schema.sha256},
+        "public_sha256": query.public_sha256,
+        "query_sha256": canonical.sha256(canonical.loads(query.to_json())),
+        "release_sha256": {name: each.sha256 for name, each in releases.items()},
+        "ledger": {name: _entry(each) for name, each in releases.items()},
+        "implementation": _IMPLEMENTATION,
+        "post_processing": "everything else in the description is computed from the releases and from public rows",
+        "not_protected": _not_protected(None if description.public is None else 1, guarantee),
     }
 
 

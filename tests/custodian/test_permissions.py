@@ -7,6 +7,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.mechanisms.count.query import CountQuery
+from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, LossSelectionQuery
@@ -68,6 +69,19 @@ def test_mechanisms_that_are_not_listed_are_denied():
     assert permitted(mechanisms=["curve", "histogram"], models=["hazard"]) == {"histogram"}
     assert permitted(mechanisms="all", models="all") == {query.kind.partition("/")[0] for query in ALL}
     assert "histogram" not in permitted(models="all")
+
+
+def test_a_description_has_a_permission_of_its_own():
+    query = DescriptionQuery(columns=(DescribedColumn(name="x"), DescribedColumn(name="y", levels=2)), **COMMON)
+
+    def allowed(**entries):
+        return Permissions.from_dict(entries, name="ann", declared=COLUMNS).allow(query, COLUMNS)
+
+    assert allowed(mechanisms=["description"])
+    assert allowed(mechanisms=["description", "curve"], models=["regression"])
+    assert not allowed(models="all")
+    assert not allowed(mechanisms=["histogram", "count"])
+    assert not allowed(mechanisms=["description"], columns=["x"])
 
 
 def test_columns_that_are_not_listed_are_denied():

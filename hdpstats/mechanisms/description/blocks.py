@@ -1,4 +1,4 @@
-"""The noisy sums of a group in people, with draws of their noise taken away: post-processing of a release."""
+"""Sums and counts of a description in people, with draws of their noise: post-processing of a release."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,13 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.mechanisms.description.query import UNITS, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 
 DRAWS: Final = 1000
+FEWEST: Final = 4.0
+"""So many standard deviations of noise are the fewest people of whom anything is said."""
 
 
 @final
@@ -61,7 +63,7 @@ class GroupSums:
     def missing(self, place: int) -> FloatArray | None:
         """Return the share of missing cells in a column (B + 1,); None where they are not counted."""
         column = self.query.columns[place]
-        if column.features(complete=self.query.complete) == column.values:
+        if not column.counts_missing(complete=self.query.complete):
             return None
         return np.asarray(0.5 + self.sums[:, self.query.first_features[place]] / self.people)
 
@@ -82,22 +84,70 @@ class GroupSums:
         return np.asarray(0.5 + self.sums[:, last - column.values : last] / self.observed(place)[:, None])
 
 
-def blocks_of(query: DescriptionQuery, releases: Sequence[DescriptionRelease], count: int = DRAWS) -> list[GroupSums]:
-    """Return the blocks of all groups, at the sites of these releases together; the same each time."""
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DescribedNumbers:
+    """Sums and counts in people: noisy ones of sites together, or expected ones.
+
+    Attributes
+    ----------
+    query : DescriptionQuery
+        What was asked; of several sites, of any of them.
+    sums : (G, d) float64
+        Sums of features.
+    noise : (G, B, d) float64
+        Draws of their noise; none where ``B`` is 0.
+    cells, follow_up : float64 arrays
+        Counts.
+    sds : (3,) float64
+        Standard deviations of the noise of sums, cells and follow-up.
+    records : float or None
+        The number of people where it is public.
+    """
+
+    query: DescriptionQuery
+    sums: FloatArray
+    noise: FloatArray
+    cells: FloatArray
+    follow_up: FloatArray
+    sds: FloatArray
+    records: float | None
+
+    def group(self, group: int) -> GroupSums:
+        """Return the sums of one group."""
+        rows = np.vstack([self.sums[group], self.sums[group] - self.noise[group]])
+        return GroupSums(sums=rows, sd=float(self.sds[0]), records=self.records, query=self.query)
+
+    def cells_of(self, group: int, column: DescribedColumn) -> FloatArray:
+        """Return the counts of a column's cells in a group."""
+        place, firsts = self.query.with_cells.index(column), self.query.first_cells
+        start = group * firsts[-1]
+        return self.cells[start + firsts[place] : start + firsts[place + 1]]
+
+
+def numbers_of(query: DescriptionQuery, releases: Sequence[DescriptionRelease], count: int = DRAWS) -> DescribedNumbers:
+    """Return the numbers of releases, of several sites together; draws of their noise are the same each time."""
     rng = draws.generator(*(release.sha256 for release in releases))
-    shape = (query.groups, query.dimension)
-    known = [release.records for release in releases]
-    sums, noise = np.zeros(shape), np.zeros((query.groups, count, query.dimension))
-    for release in releases:
-        sums = sums + np.array(release.sums, dtype=np.float64).reshape(shape) / UNITS
+    shape, scale = (query.groups, query.dimension), UNITS if query.weights is not None else 1
+    noise = np.zeros((query.groups, count, query.dimension))
+    for release in releases if query.dimension else ():
         for group in range(query.groups):
             noise[group] += draws.perturbation(rng, noise_of(query, release.sums_sd), count=count)
-    sd = float(np.sqrt(sum(release.sums_sd**2 for release in releases)))
-    records = None if None in known else float(sum(each or 0 for each in known))
-    return [
-        GroupSums(sums=np.vstack([row, row - drawn]), sd=sd, records=records, query=query)
-        for row, drawn in zip(sums, noise, strict=True)
-    ]
+    known = [release.records for release in releases]
+    squares = [np.square([each.sums_sd, each.cells_sd, each.follow_up_sd]) for each in releases]
+    return DescribedNumbers(
+        query=query,
+        sums=_together([each.sums for each in releases]).reshape(shape) / UNITS,
+        noise=noise,
+        cells=_together([each.cells for each in releases]) / scale,
+        follow_up=_together([each.follow_up for each in releases]) / scale,
+        sds=np.sqrt(np.sum(squares, axis=0)),
+        records=None if None in known else float(sum(each or 0 for each in known)),
+    )
+
+
+def _together(parts: Sequence[Sequence[int]]) -> FloatArray:
+    return np.asarray(np.sum([np.array(part, dtype=np.float64) for part in parts], axis=0))
 
 
 def noise_of(query: DescriptionQuery, sd: float) -> NoiseDistribution | NormalDistribution:

@@ -4,14 +4,15 @@ Intervals are percentiles of draws: the noise is drawn again from its distributi
 from the sums, read as the sums themselves are, and sampling is drawn on top: a Beta distribution for shares (Jeffreys),
 normal ones for means and standard deviations. The noise of a box has shorter tails than a normal distribution.
 
-A statistic is not available (NaN) where fewer than `hdpstats.mechanisms.description.counts.FEWEST` standard deviations
-of noise of people have the cell: then the noise of a share is above 1/4. A quartile is where people are fewer than so
-many standard deviations times the root of the number of cells.
+A statistic is not available (NaN) where fewer than `hdpstats.mechanisms.description.blocks.FEWEST` standard deviations
+of noise of people have the cell: then the noise of a share is above 1/4; nor is a standard deviation whose noise is
+above half of it. A quartile is where people are fewer than so many standard deviations times the root of the number of
+cells.
 
 Releases of several sites are read together by adding their sums and counts; their noise adds up.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -19,15 +20,16 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.mechanisms.description.blocks import GroupSums, blocks_of
-from hdpstats.mechanisms.description.counts import FEWEST, cells_in
+from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums
 from hdpstats.mechanisms.description.errors import sd_noise, share_noise
 from hdpstats.mechanisms.description.quartiles import PROBABILITIES, Quartile, quantiles
-from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.query import DescribedColumn
 from hdpstats.mechanisms.histogram.estimate import project
 
 NARROWEST: Final = 1e-3
 """The smallest standard deviation that is read off, in parts of the range."""
+LOUDEST: Final = 0.5
+"""The largest noise of a standard deviation, in parts of it, with which it is reported."""
 NORMAL: Final = 3.0
 """The kurtosis of a normal distribution."""
 
@@ -61,30 +63,28 @@ class Statistic:
 
 
 def read(
-    query: DescriptionQuery,
-    releases: Sequence[DescriptionRelease],
-    *,
-    kurtosis: Mapping[str, float],
-    alpha: float = 0.05,
+    numbers: DescribedNumbers, *, seed: str, kurtosis: Mapping[str, float], alpha: float = 0.05
 ) -> list[Statistic]:
-    """Return the statistics of the releases of one site, or of several together.
+    """Return the statistics of noisy or expected numbers.
 
     Parameters
     ----------
-    query
-        What was asked; of several sites, of any of them.
-    releases
-        What they answered.
+    numbers
+        Sums and counts; limits are NaN where they have no draws of noise.
+    seed
+        A SHA-256 that sampling is drawn from.
     kurtosis
         That of columns in public rows, for the sampling error of standard deviations.
     alpha
         One minus the level of the intervals.
     """
+    query = numbers.query
     if not query.columns:
         return []
     found: list[Statistic] = []
-    rng = draws.generator(*(release.sha256 for release in releases), "sampling")
-    for group, block in enumerate(blocks_of(query, releases)):
+    rng = draws.generator(seed)
+    for group in range(query.groups):
+        block = numbers.group(group)
         found.append(_number(block, group, alpha))
         for place, column in enumerate(query.columns):
             found += _missing(block, group, place, rng, alpha)
@@ -92,7 +92,8 @@ def read(
                 found += _shares(block, group, place, rng, alpha)
             else:
                 found += _moments(block, group, place, rng, alpha, kurtosis.get(column.name, NORMAL))
-            found += _quartiles(block, group, place, releases, alpha)
+            if column.cuts:
+                found += _quartiles(numbers, block, group, place, alpha)
     return found
 
 
@@ -109,7 +110,8 @@ def _statistic(
     known: bool = True,
 ) -> Statistic:
     """Return a statistic from its estimate and draws of it (B + 1,)."""
-    low, high = np.quantile(values[1:], [alpha / 2.0, 1.0 - alpha / 2.0]) if known else (np.nan, np.nan)
+    drawn = known and len(values) > 1
+    low, high = np.quantile(values[1:], [alpha / 2.0, 1.0 - alpha / 2.0]) if drawn else (np.nan, np.nan)
     estimate = float(values[0]) if known else np.nan
     error = float(np.hypot(noise, sampling)) if known else np.nan
     return Statistic(
@@ -120,8 +122,8 @@ def _statistic(
         estimate=estimate,
         std_error=error,
         noise=noise if known else np.nan,
-        low=float(min(low, estimate)) if known else np.nan,
-        high=float(max(high, estimate)) if known else np.nan,
+        low=float(min(low, estimate)) if drawn else np.nan,
+        high=float(max(high, estimate)) if drawn else np.nan,
     )
 
 
@@ -217,8 +219,8 @@ def _moments(
     )
     spreads = np.concatenate([spread[:1], np.maximum(spread[1:] * (1.0 + normal[1] * relative[1:]), 0.0)])
     yield _statistic(
-        group, place, "sd", reach * spreads,
-        noise=reach * noise, sampling=reach * float(spread[0] * relative[0]), alpha=alpha, known=known,
+        group, place, "sd", reach * spreads, noise=reach * noise, sampling=reach * float(spread[0] * relative[0]),
+        alpha=alpha, known=known and noise <= LOUDEST * float(spread[0]),
     )  # fmt: skip
 
 
@@ -230,19 +232,16 @@ def moments(column: DescribedColumn, parts: FloatArray) -> tuple[FloatArray, Flo
 
 
 def _quartiles(
-    block: GroupSums, group: int, place: int, releases: Sequence[DescriptionRelease], alpha: float
+    numbers: DescribedNumbers, block: GroupSums, group: int, place: int, alpha: float
 ) -> Iterator[Statistic]:
-    query, column = block.query, block.query.columns[place]
-    if not column.cuts:
-        return
-    counts, sd = cells_in(query, releases, group, column)
-    counted = column.cells(complete=query.complete) > len(column.cuts) + 1
-    inner = float(counts[: len(column.cuts) + 1].sum())
-    known = inner >= FEWEST * sd * np.sqrt(len(column.cuts) + 1.0)
+    column, sd = numbers.query.columns[place], float(numbers.sds[1])
+    counts, m = numbers.cells_of(group, column), len(column.cuts) + 1
+    known = counts[:m].sum() >= max(FEWEST * sd * np.sqrt(m), 1.0)
     found: Mapping[str, Quartile] = {}
     if known:
+        size = float(block.size[0])
         found = quantiles(
-            column, counts, sd=sd, size=float(block.size[0]), records=block.records, missing=counted, alpha=alpha
+            column, counts, sd=sd, size=size, records=numbers.records, missing=len(counts) > m, alpha=alpha
         )
     for name in PROBABILITIES:
         each = found.get(name, Quartile(estimate=np.nan, std_error=np.nan, low=np.nan, high=np.nan))

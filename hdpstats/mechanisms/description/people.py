@@ -21,7 +21,7 @@ class DescribedPeople:
 
     Attributes
     ----------
-    values : dict of str to array (n,)
+    cells : dict of str to array (n,)
         Numbers within bounds, or codes of levels.
     missing : dict of str to bool array (n,)
         Which cells are missing.
@@ -33,7 +33,7 @@ class DescribedPeople:
         Who was followed up beyond the horizon.
     """
 
-    values: dict[str, FloatArray | IntArray]
+    cells: dict[str, FloatArray | IntArray]
     missing: dict[str, BoolArray]
     group: IntArray
     weights: FloatArray
@@ -62,7 +62,7 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
     time = None if query.follow_up is None else query.follow_up.time
     return DescribedPeople(
-        values=values,
+        cells=values,
         missing=missing,
         group=np.where(out, query.groups, group),
         weights=weights,
@@ -93,8 +93,8 @@ def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[In
     if query.leading == 2:
         yield in_units(weights**2 / 2)
     for column in query.columns:
-        missing, value = people.missing[column.name], people.values[column.name]
-        if column.features(complete=query.complete) > column.values:
+        missing, value = people.missing[column.name], people.cells[column.name]
+        if column.counts_missing(complete=query.complete):
             yield in_units(weights * np.where(missing, 0.5, -0.5))
         for feature in _of_value(column, value):
             yield in_units(weights * np.where(missing, 0.0, feature))
@@ -126,7 +126,7 @@ def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     counts = np.zeros((query.groups, firsts[-1]), dtype=np.int64)
     for column, first in zip(query.with_cells, firsts[:-1], strict=True):
         width = column.cells(complete=query.complete)
-        cell = np.searchsorted(np.array(column.cuts), people.values[column.name], side="left")
+        cell = np.searchsorted(np.array(column.cuts), people.cells[column.name], side="left")
         cell = np.where(people.missing[column.name], len(column.cuts) + 1, cell)  # where that is no cell: left out
         group = np.where(cell < width, people.group, query.groups)
         place = group * width + np.where(cell < width, cell, 0)
@@ -145,7 +145,7 @@ def follow_up_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     if asked is None:
         return np.zeros(0, dtype=np.int64)
     intervals, width = len(asked.ends), asked.causes + 1
-    time, event = people.values[asked.time], people.values[asked.event].astype(np.int64)
+    time, event = people.cells[asked.time], people.cells[asked.event].astype(np.int64)
     interval = np.searchsorted(np.array(asked.ends), time, side="left")
     happened = np.where(event > 0, event - 1, asked.causes)
     stayed = (interval >= intervals) | people.beyond

@@ -92,12 +92,20 @@ def quantiles(
         inside = _inside(F, p, lowest, highest)
         one = _inside(F + error, p, lowest, highest), _inside(np.maximum.accumulate(F - error), p, lowest, highest)
         found[name] = Quartile(
-            estimate=inside,
+            estimate=_whole(inside, lowest, highest) if column.whole else inside,
             std_error=float(one[1] - one[0]) / 2.0,
             low=float(lowest[low]),
             high=float(highest[high]),
         )
     return found
+
+
+def _whole(place: float, lowest: FloatArray, highest: FloatArray) -> float:
+    """Return the whole number of a cell that a place in it stands for: each has the same share of the cell."""
+    cell = int(np.flatnonzero(lowest <= place)[-1])
+    count = float(highest[cell] - lowest[cell]) + 1.0
+    part = (place - float(lowest[cell])) / max(count - 1.0, 1.0)
+    return float(lowest[cell] + np.clip(np.ceil(part * count) - 1.0, 0.0, count - 1.0))
 
 
 def _inside(F: FloatArray, p: float, lowest: FloatArray, highest: FloatArray) -> float:

@@ -82,13 +82,17 @@ class DescribedColumn(Record):
         """The number of its features that describe values: value and square, or all levels but the last."""
         return self.levels - 1 if self.levels else 2
 
+    def counts_missing(self, *, complete: bool) -> bool:
+        """Whether its missing cells are counted: not where none can be, nor where only complete rows count."""
+        return not (complete or self.complete)
+
     def features(self, *, complete: bool) -> int:
         """Return the number of its features, of which the first counts missing cells where these are counted."""
-        return self.values + (not (complete or self.complete))
+        return self.values + self.counts_missing(complete=complete)
 
     def cells(self, *, complete: bool) -> int:
         """Return the number of its cells, of which the last is for missing cells where these are counted."""
-        return len(self.cuts) + 1 + (not (complete or self.complete)) if self.cuts else 0
+        return len(self.cuts) + 1 + self.counts_missing(complete=complete) if self.cuts else 0
 
 
 @final

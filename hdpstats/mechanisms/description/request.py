@@ -1,0 +1,93 @@
+r"""The public constants of a description: centres, and the cells of quartiles.
+
+Half the ends of cells are quantiles of public rows, half are even on the declared range, on the scale of
+:math:`\operatorname{asinh}((x - m) / r)` where that range is more than `WIDE` times the interquartile range ``r`` of
+public rows about their median ``m``. Where public rows hold whole numbers only, ends lie half-way between two of them,
+so that no value is split. Without public rows all ends are even.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.description.query import DescribedColumn
+from hdpstats.mechanisms.description.site import levels_of
+from hdpstats.schema.columns import Column, NumericColumn
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+
+FEWEST_PUBLIC: Final = 25
+WIDE: Final = 12.0
+FEW_CELLS, MANY_CELLS = 12, 24
+MANY_PEOPLE: Final = 400.0
+"""People of a group times the epsilon of a column's cells from which there are many cells."""
+
+
+def described_columns(
+    schema: Schema, names: Sequence[str], public: PublicTable | None, *, cells: int
+) -> tuple[DescribedColumn, ...]:
+    """Return the columns as a description sees them; ``cells`` is 0 without quartiles."""
+    return tuple(_described(name, schema[name], _numbers(schema[name], name, public), cells) for name in names)
+
+
+def number_of_cells(people_of_group: float, epsilon: float) -> int:
+    """Return the number of cells of a column, given the epsilon of its cells under replace-one.
+
+    >>> number_of_cells(500, 0.1), number_of_cells(5000, 0.1)
+    (12, 24)
+    """
+    return MANY_CELLS if people_of_group * epsilon >= MANY_PEOPLE else FEW_CELLS
+
+
+def _numbers(column: Column, name: str, public: PublicTable | None) -> FloatArray:
+    """Return the public numbers of a column within its bounds; none where they are too few."""
+    if public is None or name not in public.numbers or not isinstance(column, NumericColumn):
+        return np.zeros(0)
+    values = public.numbers[name]
+    values = np.clip(values[~np.isnan(values)], column.lower, column.upper)
+    return values if len(values) >= FEWEST_PUBLIC else np.zeros(0)
+
+
+def _described(name: str, column: Column, values: FloatArray, cells: int) -> DescribedColumn:
+    levels, complete = levels_of(column), not column.leaves_out
+    if levels or not isinstance(column, NumericColumn):
+        return DescribedColumn(name=name, levels=levels, complete=complete)
+    reach = column.upper - column.lower
+    whole = bool(len(values)) and bool((values == np.rint(values)).all()) and reach > 2
+    cuts = cuts_between(column.lower, column.upper, values, cells, whole=whole) if cells else ()
+    return DescribedColumn(
+        name=name,
+        lower=column.lower,
+        upper=column.upper,
+        centre=_short(float(np.clip((values.mean() - column.lower) / reach, 0.0, 1.0))) if len(values) else 0.5,
+        complete=complete,
+        cuts=cuts,
+        whole=whole and bool(cuts),
+    )
+
+
+def cuts_between(lower: float, upper: float, values: FloatArray, cells: int, *, whole: bool) -> tuple[float, ...]:
+    """Return the ends between so many cells, or fewer where values repeat."""
+    if not len(values):
+        even = np.linspace(lower, upper, cells + 1)[1:-1]
+        return tuple(sorted({_short(float(each)) for each in even}))
+    half = cells // 2
+    at = np.arange(1, half + 1) / (half + 1)
+    ends = [*np.quantile(values, at, method="inverted_cdf"), *_even(lower, upper, values, cells - half)]
+    placed = [np.floor(end) + 0.5 for end in ends] if whole else ends
+    return tuple(sorted({short for each in placed if lower < (short := _short(float(each))) < upper}))
+
+
+def _even(lower: float, upper: float, values: FloatArray, parts: int) -> FloatArray:
+    """Return the ends between parts that are even on the declared range, or on a wide one's scale."""
+    middle, reach = float(np.median(values)), float(np.subtract(*np.quantile(values, [0.75, 0.25])))
+    if reach > 0 and upper - lower > WIDE * reach:
+        low, high = np.arcsinh((np.array([lower, upper]) - middle) / reach)
+        return np.asarray(middle + reach * np.sinh(np.linspace(low, high, parts + 1)[1:-1]))
+    return np.linspace(lower, upper, parts + 1)[1:-1]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.8g}")

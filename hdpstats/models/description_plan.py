@@ -1,0 +1,147 @@
+"""What a description would find at each epsilon: predicted standard errors, and what drowns in noise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats.display import Report, Reported, columns
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.description.estimate import read
+from hdpstats.mechanisms.description.expected import expected_numbers, public_people
+from hdpstats.mechanisms.description.query import DescriptionQuery
+from hdpstats.mechanisms.description.site import prepare
+from hdpstats.results.description_tables import tidy_frame
+from hdpstats.results.public_cohort import NO_SEED, public_cohort
+from hdpstats.sites import Study
+
+AT_PUBLIC = "Predicted from public rows: private people are taken to be distributed as they are."
+AT_SCHEMA = "Without public rows the prediction takes people as spread evenly over what the schema declares."
+LOUD = 2.0
+"""Noise above so many times the sampling error is said to dominate."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class DescriptionPlan(Reported):
+    """Predicted standard errors of a description. Nothing was spent and no private row was read.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Columns ``epsilon, group, variable, level, statistic, expected, std_error, noise`` (the part of the standard
+        error that is noise; NaN of quartiles), ``drowns`` (whether N/A would be shown).
+    records : int
+        The number of private people planned for.
+    normal : dict of float to bool
+        At which epsilons normal noise would be taken.
+    assumption : str
+        What the prediction rests on.
+    """
+
+    frame: pd.DataFrame
+    records: int
+    normal: dict[float, bool]
+    assumption: str
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Predicted standard errors, a row per number and a column per epsilon; NaN where a number would be N/A."""
+        keys = ["group", "variable", "level", "statistic"]
+        listed = self.frame.assign(**{key: self.frame[key].fillna("") for key in keys})
+        wide = listed.pivot_table(index=keys, columns="epsilon", values="std_error", sort=False, dropna=False)
+        wide.columns = pd.Index([f"epsilon={value:.3g}" for value in wide.columns])
+        return wide
+
+    @property
+    def verdicts(self) -> dict[float, str]:
+        """Which columns and groups drown at each epsilon, in words."""
+        return {epsilon: _verdict(part) for epsilon, part in self.frame.groupby("epsilon")}  # type: ignore[misc]
+
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
+        frame = self.frame
+        epsilons = sorted(set(frame["epsilon"]))
+        first = frame[frame["epsilon"] == epsilons[0]]
+        names = [_name(row) for row in first.to_dict("records")]
+        cells = {e: frame.loc[frame["epsilon"] == e, "std_error"].to_numpy(dtype=float) for e in epsilons}
+        rows = [[_cell(cells[e][k]) for e in epsilons] for k in range(len(names))]
+        headers = [f"epsilon = {e:.3g}" for e in epsilons]
+        said = [f"epsilon = {epsilon:.3g}: {words}." for epsilon, words in self.verdicts.items()]
+        return Report(
+            title=f"Predicted standard errors, {self.records} private people; nothing is spent",
+            heading="Predicted standard errors",
+            blocks=[columns(headers, names, rows)],
+            notes=[*said, self.assumption],
+            badges=["nothing is spent", f"{self.records} private people"],
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def plan_description(
+    study: Study,
+    queries: Mapping[float, Mapping[str, DescriptionQuery]],
+    people: Mapping[str, int],
+    *,
+    public_size: bool,
+) -> DescriptionPlan:
+    """Return the plan of descriptions that would be asked for, by epsilon and site."""
+    records, frames, normal = sum(people.values()), [], {}
+    for epsilon, asked in queries.items():
+        query = next(iter(asked.values()))
+        sds = [np.array(prepare(each, _facts(study, people[name])).sds) for name, each in asked.items()]
+        stand_ins = public_people(query, study.schema, study.public)
+        numbers = expected_numbers(query, stand_ins, records=float(records), sds=sds, public=public_size)
+        cohort = public_cohort(query, study.schema, study.public)
+        kurtosis = {} if cohort is None else dict(cohort.kurtosis)
+        found = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
+        frames.append(found.assign(epsilon=epsilon))
+        normal[epsilon] = bool(query.delta)
+    frame = pd.concat(frames, ignore_index=True)
+    frame = frame.assign(expected=frame["estimate"], drowns=frame["std_error"].isna())
+    names = ["epsilon", "group", "variable", "level", "statistic", "expected", "std_error", "noise", "drowns"]
+    return DescriptionPlan(
+        frame=frame[names],
+        records=records,
+        normal=normal,
+        assumption=AT_SCHEMA if study.public is None else AT_PUBLIC,
+    )
+
+
+def _facts(study: Study, records: int) -> SiteFacts:
+    return SiteFacts(
+        schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
+    )
+
+
+def _name(row: Mapping[str, object]) -> str:
+    parts = [row[key] for key in ("group", "variable", "level", "statistic")]
+    return " ".join(str(part) for part in parts if isinstance(part, str))
+
+
+def _cell(value: float) -> str:
+    return "N/A" if np.isnan(value) else f"{value:.4g}"
+
+
+def _verdict(part: pd.DataFrame) -> str:
+    """Say which groups and columns would be N/A, and where noise dominates."""
+    own = part[part["statistic"] != "n"]
+    lost, said = own[own["drowns"]], []
+    for group in dict.fromkeys(own["group"]):
+        of_group = own["group"].isna() if group is None else own["group"] == group
+        missing = lost[lost["group"].isna() if group is None else lost["group"] == group]
+        name = "" if group is None else f" of {group}"
+        if len(missing) == int(of_group.sum()):
+            said.append("everything" + name)
+        elif len(missing):
+            what = dict.fromkeys(f"{row.variable} ({row.statistic})" for row in missing.itertuples())
+            said.append(", ".join(what) + name)
+    words = "N/A would be " + "; ".join(said) if said else "no number drowns"
+    sampling = np.sqrt(np.maximum(own["std_error"] ** 2 - own["noise"] ** 2, 0.0))
+    loud = own[(own["noise"] > LOUD * sampling) & ~own["drowns"]]
+    if len(loud):
+        words += f"; noise is more than twice the sampling error in {len(loud)} of {len(own)} numbers"
+    return words

@@ -1,0 +1,351 @@
+"""Descriptions of the cohort: what is asked, what is found, what is shown, several sites, plans."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.mechanisms.description.request import cuts_between
+from hdpstats.noise import BoxNoise
+from tests import known_noise
+
+SCHEMA = hdp.Schema(
+    age=hdp.Continuous(20, 90),
+    nodes=hdp.Continuous(0, 40),
+    size=hdp.Categorical(["s", "m", "l"]),
+    sex=hdp.Binary(labels=("man", "woman"), complete=True),
+    arm=hdp.Binary(),
+    time=hdp.Duration(10, unit="years"),
+    event=hdp.Binary(),
+    w=hdp.Weight(max=4, missing=1),
+)
+
+
+def people(n, seed=0, missing=0.1):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": np.clip(rng.normal(55, 12, n), 20, 90),
+            "nodes": np.minimum(rng.poisson(3, n), 40).astype(float),
+            "size": rng.choice(["s", "m", "l"], n, p=[0.5, 0.3, 0.2]),
+            "sex": rng.choice(["man", "woman"], n),
+            "arm": rng.integers(0, 2, n).astype(float),
+            "time": rng.exponential(6, n),
+            "event": rng.integers(0, 2, n).astype(float),
+            "w": rng.uniform(0, 4, n),
+        }
+    )
+    for name in ("age", "nodes", "size"):
+        frame.loc[rng.random(n) < missing, name] = None
+    return frame
+
+
+PRIVATE, PUBLIC = people(2000, 1), people(600, 2)
+
+
+def study_of(private=PRIVATE, public=PUBLIC, **options):
+    options = {"budget": hdp.Budget(epsilon=1000, delta=1e-3)} | options
+    return hdp.Study(private=private, public=public, schema=SCHEMA, **options)
+
+
+def number(frame, variable, statistic, *, level=None, group=None):
+    """Return the row of a number."""
+    found = frame[frame["statistic"] == statistic]
+    for name, value in (("variable", variable), ("level", level), ("group", group)):
+        found = found[found[name].isna() if value is None else found[name] == value]
+    (row,) = found.to_dict("records")
+    return row
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    known_noise.off(monkeypatch)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_without_noise_the_numbers_are_those_of_the_cells_that_are_there(no_noise, relation):
+    options = {} if relation == "replace_one" else {"relation": relation, "n_max": 5000}
+    table = hdp.describe(study_of(**options), ["age", "nodes", "size", "sex"], epsilon=40)
+    tidy = table.tidy()
+    assert list(tidy) == ["group", "variable", "level", "statistic", "estimate", "std_error", "conf_low", "conf_high"]
+    assert number(tidy, None, "n")["estimate"] == pytest.approx(2000)
+    assert (number(tidy, None, "n")["std_error"] == 0) == (relation == "replace_one")
+    for name in ("age", "nodes"):
+        there = PRIVATE[name].dropna().astype(float)
+        assert number(tidy, name, "missing")["estimate"] == pytest.approx(PRIVATE[name].isna().mean(), abs=1e-5)
+        assert number(tidy, name, "mean")["estimate"] == pytest.approx(there.mean(), rel=1e-4)
+        assert number(tidy, name, "sd")["estimate"] == pytest.approx(there.std(ddof=0), rel=1e-3)
+        for statistic, p in (("q1", 0.25), ("median", 0.5), ("q3", 0.75)):
+            row = number(tidy, name, statistic)
+            true = there.quantile(p, interpolation="lower")
+            assert row["conf_low"] <= true <= row["conf_high"]
+            assert abs(row["estimate"] - true) <= 3
+    assert number(tidy, "nodes", "median")["estimate"] == PRIVATE["nodes"].median()
+    shares = PRIVATE["size"].value_counts(normalize=True)
+    for level in ("s", "m", "l"):
+        assert number(tidy, "size", "share", level=level)["estimate"] == pytest.approx(shares[level], abs=1e-5)
+    assert number(tidy, "sex", "share", level="woman")["estimate"] == pytest.approx((PRIVATE.sex == "woman").mean())
+    assert "missing" not in set(tidy.loc[tidy["variable"] == "sex", "statistic"])
+
+
+def test_groups_are_described_each_by_itself(no_noise):
+    table = hdp.describe(study_of(), ["age", "size"], by="sex", epsilon=1)
+    tidy = table.tidy()
+    assert table.groups == ("man", "woman")
+    for group in table.groups:
+        own = PRIVATE[PRIVATE.sex == group]
+        assert number(tidy, None, "n", group=group)["estimate"] == pytest.approx(len(own))
+        assert number(tidy, "age", "mean", group=group)["estimate"] == pytest.approx(own.age.mean(), rel=1e-4)
+    assert hdp.describe(study_of(), ["age", "sex"], by="sex", epsilon=1).query.names == ("age", "sex")
+
+
+def test_complete_rows_alone(no_noise):
+    table = hdp.describe(study_of(), ["age", "nodes", "arm"], complete=True, epsilon=1)
+    whole = PRIVATE[["age", "nodes", "arm"]].dropna()
+    tidy = table.tidy()
+    assert number(tidy, None, "n")["estimate"] == pytest.approx(len(whole))
+    assert number(tidy, None, "n")["std_error"] > 0
+    assert number(tidy, "nodes", "mean")["estimate"] == pytest.approx(whole.nodes.mean(), rel=1e-3)
+    assert "missing" not in set(tidy["statistic"])
+    sums = table.sums().set_index(["variable", "feature"])["total"]
+    assert 2 * sums.iloc[0] == pytest.approx(len(whole))
+    assert sums["nodes", "value"] == pytest.approx((whole.nodes / 40 - 0.5).sum(), abs=0.01)
+
+
+def test_weighted_numbers(no_noise):
+    table = hdp.describe(study_of(), ["nodes", "size"], epsilon=1, weights="w")
+    tidy, there = table.tidy(), PRIVATE.dropna(subset="nodes")
+    assert number(tidy, None, "n")["estimate"] == pytest.approx(PRIVATE.w.sum(), rel=1e-4)
+    mean = np.average(there.nodes, weights=there.w)
+    assert number(tidy, "nodes", "mean")["estimate"] == pytest.approx(mean, rel=1e-3)
+    effective = PRIVATE.w.sum() ** 2 / (PRIVATE.w**2).sum() * 0.9
+    row = number(tidy, "size", "share", level="s")
+    assert row["std_error"] > 0.95 * np.sqrt(0.25 / effective)
+
+
+def test_follow_up_is_counted_in_public_intervals(no_noise):
+    table = hdp.describe(study_of(), "Surv(time, event) ~ sex", times=[2, 5, 10], epsilon=1)
+    frame = table.follow_up()
+    assert list(frame) == ["group", "after", "until", "events", "censored", "at_risk", "noise_sd", "at_risk_noise_sd"]
+    for row in frame.to_dict("records"):
+        own = PRIVATE[(PRIVATE.sex == row["group"])]
+        inside = own[(own.time > row["after"]) & (own.time <= row["until"])]
+        assert row["events"] == pytest.approx((inside.event == 1).sum())
+        assert row["censored"] == pytest.approx((inside.event == 0).sum())
+        assert row["at_risk"] == pytest.approx((own.time > row["after"]).sum())
+    assert "at risk" in str(table.summary())
+    assert table.tidy().empty
+    with pytest.raises(hdp.ArgumentError, match="Surv"):
+        hdp.describe(study_of(), ["age"], epsilon=1).follow_up()
+
+
+def test_sites_describe_their_own_people_and_the_table_adds_them_up(no_noise):
+    parts = {"Oslo": people(900, 5), "Bergen": people(500, 6)}
+    table = hdp.describe(study_of(parts), ["age", "size"], by="sex", epsilon=1)
+    both = pd.concat(parts.values())
+    tidy = table.tidy()
+    assert table.sites == ("Oslo", "Bergen")
+    assert number(tidy, None, "n", group="man")["estimate"] == pytest.approx((both.sex == "man").sum())
+    assert number(tidy, "age", "mean", group="man")["estimate"] == pytest.approx(
+        both[both.sex == "man"].age.mean(), rel=1e-4
+    )
+    oslo = number(table.tidy(site="Oslo"), "age", "mean", group="man")
+    assert oslo["estimate"] == pytest.approx(parts["Oslo"].query("sex == 'man'").age.mean(), rel=1e-4)
+    assert table.guarantee.epsilon == 1
+    assert table.guarantee.sites == 2
+    assert "Oslo: man" in str(table.summary())
+    count = number(tidy, None, "n", group="man")["std_error"]
+    assert count == pytest.approx(np.sqrt(2) * number(table.tidy(site="Oslo"), None, "n", group="man")["std_error"])
+    with pytest.raises(hdp.ArgumentError, match="site"):
+        table.tidy(site="Rome")
+
+
+def test_the_same_request_is_answered_from_the_ledger():
+    study = study_of()
+    first, second = (hdp.describe(study, ["age"], by="sex", epsilon=0.5) for _ in range(2))
+    assert study.ledger.spent.epsilon == Fraction(1, 2)
+    pd.testing.assert_frame_equal(first.tidy(), second.tidy())
+    assert "stored release" in str(second.summary())
+    other = hdp.describe(study, ["age"], by="sex", epsilon=0.5, replicate=2)
+    assert study.ledger.spent.epsilon == 1
+    assert not other.tidy()["estimate"].equals(first.tidy()["estimate"])
+
+
+def test_it_is_kept_as_json_to_the_last_bit():
+    table = hdp.describe(study_of(), ["age", "size", "Surv(time, event)"], by="sex", times=3, epsilon=0.5)
+    back = hdp.Description.from_json(table.to_json())
+    pd.testing.assert_frame_equal(back.tidy(), table.tidy())
+    pd.testing.assert_frame_equal(back.follow_up(), table.follow_up())
+    pd.testing.assert_frame_equal(back.balance(), table.balance())
+    assert str(back) == str(table)
+    with pytest.raises(hdp.ArgumentError, match="description"):
+        hdp.Description.from_json("{}")
+
+
+def test_the_disclosure_says_what_ran():
+    table = hdp.describe(study_of(), ["age"], by="sex", epsilon=0.5)
+    record = table.disclosure()
+    assert record["privacy_loss"]["epsilon"] == 0.5
+    assert record["accounting"]["mechanism"] == "description/1"
+    assert [event["epsilon"] for event in record["accounting"]["events"]] == ["3/10", "1/5"]
+    assert record["description"] == {"columns": ["age"], "by": "sex", "complete": False, "follow_up": None}
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_public_rows_stand_beside_private_ones(no_noise):
+    table = hdp.describe(study_of(), ["age", "nodes", "size"], by="sex", epsilon=1)
+    public = table.public.frame
+    own = PUBLIC[PUBLIC.sex == "man"]
+    assert number(public, "age", "mean", group="man")["estimate"] == pytest.approx(own.age.mean(), rel=1e-4)
+    there = own.nodes.dropna()
+    assert number(public, "nodes", "q3", group="man")["estimate"] == there.quantile(0.75, interpolation="lower")
+    balance = table.balance()
+    row = balance[(balance.group == "man") & (balance.variable == "age")].iloc[0]
+    mine = PRIVATE[PRIVATE.sex == "man"].age
+    unit = np.sqrt((mine.std() ** 2 + own.age.std() ** 2) / 2)
+    assert row["difference"] == pytest.approx((mine.mean() - own.age.mean()) / unit, abs=0.002)
+    assert row["conf_low"] < row["difference"] < row["conf_high"]
+    between = table.balance(between="groups")
+    assert set(between["group"]) == {"woman"}
+    assert str(table.summary()).count("SMD") == 3
+    alone = hdp.describe(study_of(public=None), ["age"], epsilon=1)
+    assert alone.public is None
+    with pytest.raises(hdp.ArgumentError, match="between"):
+        alone.balance()
+
+
+def test_groups_that_drown_are_not_available(no_noise):
+    frame = PRIVATE.assign(size=["l"] * 3 + ["s"] * (len(PRIVATE) - 3))
+    table = hdp.describe(study_of(frame), ["age"], by="size", epsilon=0.2)
+    tidy = table.tidy()
+    assert number(tidy, "age", "mean", group="m")["estimate"] is not None
+    small = tidy[(tidy["group"] == "l") & (tidy["statistic"] != "n")]
+    assert small[["estimate", "std_error", "conf_low", "conf_high"]].isna().all(axis=None)
+    assert "N/A" in str(table.summary())
+    assert number(tidy, None, "n", group="l")["std_error"] > 0
+
+
+def test_tables_are_written_as_text_html_latex_and_word(tmp_path):
+    table = hdp.describe(study_of(), ["age", "size", "Surv(time, event)"], by="sex", times=3, epsilon=5)
+    text = str(table.summary())
+    assert "age, mean (SD)" in text
+    assert "sex = man" in text
+    assert "<table" in table.summary().as_html()
+    assert "tabular" in table.summary().as_latex()
+    assert "hdp-page" in table._repr_html_()
+    docx = pytest.importorskip("docx")
+    path = tmp_path / "table1.docx"
+    table.to_docx(path)
+    document = docx.Document(str(path))
+    cells = [cell.text for part in document.tables for row in part.rows for cell in row.cells]
+    assert "age, mean (SD)" in cells
+    assert any("±" in cell for cell in cells)
+
+
+def test_differences_are_drawn():
+    pytest.importorskip("matplotlib")
+    table = hdp.describe(study_of(), ["age", "size"], by="sex", epsilon=5)
+    axes = table.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["age", "size = s", "size = m", "size = l"]
+    assert "private less public" in axes.get_xlabel()
+    assert "sex = man" in table.plot(between="groups").get_xlabel()
+
+
+@pytest.mark.parametrize("options", [{}, {"by": "sex"}, {"complete": True}, {"weights": "w"}])
+def test_a_plan_predicts_what_is_reported(monkeypatch, options):
+    """Private people are distributed as the public ones: on average over draws within 10 %."""
+    known_noise.counts(monkeypatch, 7)
+    rng = np.random.default_rng(8)
+    monkeypatch.setattr(BoxNoise, "draw", lambda self: tuple(int(z) for z in known_noise.drawn(self, rng)))
+    columns = ["age", "nodes", "size"]
+    study = study_of(people(3000, 11), people(3000, 12))
+    plan = hdp.describe(study, columns, **options).plan([0.5])
+    found = [hdp.describe(study, columns, epsilon=0.5, replicate=k, **options).tidy() for k in range(1, 9)]
+    reported = np.mean([frame["std_error"].to_numpy(dtype=float) for frame in found], axis=0)
+    predicted = plan.frame["std_error"].to_numpy(dtype=float)
+    known = np.isfinite(reported) & (predicted > 0)
+    quartile = plan.frame["statistic"].isin(["q1", "median", "q3"]).to_numpy()
+    ratio = reported[known] / predicted[known]
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.05)
+    assert np.abs(ratio[~quartile[known]] - 1).max() < 0.15
+
+
+def test_a_plan_says_what_drowns_and_spends_nothing():
+    study = study_of()
+    plan = hdp.describe(study, ["age", "nodes"], by="size").plan([0.01, 20])
+    assert study.ledger.spent.epsilon == 0
+    assert "everything of s" in plan.verdicts[0.01]
+    assert plan.verdicts[20.0].startswith("no number drowns")
+    assert plan.frame[plan.frame["epsilon"] == 0.01]["drowns"].any()
+    assert "N/A" in str(plan)
+    assert list(plan.table) == ["epsilon=0.01", "epsilon=20"]
+    schema_only = hdp.describe(hdp.Study(schema=SCHEMA), ["age", "size"]).plan(1, n=1000)
+    assert "spread evenly" in schema_only.assumption
+    assert number(schema_only.frame, "age", "mean")["std_error"] > 0
+
+
+def test_normal_noise_is_taken_where_it_is_smaller():
+    study = study_of()
+    columns = ["age", "nodes", "size", "arm"]
+    assert hdp.describe(study, columns, epsilon=1, delta=1e-6).query.delta == 0
+    schema = hdp.Schema({f"x{k}": hdp.Continuous(0, 1) for k in range(30)})
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({f"x{k}": rng.random(500) for k in range(30)})
+    wide = hdp.Study(private=frame, schema=schema, budget=hdp.Budget(epsilon=10, delta=1e-3))
+    table = hdp.describe(wide, list(frame), epsilon=1, delta=1e-5)
+    pure = hdp.describe(wide, list(frame), epsilon=1)
+    assert table.guarantee.delta == Fraction(1, 10**5)
+    assert table.guarantee.epsilon <= 1
+    assert dict(table.releases)["private"].sums_sd < dict(pure.releases)["private"].sums_sd
+    assert hdp.describe(study, columns, epsilon=1, delta=1e-6, weights="w").query.delta == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "argument"),
+    [
+        (["nobody"], {}, "not declared"),
+        ([], {}, "columns"),
+        (5, {}, "columns"),
+        (["age", "age"], {}, "columns"),
+        (["sex"], {"by": "sex"}, "columns"),
+        (["age"], {"by": "nodes"}, "by"),
+        (["age"], {"by": 3}, "by"),
+        (["age"], {"times": [1, 2]}, "times"),
+        (["age", "event", "Surv(time, event)"], {}, "columns"),
+        ("Surv(time, event) ~ age + sex", {}, "one group"),
+        ("Surv(time, event)", {"times": [5, 2]}, "times"),
+        ("Surv(time, event)", {"times": [5, 20]}, "horizon"),
+        ("Surv(time, event) ~ sex", {"by": "arm"}, "by"),
+        (["age"], {"weights": "age"}, "weights"),
+        (["age"], {"complete": 1}, "complete"),
+        (["age"], {"epsilon": -1}, "epsilon"),
+        (["age"], {"replicate": 0}, "replicate"),
+    ],
+)
+def test_bad_arguments_are_named_before_anything_is_charged(columns, options, argument):
+    study = study_of()
+    with pytest.raises(hdp.HdpError, match=argument):
+        hdp.describe(study, columns, **({"epsilon": 1} | options))
+    assert study.ledger.spent.epsilon == 0
+
+
+def test_times_by_themselves_suit_epsilon():
+    study = study_of()
+    ends = [len(hdp.describe(study, "Surv(time, event)", epsilon=e).query.follow_up.ends) for e in (0.1, 1, 5)]
+    assert ends[0] == 6 < ends[1] <= ends[2] == 28
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_cells_lie_half_at_public_quantiles_and_half_even(whole):
+    values = np.repeat(np.arange(0, 12), 20).astype(float) + (0 if whole else 0.25)
+    cuts = cuts_between(0.0, 40.0, values, 12, whole=whole)
+    assert 6 <= len(cuts) <= 11
+    assert list(cuts) == sorted(set(cuts))
+    assert sum(cut < 12 for cut in cuts) >= 6
+    assert max(cuts) > 30
+    if whole:
+        assert all(cut % 1 == 0.5 for cut in cuts)
+    assert cuts_between(0.0, 10.0, np.zeros(0), 5, whole=False) == (2.0, 4.0, 6.0, 8.0)
