@@ -15,7 +15,6 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease, FollowUpCells, costs_of
 from hdpstats.mechanisms.description.request import described_columns, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare
-from hdpstats.mechanisms.person_loss.base import sensitivity_factor
 from hdpstats.models.description_plan import DescriptionPlan, plan_description
 from hdpstats.models.model_spec import checked_study, declared_column
 from hdpstats.models.request import epsilons_of, people_of
@@ -151,7 +150,7 @@ class DescriptionRequest:
                 part for part, asked in (("box", True), ("cells", True), ("follow_up", self.outcome)) if asked
             )
             each = float(costs_of(epsilon, Fraction(0), parts)["cells"]) / len(numbers)
-            cells = number_of_cells(fewest, each * 2 / sensitivity_factor(study.relation))
+            cells = number_of_cells(fewest, each * 2 / study.relation.persons_changed)
         weight = None if self.weights is None else schema[self.weights]
         return DescriptionQuery(
             columns=described_columns(schema, self.columns, study.public, cells=cells),
@@ -175,7 +174,7 @@ class DescriptionRequest:
         horizon = time.horizon if isinstance(time, Duration) else 0.0
         ends = self.times
         if ends is None:
-            strength = (epsilon * 2 / sensitivity_factor(self.study.relation)) ** 2 * fewest
+            strength = (epsilon * 2 / self.study.relation.persons_changed) ** 2 * fewest
             ends = int(np.clip(round(strength / 60.0), FEWEST_INTERVALS, MOST_INTERVALS))
         if isinstance(ends, int):
             ends = tuple(float(f"{end:.8g}") for end in np.linspace(0.0, horizon, ends + 1)[1:])

@@ -14,7 +14,7 @@ from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
-from hdpstats.privacy.guarantee import Guarantee
+from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import disclosure
 from hdpstats.results.description_tables import (

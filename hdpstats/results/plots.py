@@ -328,7 +328,8 @@ def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Ax
     if table.empty:
         raise ArgumentError("no mean or share is clear of its noise: there is no difference to draw", argument="self")
     names = [
-        f"{row.variable} = {row.level}" if isinstance(row.level, str) else row.variable for row in table.itertuples()
+        f"{variable} = {level}" if isinstance(level, str) else str(variable)
+        for variable, level in zip(table["variable"], table["level"], strict=True)
     ]
     lines = list(dict.fromkeys(names))
     groups = list(dict.fromkeys(table["group"]))

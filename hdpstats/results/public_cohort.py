@@ -47,9 +47,7 @@ def public_cohort(query: DescriptionQuery, schema: Schema, public: PublicTable |
     if not columns:
         return None
     weights = (query.weights, query.largest_weight) if known else (None, 1.0)
-    own = replace(
-        query, columns=columns, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True
-    )
+    own = replace(query, columns=columns, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True)
     people = public_people(own, schema, public)
     kurtosis = tuple(
         (each.name, _kurtosis(np.asarray(people.cells[each.name], dtype=float)[~people.missing[each.name]]))

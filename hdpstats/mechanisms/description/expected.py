@@ -20,7 +20,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
 
-SPREAD: int = 1000
+SPREAD = 1000
 """Rows that stand for people where there are no public ones."""
 
 
@@ -73,10 +73,10 @@ def expected_numbers(
     unit = UNITS if query.weights is not None else 1
     return DescribedNumbers(
         query=query,
-        sums=sums_of(query, people).reshape(query.groups, query.dimension) * (scale / UNITS),
+        sums=np.asarray(sums_of(query, people).reshape(query.groups, query.dimension) * (scale / UNITS), dtype=float),
         noise=np.zeros((query.groups, 0, query.dimension)),
-        cells=cells_of(query, people) * (scale / unit),
-        follow_up=follow_up_of(query, people) * (scale / unit),
+        cells=np.asarray(cells_of(query, people) * (scale / unit), dtype=float),
+        follow_up=np.asarray(follow_up_of(query, people) * (scale / unit), dtype=float),
         sds=np.sqrt(np.sum(np.square(sds), axis=0)),
         records=records if public else None,
     )
