@@ -6,12 +6,12 @@ fit methods, from a mechanism to the functions that fit and that predict errors;
 `public_hessian`, `weighted` and `distribution_spec`. `request` holds what is asked for, finds the number of people,
 asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts how a fit does on
 private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight public rows;
-`weighted` fits models to them, and to noisy histograms. `describe` describes the private cohort, `description_plan`
+`weighted` fits models to them, and to noisy histograms. `description` describes the private cohort, `description_plan`
 predicts how exactly. ``fit``, ``evaluate``, ``describe`` with an epsilon and the functions for weights are all that
 spends.
 """
 
-from hdpstats.models.describe import DescriptionRequest, describe
+from hdpstats.models.description import DescriptionRequest, describe
 from hdpstats.models.description_plan import DescriptionPlan
 from hdpstats.models.distribution import Distribution
 from hdpstats.models.hazard import DiscreteHazard
