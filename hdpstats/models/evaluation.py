@@ -22,7 +22,7 @@ from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
-from hdpstats.results.evaluation import Evaluation, read_table, times_of
+from hdpstats.results.evaluation import Evaluation, times_of
 from hdpstats.results.fitted import DesignRows, check_identified
 from hdpstats.results.survival import curves_at, hazard_facts, spread_out
 
@@ -87,12 +87,12 @@ def evaluate(
         replicate=draw,
     )
     release = of_kind(site.answer(query), EvaluationRelease)
-    return read_table(
-        query,
-        release,
+    return Evaluation(
+        query=query,
+        release=release,
         facts=checked.facts,
         causes=opened.causes,
-        cause=opened.cause,
+        place=opened.cause,
         in_sample=checked.guarantee is not None,
         predicted=_predicted(checked, opened, query),
         guarantee=guarantee(charged_events(release), relation=spec.study.relation, most_rows=spec.study.most_rows),

@@ -1,7 +1,7 @@
 """How a fitted model does on private people: tables, plots and text made from one noisy table."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
@@ -11,6 +11,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, named_values, number
 from hdpstats.mechanisms.evaluation.estimate import (
+    Measured,
     NoisyTable,
     brier,
     concordance,
@@ -42,43 +43,119 @@ NEGATIVE = "Noise may make counts of the table negative; they are left as they a
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Evaluation(Reported):
     """Discrimination and calibration of a model on private records, with errors that count sampling and noise.
+
+    What is computed from the release is post-processing of released and public numbers.
 
     Attributes
     ----------
     facts : ModelFacts
         The model that was evaluated.
-    cause : str
-        The cause, or the binary outcome.
+    causes : tuple of str
+        The causes, or the binary outcome.
+    place : int
+        Which of them is evaluated: `cause`.
     in_sample : bool
         Whether the model was fitted to private records, of which these may be.
-    concordance, concordance_error : float
-        Concordance between risk groups and its standard error.
-    scores : DataFrame
-        Columns time (for survival), brier, std_error, reference (of one curve for everybody), ratio (observed over
-        expected incidence), ratio_error. NaN where what is left is not clear of the noise.
-    groups : DataFrame
-        Columns time (for survival), group (1 has the lowest risk), rows (noisy), predicted, observed, std_error.
-    table : DataFrame
-        The noisy counts as released: group, then cause, after and until for survival (censorings have no cause), or
-        outcome; count.
+    predicted : (G, B) float64
+        Mean predicted incidence in each group at the end of each bin.
     query, release, guarantee
         What was asked, what the site answered, what it guarantees.
     """
 
     facts: ModelFacts
-    cause: str
+    causes: tuple[str, ...]
+    place: int
     in_sample: bool
-    concordance: float
-    concordance_error: float
-    scores: pd.DataFrame
-    groups: pd.DataFrame
-    table: pd.DataFrame
+    predicted: FloatArray
     query: EvaluationQuery
     release: EvaluationRelease
     guarantee: Guarantee
+
+    @property
+    def cause(self) -> str:
+        """The cause, or the binary outcome."""
+        return self.causes[self.place]
+
+    @cached_property
+    def _noisy(self) -> NoisyTable:
+        return NoisyTable.of(self.query, self.release)
+
+    @cached_property
+    def _order(self) -> Measured:
+        return measure(self._noisy, partial(concordance, cause=self.place))
+
+    @property
+    def concordance(self) -> float:
+        """Concordance between risk groups."""
+        return float(self._order.value)
+
+    @property
+    def concordance_error(self) -> float:
+        """Its standard error."""
+        return float(self._order.std_error)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Scores by time: time (for survival), brier, std_error, reference, ratio, ratio_error.
+
+        The reference is the score of one curve for everybody, the ratio that of observed over expected incidence. NaN
+        where what is left is not clear of the noise.
+        """
+        noisy, k = self._noisy, self.place
+        known = noisy.tells.mean(axis=0) >= KNOWN
+        score = measure(noisy, partial(brier, predicted=self.predicted, cause=k))
+        one = np.broadcast_to(monotone(incidence(noisy.cells.pooled, k)), self.predicted.shape)
+        ratio = measure(noisy, partial(observed_over_expected, predicted=self.predicted, cause=k))
+        found = {
+            "brier": score.value,
+            "std_error": score.std_error,
+            "reference": brier(noisy.cells, one, k),
+            "ratio": ratio.value,
+            "ratio_error": ratio.std_error,
+        }
+        times = times_of(self.query)
+        frame = pd.DataFrame({name: np.where(known, values, np.nan) for name, values in found.items()})
+        if times is not None:
+            frame.insert(0, "time", times)
+        return frame
+
+    @cached_property
+    def groups(self) -> pd.DataFrame:
+        """Calibration: time (for survival), group (1: lowest risk), rows (noisy), predicted, observed, std_error.
+
+        NaN where a group's counts are not clear of the noise.
+        """
+        noisy, predicted, times = self._noisy, self.predicted, times_of(self.query)
+        found, size = measure(noisy, partial(incidence, cause=self.place)), noisy.cells.size
+        places, groups = spread_out(predicted.shape[1], SHOWN), len(predicted)
+        when = {} if times is None else {"time": np.repeat(times[places], groups)}
+        return pd.DataFrame(
+            {
+                **when,
+                "group": np.tile(np.arange(1, groups + 1), len(places)),
+                "rows": np.tile(np.rint(size).astype(np.int64), len(places)),
+                "predicted": predicted[:, places].T.ravel(),
+                "observed": np.where(noisy.tells, monotone(found.value), np.nan)[:, places].T.ravel(),
+                "std_error": np.where(noisy.tells, found.std_error, np.nan)[:, places].T.ravel(),
+            }
+        )
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The noisy counts as released, with what they count: group, outcome, after and until for survival, count."""
+        times = times_of(self.query)
+        if times is None:
+            names: list[tuple[object, ...]] = [("0",), ("1",)]
+        else:
+            after, until = [0.0, *times.tolist()], [*times.tolist(), float(times[-1])]
+            names = [(cause, a, b) for cause in self.causes for a, b in zip(after, times.tolist(), strict=False)]
+            names += [("censored" if a < b else "horizon", a, b) for a, b in zip(after, until, strict=True)]
+        rows = [(group, *name) for group in range(1, self.query.groups + 1) for name in names]
+        headers = ["group", "outcome", *([] if times is None else ["after", "until"])]
+        return pd.DataFrame(rows, columns=headers).assign(count=list(self.release.counts))
 
     @property
     def ledger_entry(self) -> LedgerEntry | None:
@@ -162,100 +239,6 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.3f} (standard error {error:.3f})" if np.isfinite(value) else "not clear of the noise"
 
 
-def read_table(
-    query: EvaluationQuery,
-    release: EvaluationRelease,
-    *,
-    facts: ModelFacts,
-    causes: tuple[str, ...],
-    cause: int,
-    in_sample: bool,
-    predicted: FloatArray,
-    guarantee: Guarantee,
-) -> Evaluation:
-    """Return the statistics of a release: post-processing of released and public numbers.
-
-    Parameters
-    ----------
-    query, release, guarantee
-        What was asked, what the site answered, what it guarantees.
-    facts, causes, cause
-        The model, the names of its causes (or its outcome), and the place of the one that is evaluated.
-    in_sample
-        Whether the model was fitted to private records.
-    predicted
-        Mean predicted incidence in each group at the end of each bin (G, B).
-    """
-    noisy, times = NoisyTable.of(query, release), times_of(query)
-    order = measure(noisy, partial(concordance, cause=cause))
-    return Evaluation(
-        facts=facts,
-        cause=causes[cause],
-        in_sample=in_sample,
-        concordance=float(order.value),
-        concordance_error=float(order.std_error),
-        scores=_scores(noisy, predicted, times, cause),
-        groups=_calibration(noisy, predicted, times, cause),
-        table=_table(query, release, causes, times),
-        query=query,
-        release=release,
-        guarantee=guarantee,
-    )
-
-
 def times_of(query: EvaluationQuery) -> FloatArray | None:
     """Return where bins of time end (B,), or None for a binary outcome."""
     return None if query.grid is None else np.array(query.grid.cuts)[np.array(query.ends) - 1]
-
-
-def _scores(noisy: NoisyTable, predicted: FloatArray, times: FloatArray | None, k: int) -> pd.DataFrame:
-    cells = noisy.cells
-    known = noisy.tells.mean(axis=0) >= KNOWN
-    score = measure(noisy, partial(brier, predicted=predicted, cause=k))
-    one = np.broadcast_to(monotone(incidence(cells.pooled, k)), predicted.shape)
-    ratio = measure(noisy, partial(observed_over_expected, predicted=predicted, cause=k))
-    columns = {
-        "brier": score.value,
-        "std_error": score.std_error,
-        "reference": brier(cells, one, k),
-        "ratio": ratio.value,
-        "ratio_error": ratio.std_error,
-    }
-    frame = pd.DataFrame({name: np.where(known, values, np.nan) for name, values in columns.items()})
-    if times is not None:
-        frame.insert(0, "time", times)
-    return frame
-
-
-def _calibration(noisy: NoisyTable, predicted: FloatArray, times: FloatArray | None, k: int) -> pd.DataFrame:
-    found, tells, size = measure(noisy, partial(incidence, cause=k)), noisy.tells, noisy.cells.size
-    observed = np.where(tells, monotone(found.value), np.nan)
-    error = np.where(tells, found.std_error, np.nan)
-    places, groups = spread_out(predicted.shape[1], SHOWN), len(predicted)
-    when = {} if times is None else {"time": np.repeat(times[places], groups)}
-    return pd.DataFrame(
-        {
-            **when,
-            "group": np.tile(np.arange(1, groups + 1), len(places)),
-            "rows": np.tile(np.rint(size).astype(np.int64), len(places)),
-            "predicted": predicted[:, places].T.ravel(),
-            "observed": observed[:, places].T.ravel(),
-            "std_error": error[:, places].T.ravel(),
-        }
-    )
-
-
-def _table(
-    query: EvaluationQuery, release: EvaluationRelease, causes: tuple[str, ...], times: FloatArray | None
-) -> pd.DataFrame:
-    """Return the noisy counts with what they count."""
-    if times is None:
-        names: list[tuple[object, ...]] = [("0",), ("1",)]
-        columns = ["outcome"]
-    else:
-        after, until = [0.0, *times.tolist()], [*times.tolist(), float(times[-1])]
-        events = [(cause, a, b) for cause in causes for a, b in zip(after, times.tolist(), strict=False)]
-        left = [("censored" if a < b else "horizon", a, b) for a, b in zip(after, until, strict=True)]
-        names, columns = [*events, *left], ["outcome", "after", "until"]
-    rows = [(group, *name) for group in range(1, query.groups + 1) for name in names]
-    return pd.DataFrame(rows, columns=["group", *columns]).assign(count=list(release.counts))
