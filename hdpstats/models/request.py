@@ -281,10 +281,13 @@ def private_result(
 
     ``found.sites`` are the estimates of the contributing sites, in their order; empty where they were not made.
     """
-    return Result.of(
+    return Result(
         facts=facts,
         schema=spec.study.schema,
-        estimates=found,
+        estimate=found.chosen,
+        public_only=found.public_only,
+        private_only=found.private_only,
+        pooled=found.pooled,
         released=_released(spec.study, request, contributions, found),
         checked=spec.check(facts, found.chosen.values),
     )

@@ -9,16 +9,14 @@ from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.check import PublicCheck
-from hdpstats.records.estimate import Estimate, Estimates, Heterogeneity
+from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, tables
-from hdpstats.results.facts import ModelFacts
 from hdpstats.results.prediction import Predictor
 from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
-from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,28 +80,6 @@ class Result(Predictor, Reported, Saved):
     pooled: Estimate | None = None
     released: Released = NOTHING_RELEASED
     checked: DeferredCheck = NOT_CHECKED
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        facts: ModelFacts,
-        schema: Schema,
-        estimates: Estimates,
-        released: Released,
-        checked: DeferredCheck = NOT_CHECKED,
-    ) -> "Result":
-        """Return the result of a private fit from its parts."""
-        return cls(
-            facts=facts,
-            schema=schema,
-            estimate=estimates.chosen,
-            public_only=estimates.public_only,
-            private_only=estimates.private_only,
-            pooled=estimates.pooled,
-            released=released,
-            checked=checked,
-        )
 
     @property
     def query(self) -> Query | None:
