@@ -54,7 +54,7 @@ from hdpstats.mechanisms.subsample.query import SubsampleAggregate
 from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
-from hdpstats.records.several import SitesQuery, SitesRelease
+from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
 
 __all__ = [
     "BY_NAME",
@@ -89,9 +89,9 @@ class Mechanism:
         What answers the query.
     models : frozenset of str
         The families of models that it fits or reads; none where it has no model.
-    prepare : callable or None
+    prepare : callable
         Takes a query and the facts about a site, and one person's loss between them where the mechanism uses it, and
-        returns a `Prepared`. None for the rounds of a fit, which are records for results: no site answers them.
+        returns a `Prepared`.
     uses_person_loss : bool
         Whether the site computes one person's loss under the query's model for it.
     options : type or None
@@ -104,7 +104,7 @@ class Mechanism:
     query: type[Query]
     releases: tuple[type[Release], ...]
     models: frozenset[str]
-    prepare: Callable[..., Prepared] | None = None
+    prepare: Callable[..., Prepared]
     uses_person_loss: bool = False
     options: type[MechanismOptions] | None = None
     columns: Callable[[Any, SiteFacts], tuple[str, ...]] | None = None
@@ -157,7 +157,6 @@ MECHANISMS: Final = (
         uses_person_loss=True,
         options=ClippedNewton,
     ),
-    Mechanism(clipped_newton.ClippedNewtonRounds, (clipped_newton.ClippedNewtonRoundsRelease,), ANY_MODEL),
     Mechanism(
         public_hessian.PublicHessianQuery,
         (public_hessian.PublicHessianRelease,),
@@ -166,7 +165,6 @@ MECHANISMS: Final = (
         uses_person_loss=True,
         options=PublicHessian,
     ),
-    Mechanism(public_hessian.PublicHessianRounds, (public_hessian.PublicHessianRoundsRelease,), REGRESSION),
     Mechanism(
         exponential.ExponentialQuery,
         (exponential.ExponentialRelease,),
@@ -240,12 +238,15 @@ BY_NAME: Final[Mapping[str, type[MechanismOptions]]] = MappingProxyType(
 FAMILIES: Final = {each.name: each.models for each in MECHANISMS}
 """The families of models that each mechanism fits or reads."""
 
-_BY_QUERY: Final = {each.query: each for each in MECHANISMS if each.prepare is not None}
+_BY_QUERY: Final = {each.query: each for each in MECHANISMS}
 
-declare_kinds(Query, {each.query.kind: each.query for each in MECHANISMS} | {SitesQuery.kind: SitesQuery})
-declare_kinds(
-    Release, {each.kind: each for known in MECHANISMS for each in known.releases} | {SitesRelease.kind: SitesRelease}
-)
+_QUERIES: Final = {each.query.kind: each.query for each in MECHANISMS}
+_RELEASES: Final = {each.kind: each for known in MECHANISMS for each in known.releases}
+
+declare_kinds(Query, _QUERIES | {each.kind: each for each in (SitesQuery, RoundsQuery)})
+declare_kinds(Release, _RELEASES | {each.kind: each for each in (SitesRelease, RoundsRelease)})
+declare_kinds(RoundQuery, {kind: each for kind, each in _QUERIES.items() if issubclass(each, RoundQuery)})
+declare_kinds(RoundRelease, {kind: each for kind, each in _RELEASES.items() if issubclass(each, RoundRelease)})
 
 
 def named(mechanism: object) -> MechanismOptions | None:
@@ -276,7 +277,7 @@ def prepare(query: Query, site_facts: SiteFacts) -> Prepared:
     asked: Any = query
     mechanism = _BY_QUERY[type(query)]
     person = (person_loss_of(asked.model, site_facts),) if mechanism.uses_person_loss else ()
-    return cast(Callable[..., Prepared], mechanism.prepare)(asked, *person, site_facts)
+    return mechanism.prepare(asked, *person, site_facts)
 
 
 def check_kind(query: Query) -> None:

@@ -22,8 +22,6 @@ from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewton,
     ClippedNewtonQuery,
     ClippedNewtonRelease,
-    ClippedNewtonRounds,
-    ClippedNewtonRoundsRelease,
 )
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
@@ -98,7 +96,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
     counts = record_counts(spec, request, first)
     state = replace(state, sites={name: _site(options, each) for name, each in counts.sites.items()})
     matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
-    parts = rounds.contributions(counts, query=ClippedNewtonRounds, release=ClippedNewtonRoundsRelease)
+    parts = rounds.contributions(counts)
     found = estimates(
         matched,
         state.fit,

@@ -11,8 +11,6 @@ from hdpstats.mechanisms.public_hessian.query import (
     PublicHessian,
     PublicHessianQuery,
     PublicHessianRelease,
-    PublicHessianRounds,
-    PublicHessianRoundsRelease,
 )
 from hdpstats.mechanisms.public_hessian.request import (
     LEAST_RIDGE,
@@ -54,7 +52,7 @@ def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitReque
     if options.ridge is None:
         state = replace(state, ridge=balanced_ridge(state, relation=spec.study.relation))
     end, rounds = ask_rounds(spec.study, partial(advance, state), PublicHessianRelease)
-    parts = rounds.contributions(counts, query=PublicHessianRounds, release=PublicHessianRoundsRelease)
+    parts = rounds.contributions(counts)
     path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
     found = estimates(state, path, public_only=_public_only(spec), T=state.model.geometry.to_raw(), terms=spec.terms)
     steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"

@@ -21,7 +21,16 @@ from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilo
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import MechanismOptions, Query, Release, of_kind
-from hdpstats.records.several import SitesQuery, SitesRelease, answers_in, charged_events
+from hdpstats.records.several import (
+    RoundQuery,
+    RoundRelease,
+    RoundsQuery,
+    RoundsRelease,
+    SitesQuery,
+    SitesRelease,
+    answers_in,
+    charged_events,
+)
 from hdpstats.results import ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study
@@ -194,9 +203,11 @@ def record_counts(spec: ModelSpec, request: FitRequest, first_query: Callable[[S
 
 Q = TypeVar("Q", bound=Query)
 R = TypeVar("R", bound=Release)
+Asked = TypeVar("Asked", bound=RoundQuery)
+Given = TypeVar("Given", bound=RoundRelease)
 E = TypeVar("E")
 
-Next = Callable[[Sequence[Mapping[str, Q]], Sequence[Mapping[str, R]]], Mapping[str, Q] | E]
+Next = Callable[[Sequence[Mapping[str, Asked]], Sequence[Mapping[str, Given]]], Mapping[str, Asked] | E]
 """From the rounds so far the queries of the next one, by site; after the last round the estimate."""
 
 
@@ -232,17 +243,15 @@ class Contributions(Generic[Q, R]):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AnsweredRounds(Generic[Q, R]):
+class AnsweredRounds(Generic[Asked, Given]):
     """The rounds of a fit in their order, by site, and the sites that did not answer."""
 
-    asked: Sequence[Mapping[str, Q]]
-    answered: Sequence[Mapping[str, R]]
+    asked: Sequence[Mapping[str, Asked]]
+    answered: Sequence[Mapping[str, Given]]
     missing: tuple[Missing, ...]
 
-    def contributions(
-        self, counts: RecordCounts, *, query: Callable[..., Query], release: Callable[..., Release]
-    ) -> Contributions[Any, Any]:
-        """Return what each site gave, its queries and its releases as one record of each type.
+    def contributions(self, counts: RecordCounts) -> Contributions[Any, Any]:
+        """Return what each site gave, its queries and its releases as one record each.
 
         Sites that answered no round are left out.
         """
@@ -251,15 +260,17 @@ class AnsweredRounds(Generic[Q, R]):
             releases = tuple(each[name] for each in self.answered if name in each)
             if releases:
                 queries = tuple(each[name] for each in self.asked[: len(releases)])
-                whole = release(rounds=releases, entry=releases[-1].entry)
-                given[name] = Contribution(query=query(rounds=queries), release=whole, count=site.count)
+                whole = RoundsRelease(rounds=releases, entry=releases[-1].entry)
+                given[name] = Contribution(query=RoundsQuery(rounds=queries), release=whole, count=site.count)
         return Contributions(given=given, missing=(*counts.missing, *self.missing), alone=counts.alone(given))
 
 
-def ask_rounds(study: Study, advance: Next[Q, R, E], kind: type[R]) -> tuple[E, AnsweredRounds[Q, R]]:
+def ask_rounds(
+    study: Study, advance: Next[Asked, Given, E], kind: type[Given]
+) -> tuple[E, AnsweredRounds[Asked, Given]]:
     """Ask the sites of a study until ``advance`` has no more queries for them; their releases must be of a kind."""
-    asked: list[Mapping[str, Q]] = []
-    answered: list[Mapping[str, R]] = []
+    asked: list[Mapping[str, Asked]] = []
+    answered: list[Mapping[str, Given]] = []
     missing: list[Missing] = []
     while isinstance(step := advance(asked, answered), Mapping):
         given = ask(study, step, round=len(asked) + 1)

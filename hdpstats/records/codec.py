@@ -23,8 +23,9 @@ validated where records are made, in ``__post_init__``. What is derived from typ
 
 import math
 import types
+from abc import ABC
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache
@@ -154,7 +155,9 @@ def _of_class(cls: type) -> tuple[Write, Read]:
         return (_itself_with(kind), _own(cls, kind))
     if issubclass(cls, StrEnum):
         return str, _choice({each.value: each for each in cls})
-    return _record(cls) if is_dataclass(cls) else (to_dict, lambda value: _by_kind(_KINDS.get(cls, {}), value))
+    if ABC in cls.__bases__:
+        return to_dict, lambda value: _by_kind(_KINDS.get(cls, {}), value)
+    return _record(cls)
 
 
 def _exactly(kind: type, expected: str) -> tuple[Write, Read]:

@@ -10,7 +10,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.records.codec import AtMost
-from hdpstats.records.limits import MOST_AHEAD, MOST_SITES
+from hdpstats.records.limits import MOST_AHEAD, MOST_SITES, AtMostRounds
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Placed, Query, Release
 
@@ -103,16 +103,18 @@ class SeveralQueries(Query, ABC):
         return self.parts[0].public_sha256
 
 
+@final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QueryOfRounds(SeveralQueries, ABC):
+class RoundsQuery(SeveralQueries):
     """The queries of a fit in rounds, at one site: they agree in epsilon and delta."""
 
-    rounds: tuple[RoundQuery, ...]
+    kind: ClassVar[str] = "rounds/1"
+    rounds: Annotated[tuple[RoundQuery, ...], AtMostRounds]
 
     def __post_init__(self) -> None:
         """Refuse rounds that are not those of one fit."""
         shared = {
-            (each.model, each.epsilon, each.delta, each.replicate, each.schema_sha256, each.public_sha256)
+            (type(each), each.model, each.epsilon, each.delta, each.replicate, each.schema_sha256, each.public_sha256)
             for each in self.rounds
         }
         if len(shared) != 1:
@@ -131,11 +133,13 @@ class QueryOfRounds(SeveralQueries, ABC):
         return self.rounds[0].model
 
 
+@final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleaseOfRounds(Release, ABC):
+class RoundsRelease(Release):
     """The releases of a fit in their order, each with its own place in the ledger; ``entry`` is the last one's."""
 
-    rounds: tuple[RoundRelease, ...]
+    kind: ClassVar[str] = "rounds/1"
+    rounds: Annotated[tuple[RoundRelease, ...], AtMostRounds]
     entry: Placed = None
 
     @property
@@ -214,7 +218,7 @@ def answers_in(release: Release) -> tuple[Release, ...]:
     """Return the releases that were charged one by one: those of sites, the rounds of a fit, or the release itself."""
     if isinstance(release, SitesRelease):
         return tuple(answer for _, each in release.sites for answer in answers_in(each))
-    return release.rounds if isinstance(release, ReleaseOfRounds) else (release,)
+    return release.rounds if isinstance(release, RoundsRelease) else (release,)
 
 
 def charged_events(release: Release | None) -> tuple[PrivacyEvent, ...]:

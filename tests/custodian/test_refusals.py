@@ -132,7 +132,7 @@ def bodies():
         "infinity": text.replace('"replicate":1', '"replicate":1e999'),
         "not a number": text.replace('"replicate":1', '"replicate":NaN'),
         "another kind": text.replace("histogram/1", "sum/1"),
-        "rounds together": text.replace("histogram/1", "clipped_newton_rounds/1"),
+        "rounds together": text.replace("histogram/1", "rounds/1"),
         "nothing": "",
         "no object": "[]",
         "deep": "[" * 100_000,

@@ -1,15 +1,15 @@
-"""The query of one noisy sum of clipped scores, its release, and the rounds of a fit that is made of several."""
+"""The query of one noisy sum of clipped scores, and its release."""
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size, choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS, AtMostRounds
+from hdpstats.records.limits import MOST_COEFFICIENTS
 from hdpstats.records.query import MechanismOptions, check_epsilon
-from hdpstats.records.several import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
+from hdpstats.records.several import RoundQuery, RoundRelease
 
 
 @final
@@ -98,21 +98,3 @@ class ClippedNewtonRelease(RoundRelease):
     """The noisy sum of clipped scores."""
 
     kind: ClassVar[str] = "clipped_newton/1"
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClippedNewtonRounds(QueryOfRounds):
-    """The rounds of a fit by clipped scores."""
-
-    kind: ClassVar[str] = "clipped_newton_rounds/1"
-    rounds: Annotated[tuple[ClippedNewtonQuery, ...], AtMostRounds]
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClippedNewtonRoundsRelease(ReleaseOfRounds):
-    """What the rounds of a fit by clipped scores handed out."""
-
-    kind: ClassVar[str] = "clipped_newton_rounds/1"
-    rounds: Annotated[tuple[ClippedNewtonRelease, ...], AtMostRounds]

@@ -1,16 +1,16 @@
-"""The query of one noisy sum of logistic scores of rows of bounded length, its release, and the rounds of a fit."""
+"""The query of one noisy sum of logistic scores of rows of bounded length, and its release."""
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size, choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS, AtMostRounds
+from hdpstats.records.limits import MOST_COEFFICIENTS
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import MechanismOptions, check_epsilon
-from hdpstats.records.several import QueryOfRounds, ReleaseOfRounds, RoundQuery, RoundRelease
+from hdpstats.records.several import RoundQuery, RoundRelease
 
 
 @final
@@ -117,21 +117,3 @@ class PublicHessianRelease(RoundRelease):
     """The noisy sum of scores of cut rows: the gradient of the sum of losses."""
 
     kind: ClassVar[str] = "public_hessian/1"
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublicHessianRounds(QueryOfRounds):
-    """The rounds of a fit by scores of cut rows."""
-
-    kind: ClassVar[str] = "public_hessian_rounds/1"
-    rounds: Annotated[tuple[PublicHessianQuery, ...], AtMostRounds]
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublicHessianRoundsRelease(ReleaseOfRounds):
-    """What the rounds of a fit by scores of cut rows handed out."""
-
-    kind: ClassVar[str] = "public_hessian_rounds/1"
-    rounds: Annotated[tuple[PublicHessianRelease, ...], AtMostRounds]

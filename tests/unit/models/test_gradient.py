@@ -9,10 +9,11 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRounds, ClippedNewtonRoundsRelease
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.models.model import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.records.several import RoundsQuery, RoundsRelease
 from hdpstats.sites import local
 
 TRIAL = eight_interval_trial(3200, seed=5)
@@ -45,7 +46,7 @@ def kind(result):
 
 def test_hazards_with_a_delta_are_fitted_by_clipped_scores():
     model = hazard(study_of())
-    assert kind(model.fit(2.0, delta=DELTA)) == "ClippedNewtonRounds"
+    assert kind(model.fit(2.0, delta=DELTA)) == "RoundsQuery"
     assert kind(model.fit(2.0)) == "ObjectiveQuery"
     assert kind(model.fit(2.0, delta=DELTA, mechanism="objective")) == "ObjectiveQuery"
     assert kind(model.fit(2.0, delta=DELTA, se_share=0.1)) == "ObjectiveQuery"
@@ -53,20 +54,20 @@ def test_hazards_with_a_delta_are_fitted_by_clipped_scores():
 
 def test_hazards_with_too_few_public_people_are_not():
     assert kind(hazard(study_of(PUBLIC.iloc[:167])).fit(2.0, delta=DELTA)) == "ObjectiveQuery"
-    assert kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA)) == "ClippedNewtonRounds"  # 12 times 14
+    assert kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA)) == "RoundsQuery"  # 12 times 14
 
 
-@pytest.mark.parametrize(("covariates", "chosen"), [(5, "ObjectiveQuery"), (23, "ClippedNewtonRounds")])
+@pytest.mark.parametrize(("covariates", "chosen"), [(5, "ObjectiveQuery"), (23, "RoundsQuery")])
 def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covariates, chosen):
     # Normal noise has the variance 1 / mu^2 in each direction, pure noise (D + 1) / epsilon^2: the first is the smaller
     # one where there are many coefficients.
     model = logit_study(covariates, rows=3000)
     assert kind(model.fit(1.0, delta=DELTA)) == chosen
-    names = {"ObjectiveQuery": "objective", "ClippedNewtonRounds": "clipped_newton"}
+    names = {"ObjectiveQuery": "objective", "RoundsQuery": "clipped_newton"}
     assert set(model.plan(1.0, delta=DELTA).frame["mechanism"]) == {names[chosen]}
     errors = {name: model.plan(1.0, delta=DELTA, mechanism=name).frame for name in names.values()}
     gains = {name: np.mean((each["std_error"] / each["public_only"]) ** 2) for name, each in errors.items()}
-    assert (gains["clipped_newton"] < CLEARLY * gains["objective"]) == (chosen == "ClippedNewtonRounds")
+    assert (gains["clipped_newton"] < CLEARLY * gains["objective"]) == (chosen == "RoundsQuery")
     assert kind(model.fit(1.0)) == "ObjectiveQuery"
 
 
@@ -119,8 +120,8 @@ def test_the_same_call_again_is_free_and_another_replicate_is_not():
 def test_a_result_survives_json():
     result = hazard(study_of()).fit(1.0, delta=DELTA)
     back = hdp.Result.from_json(result.to_json())
-    assert isinstance(back.query, ClippedNewtonRounds)
-    assert isinstance(back.release, ClippedNewtonRoundsRelease)
+    assert isinstance(back.query, RoundsQuery)
+    assert isinstance(back.release, RoundsRelease)
     assert (back.query, back.release) == (result.query, result.release)
     assert back.params.equals(result.params)
     assert str(back.summary()) == str(result.summary())
@@ -275,6 +276,6 @@ def test_late_entrants_are_fitted():
     late = late[late["time"] > late["start"]]
     study = study_of(late.iloc[:400], late.iloc[400:], schema=WITH_START)
     result = hazard(study, "Surv(start, time, event) ~ x1 + x2 + x3 + x4 + x5 + x6").fit(4.0, delta=DELTA)
-    assert kind(result) == "ClippedNewtonRounds"
+    assert kind(result) == "RoundsQuery"
     truth = np.concatenate([TRIAL.alpha, TRIAL.beta])
     assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 2.0

@@ -8,10 +8,9 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds, ClippedNewtonRoundsRelease
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.records.several import SitesQuery, SitesRelease
+from hdpstats.records.several import RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
 from tests import chance
 from tests.support import FORMULA, SCHEMA, people
 
@@ -178,8 +177,8 @@ def test_a_site_that_never_answers_has_no_part():
 def test_one_site_has_plain_rounds_as_its_record():
     study = study_of({"A": 2000})
     result = logit(study).fit(epsilon=1, **ROUNDS)
-    assert isinstance(result.query, ClippedNewtonRounds)
-    assert isinstance(result.release, ClippedNewtonRoundsRelease)
+    assert isinstance(result.query, RoundsQuery)
+    assert isinstance(result.release, RoundsRelease)
     assert result.release.entry == result.release.rounds[-1].entry
     assert result.heterogeneity is None
 
@@ -230,6 +229,6 @@ def test_hazards_are_fitted_at_several_sites():
     truth = np.concatenate([trial.alpha, trial.beta])
     for options in ({"delta": 1e-6}, {"mechanism": hdp.mechanisms.ClippedNewton(rounds=1)}):
         result = model.fit(2.0, **options)
-        assert isinstance(result.query.sites[0][1], ClippedNewtonRounds)
+        assert isinstance(result.query.sites[0][1], RoundsQuery)
         assert result.guarantee.epsilon == 2
         assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 3.0

@@ -8,8 +8,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRounds, PublicHessianRoundsRelease
-from hdpstats.records.several import SitesQuery
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
+from hdpstats.records.several import RoundsQuery, RoundsRelease, SitesQuery
 from hdpstats.sites import Site
 from tests import chance
 
@@ -52,8 +52,8 @@ def test_a_fit_at_one_site_costs_epsilon_and_is_near_the_truth():
     result = model.fit(3.0, mechanism=NEWTON(rounds=2))
     assert (one.ledger.spent.epsilon, one.ledger.spent.delta) == (3, 0)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (3, 0)
-    assert isinstance(result.query, PublicHessianRounds)
-    assert isinstance(result.release, PublicHessianRoundsRelease)
+    assert isinstance(result.query, RoundsQuery)
+    assert isinstance(result.release, RoundsRelease)
     assert [query.cost for query in result.query.rounds] == [Fraction(3, 2)] * 2
     assert np.all(np.abs(result.params - [-0.3, 0.8, 0.5]) < 5 * result.bse)
     assert np.all(result.bse < 0.2)

@@ -6,11 +6,10 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRounds
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.models.model import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
-from hdpstats.records.several import SitesQuery
+from hdpstats.records.several import RoundsQuery, SitesQuery
 from tests.support import FORMULA, SCHEMA, people
 
 PUBLIC = people(300, seed=99)
@@ -48,7 +47,7 @@ def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta
     assert chosen == ("clipped_newton" if delta and gradient < CLEARLY * objective else "objective")
     query = model.fit(epsilon, delta=delta).query
     first = query.sites[0][1] if isinstance(query, SitesQuery) else query
-    assert isinstance(first, ClippedNewtonRounds if chosen == "clipped_newton" else ObjectiveQuery)
+    assert isinstance(first, RoundsQuery if chosen == "clipped_newton" else ObjectiveQuery)
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -148,7 +147,7 @@ def test_sites_may_be_planned_to_spend_differently():
         pd.testing.assert_frame_equal(model.plan(same, **options).frame, one.frame)
         assert mean_gain(model.plan(frugal, **options)) > 1.1 * mean_gain(one)
     query = model.fit(frugal, delta=1e-6).query.sites[0][1]
-    kind = {"objective": ObjectiveQuery, "clipped_newton": ClippedNewtonRounds}[named(model.plan(frugal, delta=1e-6))]
+    kind = {"objective": ObjectiveQuery, "clipped_newton": RoundsQuery}[named(model.plan(frugal, delta=1e-6))]
     assert isinstance(query, kind)
     for wrong, n in (({"A": 1.0}, None), (same, 4000)):
         with pytest.raises(hdp.ArgumentError, match="epsilon must be a number"):

@@ -7,18 +7,14 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.clipped_newton.query import (
-    ClippedNewtonQuery,
-    ClippedNewtonRelease,
-    ClippedNewtonRounds,
-    ClippedNewtonRoundsRelease,
-)
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
+from hdpstats.records.several import RoundsQuery, RoundsRelease
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 WHOLE = mu_of(EPSILON, DELTA) ** 2
@@ -45,12 +41,10 @@ ANSWER = ClippedNewtonRelease(
     events=(PrivacyEvent(ran=MechanismName.GRADIENT, epsilon=EPSILON, delta=DELTA, mu_squared=WHOLE / 4),),
     entry=LedgerEntry(dataset="d", version=1, number=4, head="f" * 64),
 )
-ROUNDS = ClippedNewtonRoundsRelease(rounds=(ANSWER, replace(ANSWER, total=(1.0, 2.0), entry=None)), entry=ANSWER.entry)
+ROUNDS = RoundsRelease(rounds=(ANSWER, replace(ANSWER, total=(1.0, 2.0), entry=None)), entry=ANSWER.entry)
 
 
-@pytest.mark.parametrize(
-    "query", [FIRST, SECOND, ClippedNewtonRounds(rounds=(FIRST, SECOND))], ids=["one", "two", "both"]
-)
+@pytest.mark.parametrize("query", [FIRST, SECOND, RoundsQuery(rounds=(FIRST, SECOND))], ids=["one", "two", "both"])
 def test_a_query_survives_a_round_trip_exactly(query):
     assert query_from_json(query.to_json()) == query
     assert (query.epsilon, query.delta, query.replicate) == (EPSILON, DELTA, 2)
@@ -73,11 +67,9 @@ def test_rounds_keep_the_place_of_each():
     assert ROUNDS.at(other).rounds == ROUNDS.rounds
 
 
-@pytest.mark.parametrize(
-    "record", [FIRST, ClippedNewtonRounds(rounds=(FIRST,)), ANSWER, ROUNDS], ids=lambda each: each.kind
-)
+@pytest.mark.parametrize("record", [FIRST, RoundsQuery(rounds=(FIRST,)), ANSWER, ROUNDS], ids=lambda each: each.kind)
 def test_a_text_without_a_field_is_refused(record):
-    read = query_from_json if isinstance(record, ClippedNewtonQuery | ClippedNewtonRounds) else release_from_json
+    read = query_from_json if isinstance(record, ClippedNewtonQuery | RoundsQuery) else release_from_json
     for name in json.loads(record.to_json()):
         fields = json.loads(record.to_json())
         del fields[name]
@@ -133,9 +125,9 @@ def test_rounds_of_different_fits_are_no_fit():
         replace(FIRST, model=replace(FIRST.model, weights=None)),
     ):
         with pytest.raises(MechanismError, match="agree"):
-            ClippedNewtonRounds(rounds=(SECOND, other))
+            RoundsQuery(rounds=(SECOND, other))
     with pytest.raises(MechanismError):
-        ClippedNewtonRounds(rounds=())
+        RoundsQuery(rounds=())
 
 
 def test_the_rate_of_pure_noise_gives_its_standard_deviation():

@@ -6,18 +6,13 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.public_hessian.query import (
-    PublicHessianQuery,
-    PublicHessianRelease,
-    PublicHessianRounds,
-    PublicHessianRoundsRelease,
-)
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry
-from hdpstats.records.several import answers_in
+from hdpstats.records.several import RoundsQuery, RoundsRelease, answers_in
 
 FIRST = PublicHessianQuery(
     model=RegressionModel(formula="y ~ x", loss="logistic", geometry=from_box([0.1], [1 / 3], intercept=True)),
@@ -40,8 +35,8 @@ ANSWER = PublicHessianRelease(
     events=(PrivacyEvent(ran=MechanismName.SCORE_PURE, epsilon=Fraction(1, 3)),),
 )
 ENTRY = LedgerEntry(dataset="d", version=1, number=3, head="c" * 64)
-BOTH = PublicHessianRounds(rounds=(FIRST, SECOND))
-ANSWERS = PublicHessianRoundsRelease(rounds=(ANSWER.at(ENTRY), replace(ANSWER, total=(1.0, 2.0))))
+BOTH = RoundsQuery(rounds=(FIRST, SECOND))
+ANSWERS = RoundsRelease(rounds=(ANSWER.at(ENTRY), replace(ANSWER, total=(1.0, 2.0))))
 
 
 @pytest.mark.parametrize("query", [FIRST, SECOND, BOTH], ids=["one", "two", "both"])
@@ -67,9 +62,9 @@ def test_rounds_speak_for_the_fit():
 
 def test_rounds_of_two_fits_are_none_of_one():
     with pytest.raises(MechanismError, match="agree"):
-        PublicHessianRounds(rounds=(FIRST, replace(SECOND, replicate=1)))
+        RoundsQuery(rounds=(FIRST, replace(SECOND, replicate=1)))
     with pytest.raises(MechanismError, match="one round"):
-        PublicHessianRounds(rounds=())
+        RoundsQuery(rounds=())
 
 
 def test_the_rate_of_pure_noise_follows_from_its_standard_deviation():
