@@ -5,7 +5,7 @@ A user names a `LossOption` (`hdp.losses.Huber`), in the outcome's own unit. A q
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from typing import ClassVar, Self, final
 
@@ -53,6 +53,10 @@ class PredictorLoss(ABC):
         `value` errs by at most ``64 * 2^-53 (lipschitz |eta| + magnitude)``.
     at_zero : float
         A bound on how far ``l(0; y)`` is above the infimum of ``l(.; y)``; infinite where there is none.
+    parameters : tuple of str
+        The fields that a query's parameters are, in its order.
+    classical : str
+        What its fit to public rows is called.
     """
 
     name: str
@@ -68,11 +72,14 @@ class PredictorLoss(ABC):
     ulps: float = 8.0
     magnitude: float = 2.0
     at_zero: float
+    parameters: ClassVar[tuple[str, ...]] = ()
+    classical: ClassVar[str] = "maximum likelihood"
 
     @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:
         """Return the loss of a query, for outcomes within [lower, upper]; ArgumentError where its numbers are none."""
-        return cls()
+        given = {"lower": lower, "upper": upper, "table": table} | dict(zip(cls.parameters, parameters, strict=True))
+        return cls(**{each.name: given[each.name] for each in fields(cls) if each.init} if is_dataclass(cls) else {})
 
     @staticmethod
     def mean(eta: FloatArray) -> FloatArray:
@@ -195,9 +202,9 @@ class LossOption(ABC):
     loss: ClassVar[str]
     title: ClassVar[str]
 
-    @abstractmethod
-    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
-        """Return all numbers of the loss; ArgumentError where one must be given, or is out of its range."""
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
+        """Return all numbers of the loss, none by default; ArgumentError where one must be given or is out of range."""
+        return LossNumbers()
 
 
 def three_digits(number: float) -> float:

@@ -50,6 +50,7 @@ class PoissonLoss(PredictorLoss):
     """
 
     name = "poisson"
+    parameters = ("cap",)
     exponentiated = "incidence rate ratio"
     outcomes = ("continuous", "binary")
     upper: float
@@ -67,12 +68,11 @@ class PoissonLoss(PredictorLoss):
         object.__setattr__(self, "smoothness", Fraction(self.cap))
 
     @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
-        """Return the loss; its parameter is ``M``."""
+    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:
+        """Return the loss of counts that are declared not to be below 0."""
         if lower < 0.0:
             raise MechanismError(f"a Poisson outcome must be declared with a lower bound of 0 or more, not {lower:g}")
-        (cap,) = parameters
-        return cls(upper=upper, cap=cap)
+        return super().made(parameters, table, lower=lower, upper=upper)
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]
@@ -190,6 +190,7 @@ class ExponentialTimes(PredictorLoss):
     """
 
     name = "exponential"
+    parameters = ("h",)
     exponentiated = "rate ratio"
     outcomes = ()
     h: float
@@ -205,12 +206,6 @@ class ExponentialTimes(PredictorLoss):
         h = Fraction(self.h)
         object.__setattr__(self, "lipschitz", max(Fraction(1), h))
         object.__setattr__(self, "smoothness", STEEPEST * (h + 1))
-
-    @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
-        """Return the loss; its parameter is ``h``."""
-        (h,) = parameters
-        return cls(h=h)
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]

@@ -99,8 +99,8 @@ class Family(ABC):
         """Return the interval in which each parameter must be, given the bounds; None where they do not tell."""
 
 
-class _Mean(Family):
-    """A family whose one parameter is its mean, and whose statistic is the number itself."""
+class _OneNumber(Family):
+    """A family whose one statistic is the number itself."""
 
     __slots__ = ()
 
@@ -112,6 +112,12 @@ class _Mean(Family):
     def statistics(self, x: FloatArray) -> FloatArray:
         """Return the numbers."""
         return x[:, None]
+
+
+class _Mean(_OneNumber):
+    """A family whose one parameter is its mean."""
+
+    __slots__ = ()
 
     def mean(self, theta: FloatArray) -> FloatArray:
         """Return the parameter."""
@@ -164,22 +170,13 @@ class PoissonFamily(_Mean):
 
 
 @final
-class ExponentialTimeFamily(Family):
+class ExponentialTimeFamily(_OneNumber):
     """A time with a rate: mean ``1 / rate``. The bias of the estimate is ``rate / (t - 1)``."""
 
     __slots__ = ()
     name = "exponential"
     parameters = ("rate",)
     least = 0.0
-
-    @property
-    def box(self) -> tuple[Interval, ...]:
-        """The bounds."""
-        return ((self.lower, self.upper),)
-
-    def statistics(self, x: FloatArray) -> FloatArray:
-        """Return the numbers."""
-        return x[:, None]
 
     def mean(self, theta: FloatArray) -> FloatArray:
         """Return ``1 / rate``."""

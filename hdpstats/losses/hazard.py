@@ -60,7 +60,7 @@ FARTHEST = 700.0
 """Size to which logarithms are clipped, so that no exponential overflows; beyond, the losses are saturated."""
 
 LARGEST_EXPONENT = 600.0
-"""Log hazards of the likelihood are cut here: e^600 leaves room for sums and products of 10^40 of them."""
+"""Log hazards of the likelihood are cut here: sums and products of 10^40 numbers of e^600 do not overflow."""
 
 
 class LikelihoodTerms(NamedTuple):
@@ -103,6 +103,8 @@ class HazardLink(ABC):
         ``sup c' / h`` and ``sup -e'``.
     coupled : bool
         Whether ``c' = c (1 - (c/h)^2)`` and ``-e' = e (1 - e^2)``.
+    valued : bool
+        Whether the capped losses have values in closed form, `capped_values`.
     ulps : float
         Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
     smallest_cap : float
@@ -119,6 +121,7 @@ class HazardLink(ABC):
     survived_smoothness: ClassVar[Fraction]
     event_smoothness: ClassVar[Fraction]
     coupled: ClassVar[bool] = False
+    valued: ClassVar[bool] = False
     ulps: ClassVar[float]
     smallest_cap: ClassVar[float] = 0.0
     cumulative: ClassVar[bool] = False
@@ -149,13 +152,31 @@ class HazardLink(ABC):
     def predictor(self, hazard: FloatArray) -> FloatArray:
         """Return the linear predictor of hazards strictly between 0 and 1, the inverse of `hazard`."""
 
-    @abstractmethod
-    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``c`` and ``e`` elementwise."""
+    def near(self, eta: FloatArray) -> FloatArray:
+        """Return the predictors at which capped losses are computed, elementwise."""
+        return eta
 
-    @abstractmethod
+    def elasticity(self, eta: FloatArray) -> FloatArray | float:  # noqa: ARG002
+        """Return ``o' / o``: the slope of the log odds."""
+        return 1.0
+
+    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``c = h u / sqrt(1 + u^2)`` and ``e = 1 / sqrt(1 + u^2)`` elementwise, where the scale is the odds."""
+        return saturate(self.log_scale(self.near(eta)) - log_cap, log_cap)
+
     def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
         """Return scores and curvatures elementwise."""
+        (c, e), slope = self.scores(eta, log_cap), self.elasticity(self.near(eta))
+        return CappedTerms(
+            survived=c,
+            event=e,
+            survived_curvature=np.asarray(c * e * e * slope),
+            event_curvature=np.asarray(e * (1.0 - e * e) * slope),
+        )
+
+    def capped_values(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the capped losses of surviving and of the event, where they are `valued`."""
+        raise NotImplementedError(f"the capped losses of the {self.name} link have no values in closed form")
 
     @abstractmethod
     def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:

@@ -41,6 +41,7 @@ class LogitLink(HazardLink):
     survived_smoothness = STEEPEST
     event_smoothness = STEEPEST
     coupled = True
+    valued = True
     ulps = 64.0
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
@@ -66,14 +67,10 @@ class LogitLink(HazardLink):
         """Return the log odds."""
         return np.asarray(logit(hazard), dtype=np.float64)
 
-    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)``."""
-        return saturate(eta - log_cap, log_cap)
-
-    def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
-        """Return scores and curvatures."""
-        c, e = saturate(eta - log_cap, log_cap)
-        return CappedTerms(survived=c, event=e, survived_curvature=c * e * e, event_curvature=e * (1.0 - e * e))
+    def capped_values(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the capped losses ``h asinh(u)`` and ``asinh(1 / u)`` with ``u = e^eta / h``."""
+        log_u = eta - log_cap
+        return np.exp(log_cap) * _asinh_exp(log_u), _asinh_exp(-log_u)
 
     def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e``."""
@@ -189,21 +186,13 @@ class ProbitLink(HazardLink):
         """Return the normal quantile."""
         return np.asarray(ndtri(hazard), dtype=np.float64)
 
-    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)``."""
-        return saturate(self.log_scale(np.clip(eta, -35.0, 35.0)) - log_cap, log_cap)
+    def near(self, eta: FloatArray) -> FloatArray:
+        """Return predictors cut to [-35, 35]."""
+        return np.clip(eta, -35.0, 35.0)
 
-    def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
-        """Return scores and curvatures."""
-        near = np.clip(eta, -35.0, 35.0)
-        c, e = saturate(self.log_scale(near) - log_cap, log_cap)
-        elasticity = np.exp(-0.5 * near * near - 0.5 * np.log(2.0 * np.pi) - log_ndtr(near) - log_ndtr(-near))
-        return CappedTerms(
-            survived=c,
-            event=e,
-            survived_curvature=c * e * e * elasticity,
-            event_curvature=e * (1.0 - e * e) * elasticity,
-        )
+    def elasticity(self, eta: FloatArray) -> FloatArray:
+        """Return ``f / (F (1 - F))``."""
+        return np.asarray(np.exp(-0.5 * eta * eta - 0.5 * np.log(2.0 * np.pi) - log_ndtr(eta) - log_ndtr(-eta)))
 
     def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e``; beyond ``|eta| = 35`` the value there, as `scores`."""
@@ -218,12 +207,6 @@ def _psi(m: FloatArray) -> FloatArray:
     positive = np.maximum(m, 1e-300)
     with np.errstate(over="ignore"):
         return np.asarray(positive / np.expm1(np.minimum(positive, FARTHEST)), dtype=np.float64)
-
-
-def logit_losses(eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the capped losses of the logit link, ``h asinh(u)`` and ``asinh(1 / u)`` with ``u = e^eta / h``."""
-    log_u = eta - log_cap
-    return np.exp(log_cap) * _asinh_exp(log_u), _asinh_exp(-log_u)
 
 
 def _asinh_exp(x: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import math
 from abc import ABC
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Self, final
+from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -17,7 +17,7 @@ from mpmath import MPContext, mpf
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, three_digits
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, three_digits
 
 SPREAD = 33
 """Outcomes over which `Located.typical` averages."""
@@ -92,6 +92,7 @@ class BoundedSquares(Located):
     """
 
     name = "squares"
+    classical = "least squares"
     lower: float
     upper: float
     lipschitz: Fraction = field(init=False)
@@ -101,11 +102,6 @@ class BoundedSquares(Located):
     def __post_init__(self) -> None:
         """Take the constants from the range."""
         object.__setattr__(self, "lipschitz", Fraction(self.upper) - Fraction(self.lower))
-
-    @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
-        """Return the loss of outcomes in a range."""
-        return cls(lower=lower, upper=upper)
 
     @property
     def meat(self) -> float:  # type: ignore[override]
@@ -169,6 +165,8 @@ class HuberLoss(Located):
     """
 
     name = "huber"
+    parameters = ("c",)
+    classical = "Huber's estimate"
     lower: float
     upper: float
     c: float
@@ -180,12 +178,6 @@ class HuberLoss(Located):
         if not 1e-9 <= self.c <= 1e9:
             raise MechanismError(f"Huber's c must be in [1e-9, 1e9] of the outcome's range, not {self.c:g}")
         object.__setattr__(self, "lipschitz", Fraction(self.c))
-
-    @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
-        """Return the loss; its parameter is ``c`` on the scale of ``lower`` and ``upper``."""
-        (c,) = parameters
-        return cls(c=c, lower=lower, upper=upper)
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return half the square up to ``c``, and its tangent beyond."""
@@ -266,6 +258,8 @@ class SmoothedQuantile(Located):
     """
 
     name = "quantile"
+    parameters = ("q", "h")
+    classical = "quantile regression"
     lower: float
     upper: float
     q: float
@@ -283,12 +277,6 @@ class SmoothedQuantile(Located):
         q = Fraction(self.q)
         object.__setattr__(self, "lipschitz", max(q, 1 - q))
         object.__setattr__(self, "smoothness", 1 / (2 * Fraction(self.h)))
-
-    @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:  # noqa: ARG003
-        """Return the loss; its parameters are ``q``, and ``h`` on the scale of ``lower`` and ``upper``."""
-        q, h = parameters
-        return cls(q=q, h=h, lower=lower, upper=upper)
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]

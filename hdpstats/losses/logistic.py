@@ -9,7 +9,7 @@ from mpmath import MPContext, mpf
 from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss
+from hdpstats.losses.base import LossOption, PredictorLoss
 
 
 @final
@@ -89,7 +89,3 @@ class Logistic(LossOption):
 
     loss = "logistic"
     title = "Logistic"
-
-    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
-        """Return nothing: the loss has no numbers."""
-        return LossNumbers()

@@ -21,7 +21,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts
+from hdpstats.losses.base import LossOption
 
 NAME = "multinomial"
 
@@ -87,7 +87,3 @@ class Multinomial(LossOption):
 
     loss = "multinomial"
     title = "Multinomial"
-
-    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
-        """Return nothing: the loss has no numbers."""
-        return LossNumbers()

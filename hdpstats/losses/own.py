@@ -41,7 +41,7 @@ FINER = 4
 """How much finer the grid of the checks is than that of the table."""
 
 SLACK = 1e-6
-"""Relative room for rounding in declared bounds."""
+"""By how much, relatively, rounding may exceed declared bounds."""
 
 BLURRED = 0.05
 """Interpolation may miss the score by this share of the declared bound."""
@@ -181,30 +181,30 @@ class Loss(LossOption):
             with np.errstate(all="ignore"):
                 numbers = np.asarray(function(*(each.copy() for each in wide)), dtype=np.float64)
         except Exception as error:
-            raise self._lie(name, f"raised {type(error).__name__}: {error}") from error
+            raise self._wrong(name, f"raised {type(error).__name__}: {error}") from error
         if numbers.shape != wide[0].shape:
-            raise self._lie(name, f"returned an array of shape {numbers.shape} for two of shape {wide[0].shape}")
+            raise self._wrong(name, f"returned an array of shape {numbers.shape} for two of shape {wide[0].shape}")
         strange = ~(np.abs(numbers) <= LARGEST)
         if strange.any():
             place = int(np.flatnonzero(strange)[0])
-            raise self._lie(name, f"is {numbers[place]} at eta = {wide[0][place]:.6g}, y = {wide[1][place]:.6g}")
+            raise self._wrong(name, f"is {numbers[place]} at eta = {wide[0][place]:.6g}, y = {wide[1][place]:.6g}")
         return numbers.reshape(eta.shape)
 
     def _check_scores(self, scores: FloatArray, eta: FloatArray, y: FloatArray) -> None:
         steps, width = np.diff(scores, axis=0), float(eta[1, 0] - eta[0, 0])
-        room = SLACK * self.lipschitz
-        self._check_none(steps < -room, "score", "falls: the loss is not convex in eta", eta, y)
-        beyond = np.abs(scores) > self.lipschitz + room
+        margin = SLACK * self.lipschitz
+        self._check_none(steps < -margin, "score", "falls: the loss is not convex in eta", eta, y)
+        beyond = np.abs(scores) > self.lipschitz + margin
         self._check_none(beyond, "score", f"is larger than lipschitz = {self.lipschitz:g}", eta, y)
-        steep = steps > self.smoothness * width * (1.0 + SLACK) + room
+        steep = steps > self.smoothness * width * (1.0 + SLACK) + margin
         self._check_none(steep, "score", f"rises faster than smoothness = {self.smoothness:g}", eta, y)
 
     def _check_values(self, scores: FloatArray, eta: FloatArray, y: FloatArray) -> None:
         """Check that values rise between neighbours by no less than the first slope and no more than the last."""
         values, width = self._called("value", self.value, eta, y), float(eta[1, 0] - eta[0, 0])
         rises = np.diff(values, axis=0)
-        room = SLACK * self.lipschitz * width + 1e-12 * np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
-        off = (rises < scores[:-1] * width - room) | (rises > scores[1:] * width + room)
+        margin = SLACK * self.lipschitz * width + 1e-12 * np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+        off = (rises < scores[:-1] * width - margin) | (rises > scores[1:] * width + margin)
         self._check_none(off, "score", "is not the derivative of value", eta, y)
 
     def _check_curvature(self, scores: FloatArray, eta: FloatArray, y: FloatArray) -> None:
@@ -231,9 +231,9 @@ class Loss(LossOption):
         """Refuse, with the first place (row, column) of predictors and outcomes where something is wrong."""
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
-            raise self._lie(name, f"{what} at eta = {eta[i, j]:.6g}, y = {y[j]:.6g}")
+            raise self._wrong(name, f"{what} at eta = {eta[i, j]:.6g}, y = {y[j]:.6g}")
 
-    def _lie(self, function: str, what: str) -> ArgumentError:
+    def _wrong(self, function: str, what: str) -> ArgumentError:
         return ArgumentError(
             f"the {function} of the loss {self.name!r} {what}; correct the function, or what is declared of it",
             argument=function,

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Self, final
+from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -55,6 +55,8 @@ class Tabulated(PredictorLoss):
     """
 
     name = "own"
+    parameters = ("start", "step", "tilt")
+    classical = "M-estimation"
     outcomes = ("continuous", "binary")
     lower: float
     upper: float
@@ -76,12 +78,6 @@ class Tabulated(PredictorLoss):
             raise MechanismError("the table of scores is constant in the linear predictor: there is nothing to fit")
         object.__setattr__(self, "lipschitz", max(abs(value) for row in rows for value in row))
         object.__setattr__(self, "smoothness", max(rises) / Fraction(self.step))
-
-    @classmethod
-    def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:
-        """Return the loss; its parameters are the first place of the grid, the step and the tilt."""
-        start, step, tilt = parameters
-        return cls(lower=lower, upper=upper, start=start, step=step, tilt=tilt, table=table)
 
     @cached_property
     def _nodes(self) -> FloatArray:

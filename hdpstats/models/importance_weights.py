@@ -13,7 +13,7 @@ from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.mechanisms.importance_weights.query import ColumnBox
-from hdpstats.mechanisms.importance_weights.request import RIDGES, Choice, ImportanceTerms, choose_importance
+from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceChoice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.models.weighted import both_sides
@@ -158,7 +158,7 @@ def importance_weights(
 
 
 def density_ratio_distribution(
-    chosen: Choice, release: PointRelease, sample: PublicSample, *, records: int
+    chosen: ImportanceChoice, release: PointRelease, sample: PublicSample, *, records: int
 ) -> DensityRatioWeights:
     """Return the distribution of the weights that a release gives public rows."""
     model = chosen.query.model
@@ -200,7 +200,7 @@ def _kinds(mechanism: object) -> tuple[str, ...]:
     return MECHANISMS[1:] if name == "auto" else (name,)
 
 
-def _method(chosen: Choice) -> str:
+def _method(chosen: ImportanceChoice) -> str:
     coding = "columns in a box" if isinstance(chosen.query.model.coding, ColumnBox) else "publicly whitened columns"
     return (
         f"importance weights (Ji and Elkan 2013) by {chosen.query.perturbs} perturbation, {coding}, "
@@ -208,7 +208,7 @@ def _method(chosen: Choice) -> str:
     )
 
 
-def _notes(chosen: Choice, sample: PublicSample, schema: Schema, *, incomplete: int) -> tuple[str, ...]:
+def _notes(chosen: ImportanceChoice, sample: PublicSample, schema: Schema, *, incomplete: int) -> tuple[str, ...]:
     """Return what is publicly known and must be said."""
     notes = [
         f"The ridge leaves about {100.0 * chosen.left:.0f} % of a shift between private and public records in the "

@@ -134,15 +134,6 @@ def _residuals(rows: PublicRows | None) -> FloatArray | None:
     return np.asarray(target - rows.X @ np.linalg.lstsq(rows.X, target, rcond=None)[0])
 
 
-CLASSICAL = {
-    "squares": "least squares",
-    "huber": "Huber's estimate",
-    "quantile": "quantile regression",
-    "own": "M-estimation",
-}
-"""What losses that are no likelihoods are called without noise."""
-
-
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RegressionSpec(LossSpec):
@@ -208,7 +199,7 @@ class RegressionSpec(LossSpec):
     @property
     def classical(self) -> str:
         """How public rows alone are fitted, in words."""
-        return f"{CLASSICAL.get(self.loss.name, 'maximum likelihood')} on public rows"
+        return f"{self.loss.classical} on public rows"
 
     def model_at(self, geometry: Geometry) -> RegressionModel:
         """Return what a query is about, in a geometry."""

@@ -38,7 +38,7 @@ FEWEST = 5.0
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Cells:
+class EventTable:
     """A table, or a stack of tables: ``events`` (..., G, K, B) and ``left`` (..., G, B + 1), ``spans`` (B,)."""
 
     events: FloatArray
@@ -76,9 +76,9 @@ class Cells:
         return np.asarray(self.gone.sum(axis=-1) + self.left.sum(axis=-1))
 
     @property
-    def pooled(self) -> "Cells":
+    def pooled(self) -> "EventTable":
         """The table of everybody, one group."""
-        return Cells(
+        return EventTable(
             events=self.events.sum(axis=-3, keepdims=True),
             left=self.left.sum(axis=-2, keepdims=True),
             spans=self.spans,
@@ -104,19 +104,19 @@ class NoisyTable:
         counts = np.array(release.counts, dtype=np.float64)
         return cls(query=query, counts=counts, noise_variance=release.noise_variance)
 
-    def unfold(self, counts: FloatArray) -> Cells:
+    def unfold(self, counts: FloatArray) -> EventTable:
         """Return counts (..., cells) as a table."""
         query, bins = self.query, max(1, len(self.query.ends))
         table = counts.reshape(*counts.shape[:-1], query.groups, query.width)
         if query.grid is None:
             left = np.concatenate([np.zeros_like(table[..., :1]), table[..., :1]], axis=-1)
-            return Cells(events=table[..., None, 1:], left=left, spans=np.ones(1))
+            return EventTable(events=table[..., None, 1:], left=left, spans=np.ones(1))
         events = table[..., : query.causes * bins].reshape(*table.shape[:-1], query.causes, bins)
         spans = np.diff(np.array((0, *query.ends))).astype(np.float64)
-        return Cells(events=events, left=table[..., query.causes * bins :], spans=spans)
+        return EventTable(events=events, left=table[..., query.causes * bins :], spans=spans)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> EventTable:
         """The noisy table."""
         return self.unfold(self.counts)
 
@@ -140,7 +140,7 @@ class Measured:
     std_error: FloatArray
 
 
-def measure(table: NoisyTable, statistic: Callable[[Cells], FloatArray]) -> Measured:
+def measure(table: NoisyTable, statistic: Callable[[EventTable], FloatArray]) -> Measured:
     """Return a statistic of the table with its standard error by the delta method."""
     steps = STEP * np.eye(len(table.counts))
     up, down = (statistic(table.unfold(table.counts + sign * steps)) for sign in (1.0, -1.0))
@@ -150,7 +150,7 @@ def measure(table: NoisyTable, statistic: Callable[[Cells], FloatArray]) -> Meas
     return Measured(value=statistic(table.cells), std_error=np.sqrt(variance))
 
 
-def incidence(cells: Cells, cause: int) -> FloatArray:
+def incidence(cells: EventTable, cause: int) -> FloatArray:
     """Return the cumulative incidence of a cause at the end of each bin (..., G, B)."""
     rate = cells.events / np.maximum(cells.at_risk, 1.0)[..., None, :]
     survive = 1.0 - rate.sum(axis=-2)
@@ -158,7 +158,7 @@ def incidence(cells: Cells, cause: int) -> FloatArray:
     return np.asarray(np.cumsum(before * rate[..., cause, :], axis=-1))
 
 
-def concordance(cells: Cells, cause: int) -> FloatArray:
+def concordance(cells: EventTable, cause: int) -> FloatArray:
     """Return Harrell's concordance between groups (...,): ties of the group count half.
 
     A pair is usable if one has the event while the other is still followed; a censoring or an event of another cause in
@@ -173,7 +173,7 @@ def concordance(cells: Cells, cause: int) -> FloatArray:
     return np.asarray(np.sum(event * below, axis=(-2, -1)) / np.where(np.abs(pairs) > 1.0, pairs, np.nan))
 
 
-def brier(cells: Cells, predicted: FloatArray, cause: int) -> FloatArray:
+def brier(cells: EventTable, predicted: FloatArray, cause: int) -> FloatArray:
     """Return the Brier score of predicted incidence (..., G, B) at the end of each bin (..., B).
 
     Weighted by the inverse probability of not being censored (Graf et al. 1999; with several causes Schoop et al.
@@ -187,7 +187,7 @@ def brier(cells: Cells, predicted: FloatArray, cause: int) -> FloatArray:
     return np.asarray(score.sum(axis=-2) / np.maximum(cells.size.sum(axis=-1), 1.0)[..., None])
 
 
-def _uncensored(everybody: Cells) -> tuple[FloatArray, FloatArray]:
+def _uncensored(everybody: EventTable) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities of not being censored before the end of a bin, and before an event in it (..., 1, B).
 
     Censoring after ``b - 1`` whole bins follows an event in bin b with probability ``phi``, and an event in bin b
@@ -200,7 +200,7 @@ def _uncensored(everybody: Cells) -> tuple[FloatArray, FloatArray]:
     return through, np.asarray(through / stay**everybody.part)
 
 
-def observed_over_expected(cells: Cells, predicted: FloatArray, cause: int) -> FloatArray:
+def observed_over_expected(cells: EventTable, predicted: FloatArray, cause: int) -> FloatArray:
     """Return observed over expected incidence of everybody at the end of each bin (..., B)."""
     size = cells.size[..., None]
     expected = np.sum(size * predicted, axis=-2) / np.maximum(np.sum(size, axis=-2), 1.0)

@@ -68,7 +68,7 @@ class ImportanceTerms:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class ImportanceChoice:
     """A query with what is predicted for it.
 
     Attributes
@@ -90,7 +90,7 @@ class Choice:
     error: float
 
 
-def choose_importance(sample: PublicSample, asked: ImportanceTerms) -> Choice:
+def choose_importance(sample: PublicSample, asked: ImportanceTerms) -> ImportanceChoice:
     """Return the query with the least predicted error of log weights, if possible among those with little noise.
 
     With more than `LARGEST_SD` the prediction is too good: exponentials of noise leave few rows with any weight.
@@ -143,7 +143,7 @@ def _kinds(asked: ImportanceTerms) -> Iterator[tuple[str, Fraction]]:
             yield kind, asked.delta
 
 
-def _best(case: _Case, box: ColumnBox) -> Choice | None:
+def _best(case: _Case, box: ColumnBox) -> ImportanceChoice | None:
     """Return the smallest admissible ridge whose noise is small enough, or the largest ridge; None where none is."""
     person_loss, asked = case.person_loss, case.asked
     rows = person_loss.public
@@ -184,7 +184,7 @@ def _best(case: _Case, box: ColumnBox) -> Choice | None:
         replicate=asked.replicate,
     )
     left = float(np.sqrt(bias / whole)) if whole > 0 else 0.0
-    return Choice(query=query, ridge=ridge, sd=sd, left=left, error=sd**2 + bias)
+    return ImportanceChoice(query=query, ridge=ridge, sd=sd, left=left, error=sd**2 + bias)
 
 
 def _variance_of(person_loss: DensityRatioPersonLoss, case: _Case) -> Callable[[float], FloatArray | None]:

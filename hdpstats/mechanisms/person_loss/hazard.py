@@ -31,7 +31,6 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.hazard import FARTHEST, CappedTerms
-from hdpstats.losses.links import logit_losses
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import (
     NUMBERS,
@@ -128,7 +127,7 @@ class HazardPeople(People):
         of_spells = np.zeros(len(whole.Z))
         for cause in range(whole.causes):
             for _, here, eta, log_cap, ends in self._places(theta, cause):
-                survived, event = logit_losses(eta, log_cap)
+                survived, event = whole.loss.capped_values(eta, log_cap)
                 of_spells[here] += np.where(ends, event, survived)
         out = np.zeros(self.number)
         np.add.at(out, self.person, whole.weights * of_spells)
@@ -242,8 +241,8 @@ class HazardPersonLoss(DeclaredLoss):
 
     @property
     def valued(self) -> bool:
-        """Of the links, logit has losses in closed form."""
-        return self.model.link == "logit"
+        """Whether the link's losses have values in closed form."""
+        return LINKS[self.model.link].valued
 
     @property
     def needs(self) -> tuple[str, ...]:
