@@ -3,7 +3,7 @@
 #   make demo      a private logistic regression on real patients, end to end (no R, no server)
 #   make test      set up everything and pass all tests
 #   make setup     .venv with the package and every extra; R from Debian's packages
-#   make test-entropy  tests that judge randomness with the operating system's entropy; laws on new examples
+#   make test-entropy  tests that judge randomness with the operating system's entropy; properties on new examples
 #   make lint      style, types, layers
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make bench     fits against diffprivlib, statsmodels, scikit-learn, glum and R's glm; timings of samplers
@@ -28,7 +28,7 @@ demo: $(VENV)/.core
 test: setup
 	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
 
-# Without this, tests draw seeded noise (conftest.py) and laws are tried on the same examples every time.
+# Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
 test-entropy: setup
 	$(THREADS) $(BIN)/python -m pytest --system-entropy tests --ignore tests/benchmarks -m "(entropy or hypothesis) and not validate"
 

@@ -8,7 +8,7 @@ r ~ Gamma(D + 1, 1 / rate) (Hardt & Talwar 2010), and E r² = (D + 1)(D + 2) / r
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -112,6 +112,7 @@ def lattice_noise(norm: Norm, *, rate: Fraction, grids: tuple[Fraction, ...]) ->
 class NoiseDistribution:
     """The distribution of a perturbation (D,): density proportional to ``exp(-rate K(b))``."""
 
+    kind: ClassVar[str] = "K-norm"
     norm: Norm
     dimension: int
     rate: float
@@ -133,6 +134,7 @@ class NoiseDistribution:
 class NormalDistribution:
     """Independent centred normal coordinates (D,) with one standard deviation."""
 
+    kind: ClassVar[str] = "normal"
     dimension: int
     sd: float
 

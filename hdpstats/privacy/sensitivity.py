@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.privacy.relation import Relation
@@ -14,6 +14,7 @@ from hdpstats.privacy.relation import Relation
 class BallNorm:
     """The Euclidean norm divided by a radius: ``K(v) = ||v|| / radius``. The L2 norm has radius 1."""
 
+    kind: ClassVar[str] = "ball"
     radius: Fraction = Fraction(1)
 
     @property
@@ -32,6 +33,7 @@ class CylinderNorm:
     2021: among K-norm mechanisms the hull is optimal).
     """
 
+    kind: ClassVar[str] = "cylinder"
     radius: Fraction
 
     @property
@@ -49,6 +51,7 @@ class BoxNorm:
     differences between rows of many zeros and ones.
     """
 
+    kind: ClassVar[str] = "box"
     radii: tuple[Fraction, ...]
 
     @property

@@ -1,4 +1,4 @@
-"""Laws of caps: whatever analysts ask and custodians grant, in whatever order, nobody receives more than his cap."""
+"""Caps: whatever analysts ask and custodians grant, in whatever order, nobody receives more than his cap."""
 
 from collections import defaultdict
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Laws of formulas: reading is total and harmless, algebra is Wilkinson's, bounds hold, rows do not mix."""
+"""Properties of formulas: reading is total and harmless, algebra is Wilkinson's, bounds hold, rows do not mix."""
 
 import sys
 import warnings
@@ -20,7 +20,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
 FUZZ = settings(max_examples=600, deadline=None)
-LAW = settings(max_examples=150, deadline=None)
+PROPERTY = settings(max_examples=150, deadline=None)
 
 SCHEMA = Schema(
     y=Binary(),
@@ -175,7 +175,7 @@ EXPANSIONS = st.recursive(
 )
 
 
-@LAW
+@PROPERTY
 @given(EXPANSIONS, st.booleans())
 def test_terms_are_the_products_that_the_algebra_says(expansion, intercept):
     text, expected = expansion
@@ -255,7 +255,7 @@ def excess(design, matrix):
     return float(np.max(np.maximum(design.lower - matrix, matrix - design.upper) / size))
 
 
-@LAW
+@PROPERTY
 @given(designs(), st.integers(0, 2**32))
 def test_values_lie_in_the_intervals_before_and_after_clipping(design, seed):
     rows = table(seed, 200)
@@ -278,7 +278,7 @@ def test_the_distribution_of_bounds_rejects_bounds_that_are_too_narrow():
     assert excess(narrow, narrow.evaluate_unclipped(table(1, 200))) > 1e-3
 
 
-@LAW
+@PROPERTY
 @given(designs(), st.integers(0, 2**32), st.integers(1, 70))
 def test_the_value_of_a_row_depends_on_that_row_alone(design, seed, count):
     rows = table(seed, count)
@@ -293,7 +293,7 @@ def test_the_value_of_a_row_depends_on_that_row_alone(design, seed, count):
     assert design.matrix(select(strided, slice(None, None, 2))).tobytes() == matrix.tobytes()
 
 
-@LAW
+@PROPERTY
 @given(designs())
 def test_a_design_is_fixed_by_the_text_of_its_formula_and_the_schema(design):
     again = compile_design(parse(design.formula), Schema.from_dict(SCHEMA.to_dict()))
@@ -301,7 +301,7 @@ def test_a_design_is_fixed_by_the_text_of_its_formula_and_the_schema(design):
     assert again.names == design.names
 
 
-@LAW
+@PROPERTY
 @given(designs())
 def test_the_canonical_spelling_has_the_same_columns_and_is_its_own(design):
     again = compile_design(design.canonical, SCHEMA)
@@ -329,7 +329,7 @@ def hostile_rows(rows):
     return st.tuples(*[cells] * len(SCHEMA))
 
 
-@LAW
+@PROPERTY
 @given(designs(), hostile_rows(12))
 def test_every_row_that_anybody_can_write_lies_within_the_bounds(design, cells):
     rows = admitted(cells)
@@ -340,7 +340,7 @@ def test_every_row_that_anybody_can_write_lies_within_the_bounds(design, cells):
     assert excess(design, matrix) <= 0
 
 
-@LAW
+@PROPERTY
 @given(designs(), hostile_rows(6), st.integers(0, 5))
 def test_a_hostile_row_leaves_the_other_rows_as_they_are(design, cells, place):
     kept = [row for row in range(6) if row != place]
@@ -365,7 +365,7 @@ def survival_designs(draw):
         assume(False)
 
 
-@LAW
+@PROPERTY
 @given(survival_designs())
 def test_the_canonical_spelling_of_a_survival_formula_is_the_same_request(case):
     formula, design = case
@@ -380,7 +380,7 @@ def test_the_canonical_spelling_of_a_survival_formula_is_the_same_request(case):
     assert compile_survival(parse_survival(formula), SCHEMA) == design
 
 
-@LAW
+@PROPERTY
 @given(survival_designs(), st.lists(SPACES, min_size=8, max_size=8), st.booleans(), st.booleans())
 def test_two_spellings_of_a_survival_formula_are_one_request(case, spaces, quoted, repeated):
     formula, design = case
@@ -392,7 +392,7 @@ def test_two_spellings_of_a_survival_formula_are_one_request(case, spaces, quote
     assert compile_survival(f"{left}{spaces[0]}~{spaces[1]}{right}", SCHEMA).canonical == design.canonical
 
 
-@LAW
+@PROPERTY
 @given(survival_designs())
 def test_the_first_column_is_the_intercept_that_the_baseline_replaces(case):
     _, design = case
@@ -403,14 +403,14 @@ def test_the_first_column_is_the_intercept_that_the_baseline_replaces(case):
     assert {"t", "s", design.event}.isdisjoint(design.covariates.needs[1:])
 
 
-@LAW
+@PROPERTY
 @given(survival_designs(), st.sampled_from([" - 1", " + 0", " + t", " + log1p(s):a", " + ns(t, df=2)"]))
 def test_what_would_make_the_baseline_or_time_explain_itself_is_refused(case, addition):
     with pytest.raises(FormulaError, match=r"baseline hazard|explain itself"):
         compile_survival(case[0] + addition, SCHEMA)
 
 
-@LAW
+@PROPERTY
 @given(hostile_rows(20))
 def test_b_splines_of_any_row_are_shares_of_one(cells):
     design = compile_design("y ~ bs(a, knots=[2, 2.5, 7], degree=3) - 1", SCHEMA)

@@ -1,4 +1,4 @@
-"""Laws of the ledger: whatever is asked in whatever order, the sum of the charges stays within the total."""
+"""Properties of the ledger: whatever is asked in whatever order, the sum of the charges stays within the total."""
 
 import functools
 import math

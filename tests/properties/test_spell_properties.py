@@ -1,4 +1,4 @@
-"""Laws of the total map to spells: what a sensitivity of one person may lean on, whatever the rows hold."""
+"""Properties of the total map to spells: what a sensitivity of one person may lean on, whatever the rows hold."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Laws of the total maps: any cell has a value within the declaration, which depends on that cell alone."""
+"""Properties of the total maps: any cell has a value within the declaration, which depends on that cell alone."""
 
 import math
 from decimal import Decimal

@@ -39,27 +39,40 @@ J. Qin (1998), Inferences for case-control and semiparametric two-sample density
 """
 
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import rational
 from hdpstats.inference.draws import Generator, dirichlet, generator, normal, perturbation
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
+from hdpstats.records.codec import Record, Stored
 
 BATCH = 2**24
 """Numbers drawn at a time."""
 
 
+def _distinct(array: FloatArray) -> dict[str, Any]:
+    """Return an array as JSON values in which rows that are equal are written once."""
+    distinct, place = np.unique(array, axis=0, return_inverse=True)
+    return {"distinct": distinct.tolist(), "row": np.ravel(place).tolist()}
+
+
+def _repeated(entries: dict[str, Any]) -> FloatArray:
+    """Read what `_distinct` wrote."""
+    distinct = np.array(entries["distinct"], dtype=np.float64)
+    return np.ascontiguousarray(distinct[np.array(entries["row"], dtype=np.int64)])
+
+
+Rows = Annotated[FloatArray, Stored(_distinct, _repeated)]
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class DensityRatioWeights(WeightDistribution):
+class DensityRatioWeights(WeightDistribution, Record):
     """A released log density ratio at public rows.
 
     Attributes
@@ -84,8 +97,8 @@ class DensityRatioWeights(WeightDistribution):
 
     kind: ClassVar[str] = "density ratio"
     coefficients: FloatArray
-    rows: FloatArray
-    mallows: FloatArray
+    rows: Rows
+    mallows: Rows
     ridge: float
     noise: NoiseDistribution | NormalDistribution
     on_minimiser: bool
@@ -160,65 +173,7 @@ class DensityRatioWeights(WeightDistribution):
         scores = (sigma * self.mallows)[:, None] * X
         return np.asarray(inverse), np.asarray(private.T @ (p[:, None] * private)), scores - scores.mean(axis=0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the distribution as JSON values; rows that are equal are written once."""
-        whole = np.column_stack([self.rows, self.mallows])
-        distinct, place = np.unique(whole, axis=0, return_inverse=True)
-        return {
-            "coefficients": self.coefficients.tolist(),
-            "distinct": distinct.tolist(),
-            "row": np.ravel(place).tolist(),
-            "ridge": self.ridge,
-            "noise": _distribution_to_dict(self.noise),
-            "on_minimiser": self.on_minimiser,
-            "records": self.records,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "DensityRatioWeights":
-        """Read what `to_dict` wrote."""
-        coefficients = np.array(entries["coefficients"], dtype=np.float64)
-        distinct = np.array(entries["distinct"], dtype=np.float64)
-        whole = distinct[np.array(entries["row"], dtype=np.int64)]
-        return cls(
-            coefficients=coefficients,
-            rows=np.ascontiguousarray(whole[:, :-1]),
-            mallows=np.ascontiguousarray(whole[:, -1]),
-            ridge=float(entries["ridge"]),
-            noise=_distribution_from_dict(entries["noise"], len(coefficients)),
-            on_minimiser=bool(entries["on_minimiser"]),
-            records=int(entries["records"]),
-            seed=str(entries["seed"]),
-        )
-
 
 def _softmax(logs: FloatArray) -> FloatArray:
     """Return shares (B, n) that sum to 1 from logarithms (B, n)."""
     return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
-
-
-def _distribution_to_dict(distribution: NoiseDistribution | NormalDistribution) -> dict[str, Any]:
-    if isinstance(distribution, NormalDistribution):
-        return {"sd": distribution.sd}
-    norm = distribution.norm
-    if isinstance(norm, BoxNorm):
-        return {"rate": distribution.rate, "box": [str(radius) for radius in norm.radii]}
-    return {"rate": distribution.rate, "cylinder" if isinstance(norm, CylinderNorm) else "ball": str(norm.radius)}
-
-
-def _distribution_from_dict(entries: dict[str, Any], dimension: int) -> NoiseDistribution | NormalDistribution:
-    if "sd" in entries:
-        return NormalDistribution(dimension=dimension, sd=float(entries["sd"]))
-    return NoiseDistribution(norm=_norm_from_dict(entries), dimension=dimension, rate=float(entries["rate"]))
-
-
-def _norm_from_dict(entries: dict[str, Any]) -> Norm:
-    def read(value: str) -> Fraction:
-        return rational(value, name="radius")
-
-    if "box" in entries:
-        return BoxNorm(radii=tuple(read(value) for value in entries["box"]))
-    if "cylinder" in entries:
-        return CylinderNorm(radius=read(entries["cylinder"]))
-    return BallNorm(radius=read(entries["ball"]))

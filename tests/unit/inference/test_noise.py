@@ -10,7 +10,7 @@ from hdpstats.inference.information import InObjective, OnMinimiser, Tempered
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm
 
-LAWS = [NormalDistribution(dimension=3, sd=0.7), NoiseDistribution(norm=BallNorm(), dimension=3, rate=2.0)]
+DISTRIBUTIONS = [NormalDistribution(dimension=3, sd=0.7), NoiseDistribution(norm=BallNorm(), dimension=3, rate=2.0)]
 BOX = NoiseDistribution(norm=BoxNorm(radii=(Fraction(1), Fraction(1, 2), Fraction(3))), dimension=3, rate=2.0)
 COUNT = 100_000
 
@@ -20,7 +20,7 @@ def hessian():
     return root @ root.T + np.eye(3)
 
 
-@pytest.mark.parametrize("distribution", [*LAWS, BOX], ids=["normal", "K-norm", "box"])
+@pytest.mark.parametrize("distribution", [*DISTRIBUTIONS, BOX], ids=["normal", "K-norm", "box"])
 def test_draws_have_the_covariance(distribution):
     H = hessian()
     for noise in (
@@ -35,7 +35,7 @@ def test_draws_have_the_covariance(distribution):
         assert np.abs(drawn.mean(axis=0) / np.sqrt(np.diag(expected))).max() < 0.03
 
 
-@pytest.mark.parametrize("distribution", LAWS, ids=["normal", "K-norm"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=["normal", "K-norm"])
 def test_noise_on_the_minimiser_is_undone_by_the_solve(distribution):
     # Through (H + Lambda)^-1, with the sign of the score, comes out what was added.
     H, ridge = hessian(), 2.5
@@ -53,6 +53,6 @@ def test_a_tempered_draw_has_the_inverse_of_its_hessian_as_covariance():
 
 
 def test_normal_draws_have_their_standard_deviation():
-    drawn = draws.perturbation(draws.generator("ef" * 32), LAWS[0], count=COUNT)
+    drawn = draws.perturbation(draws.generator("ef" * 32), DISTRIBUTIONS[0], count=COUNT)
     assert drawn.std(axis=0) == pytest.approx(np.full(3, 0.7), rel=0.02)
-    assert LAWS[0].variance == pytest.approx(np.full(3, 0.49))
+    assert DISTRIBUTIONS[0].variance == pytest.approx(np.full(3, 0.49))

@@ -16,7 +16,7 @@ from hdpstats.inference.weighted_moments import (
 
 
 @final
-class PoissonLaw(WeightDistribution):
+class PoissonWeights(WeightDistribution):
     """Weights that are independent with variance ``v_i``, of which a share is noise."""
 
     kind = "poisson"
@@ -45,11 +45,11 @@ class PoissonLaw(WeightDistribution):
 
 
 @pytest.fixture
-def distribution() -> PoissonLaw:
-    return PoissonLaw(np.random.default_rng(1).uniform(30.0, 90.0, 300), noise=9.0)
+def distribution() -> PoissonWeights:
+    return PoissonWeights(np.random.default_rng(1).uniform(30.0, 90.0, 300), noise=9.0)
 
 
-def repeated(distribution: PoissonLaw, statistic: Any, number: int = 4000) -> np.ndarray:
+def repeated(distribution: PoissonWeights, statistic: Any, number: int = 4000) -> np.ndarray:
     return np.array([statistic(np.maximum(w, 0.0)) for w in distribution.draws(number)])
 
 
@@ -76,7 +76,7 @@ def test_sampling_and_noise_are_told_apart(distribution):
 
 def test_draws_serve_where_weights_are_not_linear_in_the_noise(distribution):
     r = np.random.default_rng(3).normal(size=(300, 2))
-    drawn = PoissonLaw(distribution.weights, noise=9.0, linear=False)
+    drawn = PoissonWeights(distribution.weights, noise=9.0, linear=False)
     whole = sum(sum_covariance(drawn, r))
     np.testing.assert_allclose(np.diag(whole), np.diag(sum(sum_covariance(distribution, r))), rtol=0.25)
 
@@ -92,12 +92,12 @@ def test_limits_of_a_quantile_cover_the_spread_of_repetition(distribution):
 
 @pytest.mark.parametrize(("q", "value"), [(0.25, 1.0), (0.26, 2.0), (0.5, 2.0), (0.75, 3.0), (0.999, 4.0)])
 def test_a_quantile_is_the_least_value_with_that_share(q, value):
-    even = PoissonLaw(np.ones(4), noise=0.0)
+    even = PoissonWeights(np.ones(4), noise=0.0)
     assert weighted_quantile(even, np.array([4.0, 2.0, 1.0, 3.0]), q, alpha=0.05).value == value
 
 
 def test_weights_decide_a_quantile():
-    distribution = PoissonLaw(np.array([1.0, 1.0, 8.0]), noise=0.0)
+    distribution = PoissonWeights(np.array([1.0, 1.0, 8.0]), noise=0.0)
     assert weighted_quantile(distribution, np.array([1.0, 2.0, 3.0]), 0.5, alpha=0.05).value == 3.0
 
 

@@ -36,7 +36,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     return made
 
 
-LAWS: dict[str, Callable[[], object]] = {
+DISTRIBUTIONS: dict[str, Callable[[], object]] = {
     "ball": BallNoise(dimension=9, rate=STEP).draw,
     "cylinder": CylinderNoise(dimension=4, rate=Fraction(1), radius=Fraction(2), grid_axis=STEP, grid_ball=STEP).draw,
     "axis": CylinderNoise(dimension=1, rate=Fraction(1), radius=Fraction(2), grid_axis=STEP, grid_ball=STEP).draw,
@@ -46,9 +46,9 @@ LAWS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_a_rehearsed_draw_is_longer_than_any_of_many(source: Source, name: str) -> None:
-    draw, reads = LAWS[name], []
+    draw, reads = DISTRIBUTIONS[name], []
     for _ in range(300):
         before = source.reads
         plain = draw()

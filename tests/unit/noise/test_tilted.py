@@ -14,7 +14,7 @@ from hdpstats.noise.tilted import TiltedNormal
 from tests import chance
 
 DRAWS = 4000
-LAWS = {
+DISTRIBUTIONS = {
     "two-sided": TiltedNormal(lower=-40, upper=40, slope=Fraction(0), curvature=Fraction(1, 90)),
     "cut on one side": TiltedNormal(lower=-3, upper=60, slope=Fraction(0), curvature=Fraction(1, 200)),
     "one-sided": TiltedNormal(lower=0, upper=50, slope=Fraction(1, 7), curvature=Fraction(1, 400)),
@@ -38,9 +38,9 @@ def distribution_of(
 
 
 @pytest.mark.entropy
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_draws_have_the_distribution(name: str) -> None:
-    distribution = LAWS[name]
+    distribution = DISTRIBUTIONS[name]
     drawn = [distribution.draw() for _ in range(DRAWS)]
     chance.tells(
         distribution_of(distribution),

@@ -16,7 +16,7 @@ from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm
 
 RNG = np.random.default_rng(11)
 X = np.column_stack([np.ones(400), RNG.normal(size=400), RNG.integers(0, 2, 400) - 0.5])
-LAW = DensityRatioWeights(
+GIVEN = DensityRatioWeights(
     coefficients=np.array([0.1, 0.6, -0.8]),
     rows=X,
     mallows=np.minimum(1.0, 1.5 / np.maximum(np.abs(X[:, 1]), 1e-9)),
@@ -28,18 +28,18 @@ LAW = DensityRatioWeights(
 )
 
 
-def weights_at(b, distribution=LAW):
+def weights_at(b, distribution=GIVEN):
     p = np.exp(distribution.rows @ b)
     return distribution.records * p / p.sum()
 
 
 def test_weights_are_the_exponentials_and_sum_to_the_records():
-    assert pytest.approx(weights_at(LAW.coefficients)) == LAW.weights
-    assert LAW.weights.sum() == pytest.approx(600)
+    assert pytest.approx(weights_at(GIVEN.coefficients)) == GIVEN.weights
+    assert GIVEN.weights.sum() == pytest.approx(600)
 
 
 def test_coefficients_beyond_all_floats_still_give_weights():
-    far = replace(LAW, coefficients=np.array([1e6, 1e6, -1e6]))
+    far = replace(GIVEN, coefficients=np.array([1e6, 1e6, -1e6]))
     assert np.isfinite(far.weights).all()
     assert far.weights.sum() == pytest.approx(600)
 
@@ -47,18 +47,18 @@ def test_coefficients_beyond_all_floats_still_give_weights():
 @pytest.mark.parametrize("on_minimiser", [True, False])
 def test_the_privacy_part_is_the_noise_through_the_derivative(on_minimiser):
     # The derivative by differences, and the exact minimiser under small noise in the objective by differences.
-    distribution = replace(LAW, on_minimiser=on_minimiser, noise=NormalDistribution(dimension=3, sd=0.3))
+    distribution = replace(GIVEN, on_minimiser=on_minimiser, noise=NormalDistribution(dimension=3, sd=0.3))
     f = np.column_stack([X[:, 1], X[:, 2] > 0, X[:, 1] ** 2])
-    residuals = f - LAW.weights @ f / 600
+    residuals = f - GIVEN.weights @ f / 600
     step = 1e-5
     slope = np.array(
-        [(weights_at(LAW.coefficients + step * e) - weights_at(LAW.coefficients - step * e)) @ f for e in np.eye(3)]
+        [(weights_at(GIVEN.coefficients + step * e) - weights_at(GIVEN.coefficients - step * e)) @ f for e in np.eye(3)]
     ) / (2 * step)
     if on_minimiser:
         expected = slope.T @ slope * 0.3**2
     else:
-        p, sigma = LAW.weights / 600, expit(X @ LAW.coefficients)
-        weight = (p + 1 / 400) * LAW.mallows * sigma * (1 - sigma)
+        p, sigma = GIVEN.weights / 600, expit(X @ GIVEN.coefficients)
+        weight = (p + 1 / 400) * GIVEN.mallows * sigma * (1 - sigma)
         bent = 600 * (X.T @ (weight[:, None] * X) + 0.02 * np.eye(3))
         moved = np.linalg.solve(bent, slope)
         expected = moved.T @ moved * 0.3**2
@@ -118,17 +118,17 @@ def test_in_a_saturated_model_the_public_sampling_of_the_columns_cancels():
 
 
 def test_what_the_ridge_takes_is_counted_where_it_is_more_than_noise():
-    f = (X[:, 1] - LAW.weights @ X[:, 1] / 600)[:, None]
-    bare = [replace(LAW, ridge=ridge, noise=NormalDistribution(dimension=3, sd=1e-6)) for ridge in (1e-9, 0.5)]
+    f = (X[:, 1] - GIVEN.weights @ X[:, 1] / 600)[:, None]
+    bare = [replace(GIVEN, ridge=ridge, noise=NormalDistribution(dimension=3, sd=1e-6)) for ridge in (1e-9, 0.5)]
     free, bound = (distribution.covariance(f)[0][0, 0] for distribution in bare)
-    slope = bare[1]._parts()[0] @ (X.T * (LAW.weights / 600)) @ f
-    taken = 600 * 0.5 * float(LAW.coefficients @ slope[:, 0])
+    slope = bare[1]._parts()[0] @ (X.T * (GIVEN.weights / 600)) @ f
+    taken = 600 * 0.5 * float(GIVEN.coefficients @ slope[:, 0])
     assert bound > 0.95 * taken**2 > 5 * free
-    drowned = replace(LAW, ridge=0.5, noise=NormalDistribution(dimension=3, sd=1e6))
+    drowned = replace(GIVEN, ridge=0.5, noise=NormalDistribution(dimension=3, sd=1e6))
     assert drowned.covariance(f)[0][0, 0] < 0.3 * bound
 
 
-LAWS = [
+NOISES = [
     NormalDistribution(dimension=3, sd=4.0),
     NoiseDistribution(norm=BoxNorm(radii=(Fraction(1), Fraction(5, 2), Fraction(1))), dimension=3, rate=0.8),
     NoiseDistribution(norm=CylinderNorm(radius=Fraction(3)), dimension=3, rate=0.8),
@@ -136,10 +136,10 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("noise", LAWS, ids=["normal", "box", "cylinder", "ball on the minimiser"])
+@pytest.mark.parametrize("noise", NOISES, ids=["normal", "box", "cylinder", "ball on the minimiser"])
 def test_draws_vary_as_the_covariance_says(noise):
     distribution = replace(
-        LAW,
+        GIVEN,
         noise=noise,
         ridge=1e-6,
         on_minimiser=isinstance(noise, NoiseDistribution) and isinstance(noise.norm, BallNorm),
@@ -154,17 +154,17 @@ def test_draws_vary_as_the_covariance_says(noise):
     assert np.array_equal(distribution.draws(5), distribution.draws(5))
 
 
-@pytest.mark.parametrize("noise", LAWS)
+@pytest.mark.parametrize("noise", NOISES)
 def test_a_distribution_is_read_back_exactly(noise):
-    distribution = replace(LAW, noise=noise)
+    distribution = replace(GIVEN, noise=noise)
     back = DensityRatioWeights.from_dict(json.loads(json.dumps(distribution.to_dict())))
     assert np.array_equal(back.weights, distribution.weights)
     assert back.noise == distribution.noise
     assert np.array_equal(back.draws(3), distribution.draws(3))
-    assert "kind" not in distribution.to_dict()
+    assert distribution.to_dict()["kind"] == "density ratio"
 
 
 def test_parts_that_do_not_fit_are_refused():
     for changes in ({"mallows": np.ones(3)}, {"coefficients": np.ones(2)}, {"rows": X[:0], "mallows": np.ones(0)}):
         with pytest.raises(ArgumentError):
-            replace(LAW, **changes)
+            replace(GIVEN, **changes)
