@@ -9,7 +9,7 @@ from hdpstats.records.codec import Stored
 
 
 def frame_to_dict(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the number of rows, and each column as numbers, whole numbers, texts or levels with codes."""
+    """Return the number of rows, and each column as numbers, whole numbers, texts (None is null) or levels with codes."""
     return {"rows": len(frame), "columns": {str(name): _cells(frame[name]) for name in frame}}
 
 
@@ -52,7 +52,7 @@ def _column(entries: Any) -> Any:
     if kind == "whole numbers":
         return np.array(_all(cells, int), dtype=np.int64)
     if kind == "texts":
-        return pd.Series(_all(cells, str), dtype=object)
+        return pd.Series(_all(cells, str, type(None)), dtype=object)
     raise ValueError("a column is of numbers, whole numbers, texts or levels")
 
 
