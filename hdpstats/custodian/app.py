@@ -9,7 +9,7 @@ POST   ``/v1/answer``        the release of a query, charged before a row is tou
 GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================
 
-A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.codes`. A query is read
+A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.forms`. A query is read
 from its canonical text and from no other: keys that are unknown, given twice or out of order are refused.
 """
 
@@ -40,8 +40,7 @@ from hdpstats.privacy.accountant import total
 from hdpstats.records.query import Query
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.sites import LocalSite
-from hdpstats.sites.codes import CODES, RequestRefused, code_of
-from hdpstats.sites.forms import AnalystAccount, Facts, Quote, public_from_dict
+from hdpstats.sites.forms import CODES, AnalystAccount, Facts, Quote, RequestRefused, code_of, public_from_dict
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_DUMMY = 10_000

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect, Request
 
 from hdpstats.custodian.settings import Limits
-from hdpstats.sites.codes import RequestRefused
+from hdpstats.sites.forms import RequestRefused
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import h11
 
 from hdpstats._base import canonical
 from hdpstats.custodian import journal
-from hdpstats.sites.codes import CODES, RequestRefused
+from hdpstats.sites.forms import CODES, RequestRefused
 
 IDLE: Final = 60.0
 """Seconds that a connection may be idle between requests."""

@@ -24,7 +24,7 @@ from hdpstats._base import canonical
 from hdpstats._base.validation import rational
 from hdpstats.custodian.clock import Clock
 from hdpstats.records.query import Query
-from hdpstats.sites.codes import RequestRefused
+from hdpstats.sites.forms import RequestRefused
 
 MOST_SHAPES = 256
 """Predictions that are kept for one analyst: the latest used ones."""

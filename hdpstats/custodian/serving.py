@@ -14,8 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
-from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
 from hdpstats.custodian.app import application, errors_logged

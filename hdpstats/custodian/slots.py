@@ -36,7 +36,7 @@ from hdpstats.custodian.prediction import MOST_CELLS, Predictions, predict
 from hdpstats.custodian.settings import Timing
 from hdpstats.records.query import Query, Release
 from hdpstats.sites import LocalSite
-from hdpstats.sites.codes import RequestRefused, code_of
+from hdpstats.sites.forms import RequestRefused, code_of
 
 _TABLE = "CREATE TABLE IF NOT EXISTS overruns (analyst TEXT PRIMARY KEY, number INTEGER NOT NULL)"
 _ADD = "INSERT INTO overruns VALUES (?, 1) ON CONFLICT (analyst) DO UPDATE SET number = number + 1"

@@ -8,8 +8,8 @@ from IPython.core.error import UsageError
 
 import hdpstats.api as hdp
 from hdpstats.display import details, page
+from hdpstats.ledger.account import accounts_html, elsewhere_words
 from hdpstats.ledger.export import charges_html
-from hdpstats.sites.study import accounts_html, elsewhere_words
 
 REMEDIES = {
     "ledger": 'make one with hdp.Ledger("trial.db", dataset=..., epsilon=...), or a study with budget=',

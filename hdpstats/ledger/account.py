@@ -2,14 +2,14 @@
 
 import os
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pandas as pd
 from sqlalchemy import Connection
 
-from hdpstats.display import details, notes, page
+from hdpstats.display import details, notes, page, section
 from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.bookkeeping import Transaction, verify_store
 from hdpstats.ledger.chain import Chain
@@ -278,3 +278,20 @@ class AccountReader(ABC):
     def as_html(self) -> str:
         """Return bars of what is spent, and the caps of analysts, as HTML."""
         return account_html(self.balance) + caps_html(self.caps)
+
+
+_OPEN: Final = 5
+"""Of how many accounts the bars are shown without a click."""
+
+
+def accounts_html(ledgers: Mapping[str, AccountReader], *, elsewhere: int = 0) -> str:
+    """Return the bars of every account; ``elsewhere`` sites keep theirs themselves."""
+    accounts = "".join(section(f"Privacy spent at {name}", ledger.as_html()) for name, ledger in ledgers.items())
+    shown = accounts if len(ledgers) <= _OPEN else details(f"Privacy spent at {len(ledgers)} sites", accounts)
+    return shown + notes([elsewhere_words(elsewhere)] if elsewhere else [])
+
+
+def elsewhere_words(count: int) -> str:
+    """Say that so many sites keep their accounts themselves."""
+    keep = "site keeps its account itself" if count == 1 else "sites keep their accounts themselves"
+    return f"{count} {keep}: study.sites[name].account() asks for your part."

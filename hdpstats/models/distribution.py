@@ -5,7 +5,7 @@ from typing import Self, final
 
 import numpy.typing as npt
 
-from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.errors import forgets_rows
 from hdpstats.ledger import Ledger
 from hdpstats.models.arrays import OUTCOME, frame_of, outcome_of
 from hdpstats.models.distribution_spec import DistributionSpec, open_distribution

@@ -36,7 +36,7 @@ from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.records.point import PointQuery, PointRelease
 from hdpstats.records.query import MechanismOptions, of_kind
 from hdpstats.results import Result
-from hdpstats.sites.asking import ask
+from hdpstats.sites.study import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 

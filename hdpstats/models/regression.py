@@ -4,8 +4,7 @@ from typing import Self, Unpack, final
 
 import numpy.typing as npt
 
-from hdpstats._base.errors import ArgumentError
-from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats.losses import options
 from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays, outcome_of
 from hdpstats.models.evaluation import evaluate

@@ -34,7 +34,7 @@ from hdpstats.records.several import (
 from hdpstats.results import ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.sites import entries_of
 from hdpstats.sites import Study
-from hdpstats.sites.asking import Missing, ask
+from hdpstats.sites.study import Missing, ask
 
 
 @final

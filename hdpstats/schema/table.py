@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base import canonical
-from hdpstats._base.errors import ArgumentError, SchemaError
-from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.errors import ArgumentError, SchemaError, forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column, Duration, NumericColumn

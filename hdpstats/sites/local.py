@@ -9,8 +9,7 @@ from typing import final
 
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
-from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
 from hdpstats._base.loops import rehearsing
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts

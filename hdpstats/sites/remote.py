@@ -17,8 +17,7 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
-from hdpstats.sites.codes import CODES, NUMBERS
-from hdpstats.sites.forms import AnalystAccount, Facts, Quote, public_to_dict
+from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, public_to_dict
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.site import Site, SiteTerms
 

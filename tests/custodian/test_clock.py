@@ -18,7 +18,7 @@ from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.sites.codes import RequestRefused
+from hdpstats.sites.forms import RequestRefused
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA

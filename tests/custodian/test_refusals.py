@@ -15,8 +15,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.custodian import write_keys
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
-from hdpstats.sites.codes import CODES
-from hdpstats.sites.forms import public_to_dict
+from hdpstats.sites.forms import CODES, public_to_dict
 from tests.custodian.institution import Authority
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.forgetting import forgets_rows
+from hdpstats._base.errors import forgets_rows
 from hdpstats.models import Distribution, Logit
 from hdpstats.schema.table import PrivateTable
 

@@ -10,8 +10,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.privacy.budget import Spend
 from hdpstats.schema.public import PublicTable
-from hdpstats.sites.codes import CODES, code_of
-from hdpstats.sites.forms import Facts, Quote, public_from_dict, public_to_dict
+from hdpstats.sites.forms import CODES, Facts, Quote, code_of, public_from_dict, public_to_dict
 from hdpstats.sites.site import SiteTerms
 from tests.support import PUBLIC_ROWS, SCHEMA, people
 

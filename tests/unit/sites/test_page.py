@@ -4,7 +4,8 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from hdpstats.jupyter.namespace import Accounts
-from hdpstats.sites.study import accounts_html, sites_html
+from hdpstats.ledger.account import accounts_html
+from hdpstats.sites.study import sites_html
 
 SCHEMA = hdp.Schema(age=hdp.Continuous(20, 90))
 
