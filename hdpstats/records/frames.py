@@ -9,7 +9,7 @@ from hdpstats.records.codec import Stored
 
 
 def frame_to_dict(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the number of rows, and each column as numbers, whole numbers, texts (None is null) or levels with codes."""
+    """Return the number of rows, and each column as numbers, whole numbers, texts (or null) or levels with codes."""
     return {"rows": len(frame), "columns": {str(name): _cells(frame[name]) for name in frame}}
 
 
