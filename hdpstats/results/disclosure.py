@@ -1,4 +1,4 @@
-"""The privacy record of a result for an output checker: what was promised, what ran, what is not protected.
+"""The privacy record of a result for an output checker: what is guaranteed, what ran, what is not protected.
 
 The names of the entries follow the registry of deployments that OpenDP keeps (variant, privacy loss, accounting,
 implementation).

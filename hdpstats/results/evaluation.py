@@ -105,7 +105,7 @@ class Evaluation(Reported):
         where what is left is not clear of the noise.
         """
         noisy, k = self._noisy, self.place
-        known = noisy.tells.mean(axis=0) >= KNOWN
+        known = noisy.is_clear.mean(axis=0) >= KNOWN
         score = measure(noisy, partial(brier, predicted=self.predicted, cause=k))
         one = np.broadcast_to(monotone(incidence(noisy.cells.pooled, k)), self.predicted.shape)
         ratio = measure(noisy, partial(observed_over_expected, predicted=self.predicted, cause=k))
@@ -138,8 +138,8 @@ class Evaluation(Reported):
                 "group": np.tile(np.arange(1, groups + 1), len(places)),
                 "rows": np.tile(np.rint(size).astype(np.int64), len(places)),
                 "predicted": predicted[:, places].T.ravel(),
-                "observed": np.where(noisy.tells, monotone(found.value), np.nan)[:, places].T.ravel(),
-                "std_error": np.where(noisy.tells, found.std_error, np.nan)[:, places].T.ravel(),
+                "observed": np.where(noisy.is_clear, monotone(found.value), np.nan)[:, places].T.ravel(),
+                "std_error": np.where(noisy.is_clear, found.std_error, np.nan)[:, places].T.ravel(),
             }
         )
 

@@ -48,7 +48,7 @@ class Result(Predictor, Reported, Saved):
 
     Examples
     --------
-    A fit hands out a result; one made by hand from known numbers:
+    A fit returns a result; one made by hand from known numbers:
 
     >>> import numpy as np
     >>> from hdpstats.schema.columns import Binary, Continuous

@@ -78,7 +78,7 @@ def test_a_plan_is_shown_and_can_be_kept(notebook):
     assert notebook.value('p = %hdp plan "event3 ~ age" --n 1000\np.records, len(p.verdicts)') == "(1000, 4)"
 
 
-def test_what_delta_buys_is_planned(notebook):
+def test_a_plan_with_a_delta(notebook):
     line = '%hdp plan "event3 ~ age" --epsilon 1 --delta 1e-6'
     assert "mechanism clipped_newton" in notebook.run(f"{line} --mechanism clipped_newton").shown[0]["text/html"]
     assert "mechanism objective" in notebook.run(f"{line} --mechanism objective").shown[0]["text/html"]

@@ -158,7 +158,7 @@ def test_what_belongs_to_a_study_is_html_and_text(study, code):
     assert "<table" in shown["text/html"]
 
 
-def test_a_ledger_says_what_is_left_and_a_plan_what_each_epsilon_buys(study):
+def test_a_ledger_says_what_is_left_and_a_plan_the_errors_of_each_epsilon(study):
     (ledger,) = study.run("dp_ledger(study)").shown
     assert cells(ledger["text/html"]) == [
         ["", "epsilon", "delta"],

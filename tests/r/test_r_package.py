@@ -89,7 +89,7 @@ def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
 
 
-def test_vignettes_show_what_they_promise(tarball: Path, tmp_path: Path) -> None:
+def test_vignettes_show_what_they_say(tarball: Path, tmp_path: Path) -> None:
     shutil.unpack_archive(tarball, tmp_path)
     start = (tmp_path / "hdpstats/inst/doc/start-here.html").read_text(encoding="utf-8")
     survival = (tmp_path / "hdpstats/inst/doc/survival.html").read_text(encoding="utf-8")

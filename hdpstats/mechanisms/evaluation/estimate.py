@@ -121,7 +121,7 @@ class NoisyTable:
         return self.unfold(self.counts)
 
     @property
-    def tells(self) -> BoolArray:
+    def is_clear(self) -> BoolArray:
         """Whether the at-risk sets of a group up to a bin stand clear of their noise (G, B)."""
         cells = self.cells
         bins, causes = len(cells.spans), cells.events.shape[-2]

@@ -185,9 +185,9 @@ def test_sets_that_drown_in_noise_tell_nothing():
     counts[1] = [2, 0, 3, 0, 9]
     counts[2] = [-3, 1, -2, 0, 2]
     table = NoisyTable(query=query, counts=counts.ravel(), noise_variance=2.0)
-    assert table.tells.tolist() == [[True, True], [True, True], [False, False]]
+    assert table.is_clear.tolist() == [[True, True], [True, True], [False, False]]
     drowned = NoisyTable(query=query, counts=counts.ravel(), noise_variance=50.0)
-    assert drowned.tells.tolist() == [[True, True], [False, False], [False, False]]
+    assert drowned.is_clear.tolist() == [[True, True], [False, False], [False, False]]
 
 
 @pytest.mark.parametrize("level", [0.0, 0.4])

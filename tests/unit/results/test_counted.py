@@ -1,4 +1,4 @@
-"""A result whose number of private records was bought: tables, JSON and the privacy record include that release."""
+"""A result whose number of private records was released: tables, JSON and the privacy record include that release."""
 
 import json
 from dataclasses import replace

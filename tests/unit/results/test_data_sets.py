@@ -70,14 +70,14 @@ def test_accounts_of_one_name_in_two_ledgers_are_different_people(tmp_path):
 
 
 def test_guarantees_of_one_data_set_add_up_and_those_of_several_do_not():
-    def promise(epsilon, delta=0):
+    def of(epsilon, delta=0):
         return Guarantee(epsilon=Fraction(epsilon), delta=Fraction(delta), relation=Relation.REPLACE_ONE, unit="person")
 
     a, b, nobody = frozenset("a"), frozenset("b"), frozenset()
-    assert over_data_sets([(a, promise(1)), (b, promise(2))]) == (2, 0)
-    assert over_data_sets([(a, promise(1)), (b, promise(2)), (a, promise(3, "1/10"))]) == (4, Fraction(1, 10))
-    assert over_data_sets([(a | b, promise(1)), (b, promise(2))]) == (3, 0)
-    assert over_data_sets([(nobody, promise(1)), (nobody, promise(2))]) == (2, 0)
+    assert over_data_sets([(a, of(1)), (b, of(2))]) == (2, 0)
+    assert over_data_sets([(a, of(1)), (b, of(2)), (a, of(3, "1/10"))]) == (4, Fraction(1, 10))
+    assert over_data_sets([(a | b, of(1)), (b, of(2))]) == (3, 0)
+    assert over_data_sets([(nobody, of(1)), (nobody, of(2))]) == (2, 0)
 
 
 def test_a_fit_below_the_floor_is_charged_the_floor_and_says_so(path):

@@ -9,7 +9,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.results import Result
 
 
-def test_a_private_fit_says_what_was_promised_and_what_ran(result):
+def test_a_private_fit_says_what_is_guaranteed_and_what_ran(result):
     record = result.disclosure()
     assert record["dp_variant"] == "pure differential privacy"
     assert record["privacy_loss"]["epsilon"] == 1.0

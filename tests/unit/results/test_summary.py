@@ -1,4 +1,4 @@
-"""The summary reads like statsmodels' and says what was promised."""
+"""The summary reads like statsmodels' and says what is guaranteed."""
 
 from dataclasses import replace
 
