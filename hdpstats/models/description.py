@@ -27,7 +27,7 @@ from hdpstats.results.description import Description
 from hdpstats.results.public_cohort import public_cohort
 from hdpstats.schema.columns import Binary, Categorical, Duration, Weight
 from hdpstats.sites import Study
-from hdpstats.sites.asking import ask
+from hdpstats.sites.study import ask
 
 FEWEST_INTERVALS, MOST_INTERVALS = 6, 28
 
