@@ -43,6 +43,7 @@ Nguyen and Hui (2017), Differentially private regression for discrete-time survi
 Tutz and Schmid (2016), *Modeling Discrete Time-to-Event Data*, chapter 3.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -140,9 +141,13 @@ class HazardLink(ABC):
         rest = np.exp(-survived.value)
         return -np.expm1(-survived.value), rest, survived.score * rest
 
-    @abstractmethod
     def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return ``log g(eta)`` elementwise."""
+        """Return ``log g(eta)`` elementwise: ``eta``, where no link says otherwise."""
+        return eta
+
+    def at_scale(self, scale: float) -> float:
+        """Return the linear predictor at which ``g`` is a number above 0: the inverse of `log_scale`."""
+        return math.log(scale)
 
     @abstractmethod
     def hazard(self, eta: FloatArray) -> FloatArray:

@@ -55,10 +55,6 @@ class LogitLink(HazardLink):
         """Return ``log(1 + e^-eta)``, ``p - 1`` and ``p (1 - p)``."""
         return self.survive(-eta).mirrored()
 
-    def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return ``eta``: the log odds."""
-        return eta
-
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``1 / (1 + e^-eta)``."""
         return np.asarray(expit(eta), dtype=np.float64)
@@ -113,10 +109,6 @@ class CloglogLink(HazardLink):
         excess = np.where(u < 0.1, v / 2 + v**2 / 12 - v**4 / 720 + v**6 / 30240, g + u - 1.0)
         value = np.where(u < 1.0, -np.log(-np.expm1(-tame)), -np.log1p(-np.exp(-np.maximum(tame, 0.5))))
         return LikelihoodTerms(np.where(u < 1e-16, -eta, value), -g, g * excess)
-
-    def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return ``eta``: the log cumulative hazard of the interval."""
-        return eta
 
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``1 - exp(-e^eta)``."""
@@ -177,6 +169,10 @@ class ProbitLink(HazardLink):
     def log_scale(self, eta: FloatArray) -> FloatArray:
         """Return the log odds ``log F(eta) - log F(-eta)``."""
         return np.asarray(log_ndtr(eta) - log_ndtr(-eta), dtype=np.float64)
+
+    def at_scale(self, scale: float) -> float:
+        """Return the normal quantile of the probability whose odds are ``scale``."""
+        return float(self.predictor(np.array(scale / (1.0 + scale))))
 
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``F(eta)``."""

@@ -38,7 +38,7 @@ class HazardSpec(LossSpec):
     study, design : Study, SurvivalDesign
         The data and the columns.
     link : str
-        "logit", "cloglog" or "probit".
+        A name of `hdpstats.losses.LINKS`.
     grid : TimeGrid
         The intervals.
     features : (q, e) float64

@@ -25,7 +25,7 @@ class HazardFacts(Record):
     Attributes
     ----------
     link : str
-        ``g``: "logit", "cloglog" or "probit".
+        ``g``: a name of `hdpstats.losses.LINKS`.
     grid : TimeGrid
         The q intervals.
     unit_of_time : str or None

@@ -6,6 +6,7 @@ from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
+from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
@@ -90,10 +91,11 @@ def _no_ratio(facts: ModelFacts, kind: str) -> str:
         own = "odds_ratios() or " if facts.exponentiated == "odds ratio" else ""
         other = "rate_ratios() or " if facts.exponentiated.endswith("rate ratio") else own
         reason = f"it is: {facts.exponentiated}; ask for {other}tidy(exponentiate=True)"
-    elif facts.hazard.link == "probit":
-        reason = "with the probit link effects are shifts on the normal scale; ask for predict_survival(frame)"
+    elif facts.exponentiated == "exponential":
+        effects = LINKS[facts.hazard.link].scale
+        reason = f"with the {facts.hazard.link} link effects are {effects}; ask for predict_survival(frame)"
     else:
-        other = {"logit": "odds_ratios()", "cloglog": "hazard_ratios()"}[facts.hazard.link]
+        other = {"odds ratio": "odds_ratios()", "hazard ratio": "hazard_ratios()"}[facts.exponentiated]
         reason = (
             f"with the {facts.hazard.link} link it is: {facts.exponentiated}; ask for {other}, or fit with link="
             + repr("cloglog" if kind == "hazard ratio" else "logit")

@@ -84,9 +84,7 @@ def choose_from_public(
 def flat_cap(link: str, *, total: float | None, intervals: int, causes: int, covariates: int) -> HazardCap:
     """Return the same cap for every interval; together they are a declared total, or `FLAT_TOTAL`."""
     whole = FLAT_TOTAL if total is None else total
-    scale = whole / (intervals * causes)
-    probit = link == "probit"
-    level = float(LINKS[link].predictor(np.array(scale / (1.0 + scale)))) if probit else math.log(scale)
+    level = LINKS[link].at_scale(whole / (intervals * causes))
     return HazardCap(
         total=whole * (1.0 + 2.0**-40),
         margin=0.0,

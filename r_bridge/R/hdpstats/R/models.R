@@ -9,11 +9,11 @@ dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL,
 }
 
 dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c("spline", "dummies"), df = 3,
-                      knots = NULL, link = c("logit", "cloglog", "probit"), cap = NULL, weights = NULL, offset = NULL,
+                      knots = NULL, link = "logit", cap = NULL, weights = NULL, offset = NULL,
                       row_norm = NULL, delta = 0, mechanism = "auto", se_share = 0, replicate = 1) {
   .fit("hazard", formula, data, epsilon, match.call(), list(
     intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df,
-    knots = knots, link = .first(link, c("logit", "cloglog", "probit")), cap = cap, weights = weights, offset = offset,
+    knots = knots, link = link, cap = cap, weights = weights, offset = offset,
     row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share, replicate = replicate, ...
   ))
 }
