@@ -2,8 +2,8 @@
 
 A class for users (`regression`, `hazard`, `distribution`) is thin: its base class `model.Model` plans and
 fits; its ``..._spec`` checks the arguments, prepares the public side and makes queries. `model` also has the table of
-fit methods, from a mechanism to the functions that fit and that predict errors; they are in `points`, `clipped_newton`,
-`public_hessian`, `weighted` and `distribution_spec`. `request` holds what is asked for, finds the number of people,
+fit methods, from a mechanism to the functions that fit and that predict errors; they are in `points`, `rounds`,
+`weighted` and `distribution_spec`. `request` holds what is asked for, finds the number of people,
 asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts how a fit does on
 private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight public rows;
 `weighted` fits models to them, and to noisy histograms. `description` describes the private cohort, `description_plan`

@@ -15,14 +15,13 @@ from hdpstats.mechanisms.public_hessian.query import PublicHessian
 from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.mechanisms.statistics.query import SufficientStatistics
 from hdpstats.mechanisms.subsample.query import SubsampleAggregate
-from hdpstats.models.clipped_newton import fit_clipped_newton, predict_clipped_newton
 from hdpstats.models.distribution_spec import fit_distribution, predict_statistics
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import Plan
 from hdpstats.models.points import Prediction, fit_points, predict_objective
-from hdpstats.models.public_hessian import fit_public_hessian
 from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
+from hdpstats.models.rounds import fit_clipped_newton, fit_public_hessian, predict_clipped_newton
 from hdpstats.models.weighted import fit_histogram, fit_weighted
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import MechanismOptions

@@ -1,6 +1,6 @@
-"""Fits by noisy Newton steps with clipped scores: what is public before the first round, the rounds, the result."""
+"""Fits in rounds, by noisy Newton steps with clipped scores or with a public Hessian: rounds, predictions, results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.inference.sandwich import predicted_errors
+from hdpstats.inference.sandwich import predicted_errors, public_only
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.estimate import (
@@ -35,6 +35,14 @@ from hdpstats.mechanisms.clipped_newton.request import (
     of_sums,
     predicted_estimate,
 )
+from hdpstats.mechanisms.public_hessian import request as public_hessian
+from hdpstats.mechanisms.public_hessian.estimate import Path
+from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_estimates
+from hdpstats.mechanisms.public_hessian.query import (
+    PublicHessian,
+    PublicHessianQuery,
+    PublicHessianRelease,
+)
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
@@ -52,7 +60,7 @@ from hdpstats.models.request import (
 )
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
-from hdpstats.public.fit import WhitenedPublic
+from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.public.hazard import HazardSide
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.multinomial import MultinomialSide
@@ -66,8 +74,9 @@ from hdpstats.public.outcomes import (
     followed_as_public,
     followed_to_horizon,
 )
+from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import at_radius
-from hdpstats.records.model import AnyModel, HazardCap, HazardModel
+from hdpstats.records.model import AnyModel, HazardCap, HazardModel, RegressionModel
 from hdpstats.results import ModelFacts, Result
 
 MOST_COUNTS = 200
@@ -80,6 +89,22 @@ LARGEST_TOTAL = 1e4
 """The largest total of a hazard cap."""
 
 
+def _sites(
+    counts: Mapping[str, SiteRecords], costs: Callable[[Fraction, Fraction], tuple[Fraction, ...]]
+) -> dict[str, SiteRounds]:
+    """Return what sites are asked to spend in the rounds of a fit; ``costs`` are those of an epsilon and a delta."""
+    return {
+        name: SiteRounds(
+            records=site.records,
+            records_sd=site.records_sd,
+            epsilon=site.request.epsilon,
+            delta=site.request.delta,
+            costs=costs(site.request.epsilon, site.request.delta),
+        )
+        for name, site in counts.items()
+    }
+
+
 def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitRequest) -> Result:
     """Ask the sites round by round and read their answers.
 
@@ -89,12 +114,13 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         Before anything is charged: what all rounds cost must be left before the first is asked.
     """
     state = open_rounds(spec, options, replicate=request.replicate)
+    costs = partial(costs_of, rounds=options.rounds)
 
     def first(site: SiteRecords) -> ClippedNewtonQuery:
-        return first_queries(replace(state, sites={ONLY: _site(options, site)}))[ONLY]
+        return first_queries(replace(state, sites=_sites({ONLY: site}, costs)))[ONLY]
 
     counts = record_counts(spec, request, first)
-    state = replace(state, sites={name: _site(options, each) for name, each in counts.sites.items()})
+    state = replace(state, sites=_sites(counts.sites, costs))
     matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
     parts = rounds.contributions(counts)
     found = estimates(
@@ -114,7 +140,7 @@ def predict_clipped_newton(
     """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
     state = open_rounds(spec, options, replicate=1)
     sites = planned_records(spec, request, people)
-    queries = first_queries(replace(state, sites={name: _site(options, each) for name, each in sites.items()}))
+    queries = first_queries(replace(state, sites=_sites(sites, partial(costs_of, rounds=options.rounds))))
     sums = [
         SiteSums(
             records=site.records,
@@ -188,17 +214,6 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Ro
     )
 
 
-def _site(options: ClippedNewton, site: SiteRecords) -> SiteRounds:
-    """Return what a site is asked to spend in the rounds of a fit."""
-    return SiteRounds(
-        records=site.records,
-        records_sd=site.records_sd,
-        epsilon=site.request.epsilon,
-        delta=site.request.delta,
-        costs=costs_of(site.request.epsilon, site.request.delta, rounds=options.rounds),
-    )
-
-
 def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes, PublicFit]:
     """Return the model that is asked about, public people with all their outcomes, and the public fit."""
     _check_listed(spec)
@@ -268,3 +283,79 @@ def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[Ha
 
 def _refusal(reason: str) -> MechanismError:
     return MechanismError(f"{reason}; use mechanism='objective'", available=("objective",))
+
+
+def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitRequest) -> Result:
+    """Ask the sites round by round and read their answers.
+
+    Raises
+    ------
+    MechanismError, InsufficientBudget
+        Before anything is charged: what all rounds cost must be left before the first is asked.
+    """
+    state = open_public_hessian(spec, options, replicate=request.replicate)
+    costs = partial(public_hessian.costs_of, rounds=options.rounds)
+
+    def first(site: SiteRecords) -> PublicHessianQuery:
+        known = replace(state, sites=_sites({ONLY: site}, costs))
+        return public_hessian.queries_at(known, known.start, (ONLY,), round=0)[ONLY]
+
+    counts = record_counts(spec, request, first)
+    state = replace(state, sites=_sites(counts.sites, costs))
+    if options.ridge is None:
+        state = replace(state, ridge=public_hessian.balanced_ridge(state, relation=spec.study.relation))
+    end, rounds = ask_rounds(spec.study, partial(public_hessian.advance, state), PublicHessianRelease)
+    parts = rounds.contributions(counts)
+    path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
+    found = hessian_estimates(
+        state, path, public_only=_public_only(spec), T=state.model.geometry.to_raw(), terms=spec.terms
+    )
+    steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
+    where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
+    facts = spec.facts(
+        f"Newton's method in {steps}{where} with a public Hessian (Ji et al. 2014, corrected)",
+        records=sum(state.sites[name].records for name in parts.given),
+        public=state.public.number,
+        model=state.model,
+    )
+    return private_result(spec, request, parts, facts=facts, found=found)
+
+
+def _public_only(spec: LossSpec) -> Estimate | None:
+    """Return the public fit as every other mechanism has it: in its own whitening, nothing cut."""
+    public = spec.public
+    if not isinstance(public, WhitenedPublic) or public.fit is None:
+        return None
+    return public_only(public.fit, public.geometry.to_raw(), terms=spec.terms)
+
+
+def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> public_hessian.Newton:
+    """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
+    if not isinstance(spec, RegressionSpec) or not isinstance(spec.loss, LogisticLoss):
+        raise _refusal("Newton steps with a public Hessian are for logistic regressions")
+    if spec.weights is not None or spec.offset is not None:
+        raise _refusal("Newton steps with a public Hessian are proved without weights and offset")
+    table = spec.study.public
+    if table is None or spec.public is None or spec.public.fit is None:
+        raise _refusal(
+            "Newton steps with a public Hessian need (40 complete) public rows with the outcome"
+        )
+    design = spec.design
+    rows = public_rows(table, design, spec.response, weights=None, offset=None)
+    if rows.y is None:
+        raise _refusal("Newton steps with a public Hessian need public rows with the outcome")
+    geometry = public_hessian.standardised(rows.X, intercept=design.intercept)
+    norm = public_hessian.longest_row(geometry, lower=design.lower, upper=design.upper, truncation=options.truncation)
+    return public_hessian.Newton(
+        model=RegressionModel(formula=design.canonical, loss=spec.loss.name, geometry=geometry),
+        public=public_hessian.public_people(rows.X, rows.y, geometry, truncation=options.truncation, norm=norm),
+        truncation=options.truncation,
+        norm=norm,
+        ridge=public_hessian.LEAST_RIDGE if options.ridge is None else options.ridge,
+        rounds=options.rounds,
+        from_public=options.start == "public fit",
+        sites={},
+        schema_sha256=spec.study.schema.sha256,
+        public_sha256=table.sha256,
+        replicate=replicate,
+    )
