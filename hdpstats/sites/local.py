@@ -136,6 +136,10 @@ class LocalSite(Site):
         """The account of this site."""
         return self._ledger
 
+    def is_same_as(self, other: Site) -> bool:
+        """Whether a charge to the one is a charge to the other."""
+        return isinstance(other, LocalSite) and self._ledger.shares_account_with(other.ledger)
+
     def put_public(self, table: PublicTable, *, analyst: str | None = None, most_bytes: int | None = None) -> None:
         """Keep public rows for later queries; see `Site.put_public`.
 

@@ -16,7 +16,6 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.records.limits import MOST_SITES
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
-from hdpstats.sites.remote import RemoteSite
 from hdpstats.sites.site import Site, SiteTerms
 
 Source = pd.DataFrame | str | PathLike[str] | Site
@@ -88,7 +87,8 @@ def open_sites(
     ArgumentError
         If an argument contradicts another one, sites differ in who is protected, or two share an account or rows.
     """
-    frames = [name for name, source in sources.items() if not isinstance(source, Site)]
+    sites = {name: source for name, source in sources.items() if isinstance(source, Site)}
+    frames = [name for name in sources if name not in sites]
     if not frames:
         _check_sites_bring_their_own(declared if sources else {}, ledger=ledger, budget=budget)
     for argument, value in {"ledger": ledger, "budget": budget, **declared}.items():
@@ -96,18 +96,15 @@ def open_sites(
             raise ArgumentError(
                 f"{argument} must have a value for each of {', '.join(map(repr, frames))}", argument=argument
             )
-    sites: dict[str, Site] = {}
-    for name, source in sources.items():
-        if isinstance(source, Site):
-            sites[name] = source
-            continue
+    for name in frames:
         terms = terms_of(declared, name)
         account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=name)
-        sites[name] = LocalSite(_frame(source), schema=schema, ledger=account, **terms.arguments())
+        sites[name] = LocalSite(_frame(sources[name]), schema=schema, ledger=account, **terms.arguments())
+    sites = {name: sites[name] for name in sources}
     if sites:
         _check_alike(sites, declared["relation"])
     for (one, first), (other, second) in combinations(sites.items(), 2):
-        if _same(first, second) or _same_rows(sources[one], sources[other]):
+        if first.is_same_as(second) or _same_rows(sources[one], sources[other]):
             raise ArgumentError(
                 f"private must name every site once: {one!r} and {other!r} have the same rows, or charge the same "
                 "account; give each site a ledger and people of its own",
@@ -173,15 +170,6 @@ def _check_alike(sites: Mapping[str, Site], relation: object) -> None:
             "private must name sites that protect alike: the same relation and the same unit at all of them",
             argument="private",
         )
-
-
-def _same(first: Site, second: Site) -> bool:
-    """Whether two sites are one, as far as can be seen from here."""
-    if isinstance(first, LocalSite) and isinstance(second, LocalSite):
-        return first.ledger.shares_account_with(second.ledger)
-    if isinstance(first, RemoteSite) and isinstance(second, RemoteSite):
-        return first.address == second.address
-    return first is second
 
 
 def _same_rows(first: Source, second: Source) -> bool:

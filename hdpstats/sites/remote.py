@@ -202,6 +202,15 @@ class RemoteSite(Site):
         return self._client.address
 
     @property
+    def place(self) -> str:
+        """The same, in words."""
+        return f"at {self.address}"
+
+    def is_same_as(self, other: Site) -> bool:
+        """Whether both have one address."""
+        return isinstance(other, RemoteSite) and self.address == other.address
+
+    @property
     def schema(self) -> Schema:
         """The custodian's schema, as it was when the connection was made."""
         return self._facts.schema

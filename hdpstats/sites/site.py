@@ -165,6 +165,15 @@ class Site(ABC):
         """The most rows of one person that a model uses; 1 without a unit."""
         return self.terms.most_rows
 
+    @property
+    def place(self) -> str:
+        """Where the records are, in words."""
+        return "in this process"
+
+    def is_same_as(self, other: "Site") -> bool:
+        """Whether another site holds the same people or charges the same account, as far as can be seen from here."""
+        return self is other
+
     @final
     def _check_public(self, table: PublicTable) -> None:
         if not isinstance(table, PublicTable):

@@ -30,7 +30,6 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_of
-from hdpstats.sites.remote import RemoteSite
 from hdpstats.sites.site import Site
 
 
@@ -248,17 +247,13 @@ class Study:
 
 def sites_html(sites: Mapping[str, Site]) -> str:
     """Return a row per site: its name, its public number of people, and where its records are."""
-    rows = [[name, _people(site), _place(site)] for name, site in sites.items()]
+    rows = [[name, _people(site), site.place] for name, site in sites.items()]
     return section("Sites", grid(["", "people", "records are"], rows, aligns="lrl"))
 
 
 def _people(site: Site) -> str:
     protected = site.relation is Relation.ADD_OR_REMOVE_ONE
     return f"protected, at most {site.records}" if protected else str(site.records)
-
-
-def _place(site: Site) -> str:
-    return f"at {site.address}" if isinstance(site, RemoteSite) else "in this process"
 
 
 @final
