@@ -38,6 +38,8 @@ _R_CLASSES: Final = {
     hdp.Result: "dp_result",
     hdp.Aggregate: "dp_aggregate",
     hdp.WeightedSample: "dp_weighted_sample",
+    hdp.Description: "dp_description",
+    hdp.DescriptionRequest: "dp_description_request",
 }
 
 

@@ -17,6 +17,7 @@ from r_bridge.arguments import (
     elements,
     instance,
     per_site,
+    whole,
 )
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {
@@ -45,6 +46,19 @@ def hybrid_weights(study: hdp.Study, columns: Any, **given: Any) -> Any:
     return checked_call(hdp.hybrid_weights, {"study": study, "columns": names, **given}, name="hybrid_weights")
 
 
+def describe(study: hdp.Study, columns: Any, times: Any = None, **given: Any) -> Any:
+    """Return a description, or without an epsilon the request for one."""
+    names = column_names(columns, 1 + len(study.schema) if isinstance(study, hdp.Study) else 0)
+    ends = elements(times) if isinstance(times, pd.Series | list) else times
+    ends = whole(ends[0]) if isinstance(ends, list) and len(ends) == 1 else whole(ends)  # one number is how many
+    return checked_call(hdp.describe, {"study": study, "columns": names, "times": ends, **given}, name="describe")
+
+
+def describe_plan(request: hdp.DescriptionRequest, epsilon: Any, n: int | None = None) -> Any:
+    """Return what a description would find at each epsilon."""
+    return instance(request, hdp.DescriptionRequest, argument="request").plan(elements(epsilon), n=n)
+
+
 def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: Any) -> Any:
     """Fit the model of that name to the rows of a weighted sample."""
     choice(model, "model", tuple(MODELS))
@@ -52,13 +66,15 @@ def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: An
     return instance(sample, hdp.WeightedSample).fit(MODELS[model], formula, **given)
 
 
-SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in MODELS)})
+SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe"))})
 """The functions that take several epsilons: one for each site, or those to plan for."""
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: partial(_run, name, "fit") for name in MODELS},
     **{f"{name}_plan": partial(_run, name, "plan") for name in MODELS},
     **{f"{name}_public": partial(_run, name, "fit_public") for name in MODELS},
+    "describe": describe,
+    "describe_plan": describe_plan,
     "hybrid_weights": hybrid_weights,
     "importance_weights": hdp.importance_weights,
     "sample_fit": sample_fit,

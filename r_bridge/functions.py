@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **results.METHODS,
     "aggregate": handles.aggregate,
     "budget": hdp.Budget,
+    "description_from_json": hdp.Description.from_json,
     "result_from_json": hdp.Result.from_json,
     "sample_from_json": hdp.WeightedSample.from_json,
     "schema_from_yaml": hdp.Schema.from_yaml,

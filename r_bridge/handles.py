@@ -159,6 +159,27 @@ def _sample(sample: hdp.WeightedSample) -> tuple[list[str], _Contents]:
     }
 
 
+def _description(found: hdp.Description) -> tuple[list[str], _Contents]:
+    return ["dp_description"], {
+        "json": found.to_json(),
+        "table": found.tidy(),
+        "columns": [each.name for each in found.query.columns],
+        "by": found.query.by,
+        "sites": list(found.sites),
+        **_guarantee(found.guarantee),
+    }
+
+
+def _description_plan(plan: hdp.DescriptionPlan) -> tuple[list[str], _Contents]:
+    return ["dp_description_plan"], {
+        "frame": plan.frame,
+        "records": plan.records,
+        "assumption": plan.assumption,
+        "text": str(plan),
+        "verdicts": pd.Series({f"{epsilon:g}": words for epsilon, words in plan.verdicts.items()}),
+    }
+
+
 FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Study: _handle("dp_study", repr),
     hdp.Ledger: _handle("dp_ledger", str),
@@ -169,16 +190,20 @@ FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Result: _result,
     hdp.Aggregate: _aggregate,
     hdp.WeightedSample: _sample,
+    hdp.Description: _description,
+    hdp.DescriptionPlan: _description_plan,
+    hdp.DescriptionRequest: _handle("dp_description_request", repr),
 }
 """The R forms of Python objects."""
 
 _FROM_R: dict[str, Callable[[Callable[[str], Any]], Any]] = {
-    **dict.fromkeys(("dp_study", "dp_ledger", "dp_site"), lambda field: kept(field("id"))),
+    **dict.fromkeys(("dp_study", "dp_ledger", "dp_site", "dp_description_request"), lambda field: kept(field("id"))),
     "dp_schema": lambda field: hdp.Schema.from_dict(json.loads(field("json"))),
     "dp_budget": lambda field: hdp.Budget(field("epsilon"), field("delta")),
     "dp_result": lambda field: hdp.Result.from_json(field("json")),
     "dp_aggregate": lambda field: aggregate(
         **{name: field(name) for name in ("results", "between", "interval", "name")}
     ),
+    "dp_description": lambda field: hdp.Description.from_json(field("json")),
     "dp_weighted_sample": lambda field: hdp.WeightedSample.from_json(field("json")),
 }

@@ -23,7 +23,11 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, (hdp.Result, hdp.WeightedSample), "result", "to_json"),
+    "to_json": partial(method, (hdp.Result, hdp.WeightedSample, hdp.Description), "result", "to_json"),
+    **{
+        f"description_{name}": partial(method, (hdp.Description,), "description", name)
+        for name in ("tidy", "balance", "follow_up", "to_docx")
+    },
     "sample_balance": partial(method, (hdp.WeightedSample,), "sample", "balance"),
     "schema_to_yaml": partial(method, (hdp.Schema,), "schema", "to_yaml"),
     "dummy": partial(method, (hdp.RemoteSite,), "site", "dummy"),
@@ -38,14 +42,14 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
     return Matrix(table=result.conf_int(alpha=1.0 - level).set_axis(names, axis=1))
 
 
-def summary_text(result: hdp.Result | hdp.WeightedSample, **given: float) -> str:
+def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
 
 
-def disclosure(result: hdp.Result | hdp.WeightedSample) -> str:
+def disclosure(result: hdp.Result | hdp.WeightedSample | hdp.Description) -> str:
     """Return the privacy record for an output checker, as JSON text."""
-    return json.dumps(instance(result, hdp.Result, hdp.WeightedSample).disclosure())
+    return json.dumps(instance(result, hdp.Result, hdp.WeightedSample, hdp.Description).disclosure())
 
 
 def refused(result: hdp.Result, name: str) -> None:

@@ -11,6 +11,10 @@ print.dp_aggregate <- .print_text
 
 print.dp_comparison <- .print_text
 
+print.dp_description_plan <- .print_text
+
+print.dp_description_request <- .print_text
+
 print.dp_plan <- .print_text
 
 print.dp_schema <- .print_text
@@ -18,5 +22,7 @@ print.dp_schema <- .print_text
 print.dp_site <- .print_text
 
 print.dp_study <- .print_text
+
+print.summary.dp_description <- .print_text
 
 print.summary.dp_weighted_sample <- .print_text
