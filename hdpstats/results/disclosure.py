@@ -4,6 +4,7 @@ The names of the entries follow the registry of deployments that OpenDP keeps (v
 implementation).
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hdpstats import __version__
@@ -11,9 +12,10 @@ from hdpstats._base import canonical
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.codec import to_dict
-from hdpstats.records.query import Release
+from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
-from hdpstats.results.sites import Counts, SiteContribution, people
+from hdpstats.results.sites import SiteContribution, people
+from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from hdpstats.results.description import Description
@@ -36,87 +38,97 @@ _IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exac
 
 def disclosure(result: "Result") -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
-    query, release, guarantee, count = result.query, result.release, result.guarantee, result.count
-    return {
-        "format": 1,
-        "dp_variant": _variant(guarantee),
-        "privacy_loss": None if guarantee is None else _loss(guarantee),
-        "accounting": None if release is None else _accounting(release, count),
-        "model": result.facts.to_dict(),
-        "bounds": {"source": "declared in the schema", "schema_sha256": result.schema.sha256},
-        "public_sha256": None if query is None else query.public_sha256,
-        "query_sha256": None if query is None else canonical.sha256(canonical.loads(query.to_json())),
-        "release_sha256": None if release is None else release.sha256,
-        "ledger": _entry(release),
-        "number_of_records": None
-        if count is None
-        else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": _entry(count)},
-        "sites": [_site(site) for site in result.site_facts],
-        "implementation": _IMPLEMENTATION,
-        "post_processing": "everything else in the result is computed from the release and from public rows",
-        "not_protected": _not_protected(result.facts.public_rows, guarantee),
-    }
+    query, release, count = result.query, result.release, result.count
+    several, given = isinstance(release, SitesRelease), [each for each in (count, release) if each is not None]
+    return _record(
+        result.guarantee,
+        result.schema,
+        accounting=None if release is None else _accounting(release.kind, given, several=several),
+        about={
+            "model": result.facts.to_dict(),
+            "public_sha256": None if query is None else query.public_sha256,
+            "query_sha256": None if query is None else _sha256(query),
+            "release_sha256": None if release is None else release.sha256,
+            "ledger": _entry(release),
+            "number_of_records": None
+            if count is None
+            else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": _entry(count)},
+            "sites": [_site(site) for site in result.site_facts],
+        },
+        post_processing="everything else in the result is computed from the release and from public rows",
+        used_public_rows=result.facts.public_rows is not None,
+    )
 
 
 def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
     """Return the privacy record of a weighted sample; see `hdpstats.results.WeightedSample.disclosure`."""
-    queries, releases, guarantee = sample.queries, sample.releases, sample.guarantee
-    return {
-        "format": 1,
-        "dp_variant": _variant(guarantee),
-        "privacy_loss": _loss(guarantee),
-        "accounting": {
-            "composition": _COMPOSITION,
-            "mechanism": [release.kind for release in releases],
-            "events": [
-                to_dict(event) | {"text": str(event)} for release in releases for event in charged_events(release)
-            ],
+    queries, releases = sample.queries, sample.releases
+    return _record(
+        sample.guarantee,
+        sample.schema,
+        accounting=_accounting([release.kind for release in releases], releases),
+        about={
+            "sample": sample.facts.to_dict(),
+            "public_sha256": queries[0].public_sha256,
+            "query_sha256": [_sha256(query) for query in queries],
+            "release_sha256": [release.sha256 for release in releases],
+            "ledger": [_entry(release) for release in releases],
         },
-        "sample": sample.facts.to_dict(),
-        "bounds": {
-            "source": "declared in the schema, and the ranges of public rows",
-            "schema_sha256": sample.schema.sha256,
-        },
-        "public_sha256": queries[0].public_sha256,
-        "query_sha256": [canonical.sha256(canonical.loads(query.to_json())) for query in queries],
-        "release_sha256": [release.sha256 for release in releases],
-        "ledger": [_entry(release) for release in releases],
-        "implementation": _IMPLEMENTATION,
-        "post_processing": "everything computed from the weighted rows, in any software",
-        "not_protected": _not_protected(sample.facts.public_rows, guarantee),
-    }
+        bounds="declared in the schema, and the ranges of public rows",
+        post_processing="everything computed from the weighted rows, in any software",
+    )
 
 
 def description_disclosure(description: "Description") -> dict[str, Any]:
     """Return the privacy record of a description; see `hdpstats.results.Description.disclosure`."""
-    query, guarantee, releases = description.query, description.guarantee, dict(description.releases)
-    several = len(releases) > 1
+    query, releases = description.query, dict(description.releases)
+    return _record(
+        description.guarantee,
+        description.schema,
+        accounting=_accounting(query.kind, list(releases.values()), several=len(releases) > 1),
+        about={
+            "description": {
+                "columns": [each.name for each in query.columns],
+                "by": query.by,
+                "complete": query.complete,
+                "follow_up": None if query.follow_up is None else query.follow_up.to_dict(),
+            },
+            "public_sha256": query.public_sha256,
+            "query_sha256": _sha256(query),
+            "release_sha256": {name: each.sha256 for name, each in releases.items()},
+            "ledger": {name: _entry(each) for name, each in releases.items()},
+        },
+        post_processing="everything else in the description is computed from the releases and from public rows",
+        used_public_rows=description.public is not None,
+    )
+
+
+def _record(
+    guarantee: Guarantee | None,
+    schema: Schema,
+    *,
+    accounting: dict[str, Any] | None,
+    about: dict[str, Any],
+    post_processing: str,
+    bounds: str = "declared in the schema",
+    used_public_rows: bool = True,
+) -> dict[str, Any]:
+    """Return the record of any kind; ``about`` is what was asked and released."""
     return {
         "format": 1,
         "dp_variant": _variant(guarantee),
-        "privacy_loss": _loss(guarantee),
-        "accounting": {
-            "composition": _AT_SITES + _COMPOSITION if several else _COMPOSITION,
-            "mechanism": query.kind,
-            "events": [
-                to_dict(event) | {"text": str(event)} for each in releases.values() for event in charged_events(each)
-            ],
-        },
-        "description": {
-            "columns": [each.name for each in query.columns],
-            "by": query.by,
-            "complete": query.complete,
-            "follow_up": None if query.follow_up is None else query.follow_up.to_dict(),
-        },
-        "bounds": {"source": "declared in the schema", "schema_sha256": description.schema.sha256},
-        "public_sha256": query.public_sha256,
-        "query_sha256": canonical.sha256(canonical.loads(query.to_json())),
-        "release_sha256": {name: each.sha256 for name, each in releases.items()},
-        "ledger": {name: _entry(each) for name, each in releases.items()},
+        "privacy_loss": None if guarantee is None else _loss(guarantee),
+        "accounting": accounting,
+        "bounds": {"source": bounds, "schema_sha256": schema.sha256},
+        **about,
         "implementation": _IMPLEMENTATION,
-        "post_processing": "everything else in the description is computed from the releases and from public rows",
-        "not_protected": _not_protected(None if description.public is None else 1, guarantee),
+        "post_processing": post_processing,
+        "not_protected": _not_protected(guarantee, used_public_rows=used_public_rows),
     }
+
+
+def _sha256(query: Query) -> str:
+    return canonical.sha256(canonical.loads(query.to_json()))
 
 
 def _variant(guarantee: Guarantee | None) -> str:
@@ -148,17 +160,16 @@ def _site(site: SiteContribution) -> dict[str, Any]:
     return facts | {"ledger": [entry.to_dict() for entry in site.entries]}
 
 
-def _accounting(release: Release, count: Counts | None) -> dict[str, Any]:
-    events = (*charged_events(count), *charged_events(release))
+def _accounting(kind: str | list[str], releases: Sequence[Release], *, several: bool = False) -> dict[str, Any]:
     return {
-        "composition": _AT_SITES + _COMPOSITION if isinstance(release, SitesRelease) else _COMPOSITION,
-        "mechanism": release.kind,
-        "events": [to_dict(event) | {"text": str(event)} for event in events],
+        "composition": _AT_SITES + _COMPOSITION if several else _COMPOSITION,
+        "mechanism": kind,
+        "events": [to_dict(event) | {"text": str(event)} for each in releases for event in charged_events(each)],
     }
 
 
-def _not_protected(public_rows: int | None, guarantee: Guarantee | None) -> list[str]:
-    found = [] if public_rows is None else ["the public rows: they are used without noise"]
+def _not_protected(guarantee: Guarantee | None, *, used_public_rows: bool) -> list[str]:
+    found = ["the public rows: they are used without noise"] if used_public_rows else []
     if guarantee is None:
         return found
     if guarantee.relation is Relation.REPLACE_ONE:

@@ -28,6 +28,9 @@ COLOURS: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F0
 GREY: Final = "#767676"
 """The colour of lines that carry no estimate."""
 
+NEGLIGIBLE: Final = 0.1
+"""Standardised differences below it are called negligible (Austin 2009)."""
+
 _MARKERS: Final = ("o", "s", "^", "D")
 _NARROW: Final = 8.0
 _WIDE: Final = 1000.0
@@ -307,19 +310,8 @@ def plot_balance(table: pd.DataFrame, *, ax: "Axes | None") -> "Axes":
     """Draw differences and their limits, a line per feature, of `hdpstats.results.WeightedSample.balance`."""
     if table.empty:
         raise ArgumentError("there is no column whose public values differ: nothing to balance", argument="self")
-    axes = axes_of(ax, width=6.4, height=1.2 + 0.26 * max(len(table), 3))
-    places = np.arange(len(table))
-    half = (table["conf_high"] - table["conf_low"]) / 2.0
-    axes.errorbar(table["difference"], places, xerr=half, fmt="o", color=COLOURS[1], markersize=5, capsize=2)
-    axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_yticks(places, table["feature"])
-    axes.set_ylim(len(table) - 0.5, -0.5)
-    axes.set_xlabel("private (estimated) minus public mean, in public standard deviations (95% interval)")
-    return axes
-
-
-NEGLIGIBLE: Final = 0.1
-"""Standardised differences below it are called negligible (Austin 2009)."""
+    features = table.rename(columns={"feature": "variable"}).assign(level=None, group=None)
+    return plot_differences(features, by=None, label="private (estimated) minus public mean", ax=ax)
 
 
 def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Axes | None") -> "Axes":

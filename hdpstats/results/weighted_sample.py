@@ -214,7 +214,8 @@ class WeightedSample(Reported, Saved):
     def plot_balance(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the shifts that the weights correct: weighted minus unweighted mean of columns in standard deviations.
 
-        Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise.
+        Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise;
+        differences within 0.1 are shaded.
         """
         return plots.plot_balance(self.balance(), ax=ax)
 
