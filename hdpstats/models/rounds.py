@@ -337,9 +337,7 @@ def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: in
         raise _refusal("Newton steps with a public Hessian are proved without weights and offset")
     table = spec.study.public
     if table is None or spec.public is None or spec.public.fit is None:
-        raise _refusal(
-            "Newton steps with a public Hessian need (40 complete) public rows with the outcome"
-        )
+        raise _refusal("Newton steps with a public Hessian need (40 complete) public rows with the outcome")
     design = spec.design
     rows = public_rows(table, design, spec.response, weights=None, offset=None)
     if rows.y is None:
