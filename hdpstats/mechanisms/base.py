@@ -1,4 +1,4 @@
-"""What every mechanism offers a site: a check without rows, and a computation with them."""
+"""What every mechanism offers a site: a check without rows and a computation with them; rows on which it costs most."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import final
 
 from hdpstats._base.errors import SiteError
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.query import Release
+from hdpstats.records.query import Query, Release
+from hdpstats.schema.invented import FollowUpColumns, costly_frame
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.table import AdmittedTable, PrivateTable
 
 
 @final
@@ -81,3 +83,40 @@ class Prepared(ABC):
     @abstractmethod
     def compute(self, table: AdmittedTable) -> Release:
         """Compute the release from the admitted rows. Only a site calls this, after it charged its ledger."""
+
+
+def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTable:
+    """Return so many invented rows of a site's schema that cost a query as much as any rows of that number could.
+
+    It is a table like that of private rows: with what `hdpstats.mechanisms.registry.prepare` returned for the query,
+    ``prepared.compute(table.admit(prepared.needs, key=prepared.key))`` does the work, under
+    `hdpstats._base.loops.rehearsing` the most that it may be. For people of several rows let ``rows`` be a multiple
+    of `SiteFacts.most_rows`.
+
+    Parameters
+    ----------
+    query
+        A query that `prepare` accepted.
+    site_facts
+        The public facts about the site.
+    rows
+        How many rows, from 1; with a unit, all rows of all people.
+    """
+    frame = costly_frame(
+        site_facts.schema,
+        rows=rows,
+        unit=site_facts.unit,
+        most_rows=site_facts.most_rows,
+        follow_up=follow_up_of(query, site_facts.schema),
+    )
+    return PrivateTable.from_frame(frame, site_facts.schema, unit=site_facts.unit)
+
+
+def follow_up_of(query: Query, schema: Schema) -> FollowUpColumns | None:
+    """Return the survival outcome that a query is about; None where it is about none."""
+    about = getattr(query, "model", query)
+    grid = getattr(about, "grid", None)
+    if grid is None:
+        return None
+    design = compile_survival(about.formula, schema)
+    return FollowUpColumns(start=design.start, stop=design.stop, event=design.event, grid=grid)

@@ -7,12 +7,13 @@ from fractions import Fraction
 from typing import Annotated, ClassVar, Self, final
 
 from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.validation import check_size
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.records.codec import AtMost
-from hdpstats.records.limits import MOST_AHEAD, MOST_SITES, AtMostRounds
+from hdpstats.records.limits import MOST_AHEAD, MOST_COEFFICIENTS, MOST_SITES, AtMostRounds
 from hdpstats.records.model import AnyModel
-from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Placed, Query, Release
+from hdpstats.records.query import ChargedQuery, ChargedRelease, LedgerEntry, Placed, Query, Release, check_epsilon
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,34 @@ class RoundQuery(ChargedQuery, ABC):
     model: AnyModel
     theta: tuple[float, ...]
     ahead: Fraction = Fraction(0)
+
+    def check(
+        self, name: str, length: Fraction, *, least: Fraction, most: int, cost: Fraction, farthest: float
+    ) -> None:
+        """Refuse a query that contradicts itself, or is too large.
+
+        Parameters
+        ----------
+        name, length, least, most
+            What scores or rows are cut to, in words and as a number, and its smallest and largest value.
+        cost
+            What the round costs.
+        farthest
+            The largest size of a coefficient.
+        """
+        D, remedy = self.model.dimension, "take fewer terms, levels or causes"
+        check_size("coefficients", D, MOST_COEFFICIENTS, remedy=remedy)
+        if len(self.theta) != D or not all(abs(value) <= farthest for value in self.theta):
+            raise MechanismError(f"theta must have {D} numbers of size at most {farthest:g}")
+        if not (least <= length <= most and Fraction(float(length)) == length):
+            raise MechanismError(f"the {name} must be a binary64 number in [{float(least):g}, {float(most):g}]")
+        check_epsilon(self)
+        if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.ahead >= 0):
+            raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1 and ahead >= 0")
+        if max(self.epsilon.denominator, self.delta.denominator) > 10**30:
+            raise MechanismError("epsilon and delta must be fractions of at most 30 digits")
+        if max(cost.denominator, self.ahead.denominator) > 10**60:
+            raise MechanismError("the costs of rounds must be fractions of at most 60 digits")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

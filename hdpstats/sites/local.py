@@ -12,8 +12,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
 from hdpstats._base.loops import rehearsing
 from hdpstats.ledger import Ledger, Request, StoredRelease
-from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.costly import costly_table
+from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.records.query import Query, Release

@@ -14,9 +14,8 @@ import pytest
 
 from hdpstats._base.loops import rehearsing
 from hdpstats.losses.links import LogitLink
-from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.base import SiteFacts, costly_table
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.costly import costly_table
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import AdmittedTable, PrivateTable

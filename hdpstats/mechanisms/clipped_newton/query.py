@@ -5,10 +5,9 @@ from fractions import Fraction
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import check_size, choice, integer, real
+from hdpstats._base.validation import choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS
-from hdpstats.records.query import MechanismOptions, check_epsilon
+from hdpstats.records.query import MechanismOptions
 from hdpstats.records.several import RoundQuery, RoundRelease
 
 
@@ -71,20 +70,7 @@ class ClippedNewtonQuery(RoundQuery):
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
-        check_size("coefficients", self.model.dimension, MOST_COEFFICIENTS, remedy="take fewer terms, levels or causes")
-        if len(self.theta) != self.model.dimension:
-            raise MechanismError(f"theta must have {self.model.dimension} numbers, not {len(self.theta)}")
-        if not all(abs(value) < 1e12 for value in self.theta):
-            raise MechanismError("theta must hold finite numbers")
-        if not (Fraction(1, 10**9) <= self.clip <= 10**9 and Fraction(float(self.clip)) == self.clip):
-            raise MechanismError("the clip must be a binary64 number in [1e-9, 1e9]")
-        check_epsilon(self)
-        if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.ahead >= 0):
-            raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1 and ahead >= 0")
-        if max(self.epsilon.denominator, self.delta.denominator) > 10**30:
-            raise MechanismError("epsilon and delta must be fractions of at most 30 digits")
-        if max(self.mu_squared.denominator, self.ahead.denominator) > 10**60:
-            raise MechanismError("mu_squared and ahead must be fractions of at most 60 digits")
+        self.check("clip", self.clip, least=Fraction(1, 10**9), most=10**9, cost=self.mu_squared, farthest=1e12)
         if self.delta == 0:
             if self.mu_squared or self.ahead:
                 raise MechanismError("without a delta there is one round with pure noise: mu_squared must be 0")

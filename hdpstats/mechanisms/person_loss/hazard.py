@@ -7,7 +7,7 @@ estimate stays consistent. The Mallows weight multiplies the whole loss of a spe
 
 **Work** is bounded by public facts: sums of caps and the objective go through every interval of every spell, whatever
 its follow-up; scores person by person (`HazardPeople`) through those at risk, at most
-all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.costly`.
+all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.base`.
 
 *Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
 and those of each person sorted in the order of time. Which of them are kept depends on the columns and the intervals of

@@ -5,11 +5,10 @@ from fractions import Fraction
 from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.validation import check_size, choice, integer, real
+from hdpstats._base.validation import choice, integer, real
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.records.limits import MOST_COEFFICIENTS
 from hdpstats.records.model import RegressionModel
-from hdpstats.records.query import MechanismOptions, check_epsilon
+from hdpstats.records.query import MechanismOptions
 from hdpstats.records.several import RoundQuery, RoundRelease
 
 
@@ -89,23 +88,14 @@ class PublicHessianQuery(RoundQuery):
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
-        check_size("coefficients", self.model.dimension, MOST_COEFFICIENTS, remedy="take fewer terms or levels")
+        self.check("norm", self.norm, least=Fraction(1, 1000), most=10**6, cost=self.cost, farthest=1e6)
         model = self.model
         if model.loss != "logistic" or model.weights is not None or model.offset is not None:
             raise MechanismError("scores of rows of bounded length are for logistic losses without weights and offset")
-        if len(self.theta) != model.dimension or not all(abs(value) <= 1e6 for value in self.theta):
-            raise MechanismError(f"theta must have {model.dimension} numbers of size at most 1e6")
         if not 1e-3 <= self.truncation <= 1e6:
             raise MechanismError("the truncation must be in [1e-3, 1e6]")
-        if not (Fraction(1, 1000) <= self.norm <= 10**6 and Fraction(float(self.norm)) == self.norm):
-            raise MechanismError("the norm must be a binary64 number in [1e-3, 1e6]")
-        check_epsilon(self)
-        if not (self.epsilon > 0 and 0 <= self.delta < 1 and self.cost > 0 and self.ahead >= 0):
-            raise MechanismError("the query needs epsilon > 0, 0 <= delta < 1, cost > 0 and ahead >= 0")
-        if max(self.epsilon.denominator, self.delta.denominator) > 10**30:
-            raise MechanismError("epsilon and delta must be fractions of at most 30 digits")
-        if max(self.cost.denominator, self.ahead.denominator) > 10**60:
-            raise MechanismError("cost and ahead must be fractions of at most 60 digits")
+        if not self.cost > 0:
+            raise MechanismError("the query needs cost > 0")
         whole = self.cost + self.ahead
         if not (whole <= self.epsilon if self.delta == 0 else delta_of_square(self.epsilon, whole) <= self.delta):
             raise MechanismError("the rounds must together cost no more than epsilon and delta allow")

@@ -137,7 +137,7 @@ def test_a_list_beyond_its_limit_is_refused_unread():
         Whole.from_dict(WHOLE.to_dict() | {"few": ["never read"] * 3})
 
 
-@pytest.mark.parametrize("kind", ["clipped_newton_rounds/1", "public_hessian_rounds/1", "sites/1"])
+@pytest.mark.parametrize("kind", ["rounds/1", "sites/1"])
 def test_a_fit_of_too_many_queries_or_releases_is_refused_unread(kind):
     name, size = ("sites", 1001) if kind == "sites/1" else ("rounds", 65)
     text = json.dumps({"kind": kind, name: ["never read"] * size})
