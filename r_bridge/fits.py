@@ -20,10 +20,7 @@ from r_bridge.arguments import (
     whole,
 )
 
-MODELS: Final[dict[str, Callable[..., Any]]] = {
-    name: getattr(hdpf, name)
-    for name in ("logit", "hazard", "linear", "quantile", "mestimate", "poisson", "multinomial", "distribution")
-}
+MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__}
 
 
 def _run(name: str, verb: str, /, **given: Any) -> Any:
