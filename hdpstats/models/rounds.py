@@ -278,7 +278,7 @@ def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[Ha
         if censoring == "administrative"
         else followed_as_public(entry=spells.entry, last=spells.last, event=spells.cause, intervals=q)
     )
-    return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.number)
+    return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.people)
 
 
 def _refusal(reason: str) -> MechanismError:

@@ -10,8 +10,9 @@ and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvat
 residual standard deviation for squares.
 """
 
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar, final
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
+from hdpstats.solvers.linear import MultinomialObjective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""
@@ -135,8 +137,11 @@ def whitened_public(
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
     geometry = design.whitening(rows.X)
     whitened = whiten(geometry, rows.X)
-    make = _robust_fit if loss.robust else _fit
-    fit = None if rows.y is None else make(whitened.X, rows.y, rows, loss, bread or loss, intercept=design.intercept)
+    fit = None
+    if rows.y is not None:
+        seen = ridge_objective(loss, whitened.X, rows.y, weights=rows.weights, offset=rows.offset)
+        make = _robust_fit if loss.robust else likelihood_fit
+        fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
     return WhitenedPublic(
         loss=loss,
         geometry=geometry,
@@ -150,80 +155,70 @@ def whitened_public(
     )
 
 
+_Objective = TypeVar("_Objective", LinearObjective, MultinomialObjective)
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Mode:
+class _Mode(Generic[_Objective]):
     """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
 
-    objective: LinearObjective
+    objective: _Objective
     theta: FloatArray
     hessian: FloatArray
     evidence: float
 
 
-def _mode(
-    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, *, ridge: FloatArray, phi: float = 1.0
-) -> _Mode:
+def _mode(rows: _Objective, *, ridge: FloatArray, phi: float) -> _Mode[_Objective]:
     """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
-    objective = ridge_objective(loss, X, y, ridge=ridge, weights=rows.weights, offset=rows.offset)
+    objective = replace(rows, ridge=ridge)
     theta = minimise(objective, start=objective.centre).theta
     hessian = objective.hessian(theta)
     curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
     return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
 
 
-def _fit(
-    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, bread: PredictorLoss, *, intercept: bool
-) -> PublicFit:
-    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
-    best = _best(X, y, rows, loss, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, intercept=intercept)
-    curvature = bread.curvature(best.objective.predictor(best.theta), y)
-    prior = np.diag(best.objective.ridge)
-    meat = X.T @ ((rows.weights**2 * curvature)[:, None] * X) + prior
+def _best(rows: _Objective, *, first: int, unit: float, wide: float, phi: float) -> _Mode[_Objective]:
+    """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts."""
+
+    def modes() -> Iterator[_Mode[_Objective]]:
+        for spread in PRIOR_SPREADS:
+            ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
+            ridge[:first] = phi * wide**-2.0
+            yield _mode(rows, ridge=np.tile(ridge, len(rows.ridge) // len(ridge)), phi=phi)
+
+    return max(modes(), key=lambda mode: mode.evidence)
+
+
+def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> PublicFit:
+    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance.
+
+    ``rows`` have no ridge; ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
+    """
+    best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0)
+    meat = replace(bread, ridge=best.objective.ridge, weights=rows.weights**2).hessian(best.theta)
     inverse = np.linalg.inv(best.hessian)
-    return PublicFit(theta=best.theta, covariance=inverse @ meat @ inverse, information=best.hessian - prior)
+    information = best.hessian - np.diag(best.objective.ridge)
+    return PublicFit(theta=best.theta, covariance=inverse @ meat @ inverse, information=information)
 
 
-def _robust_fit(
-    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, bread: PredictorLoss, *, intercept: bool
-) -> PublicFit:
+def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) -> PublicFit:
     """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
-    n, D = X.shape
-    weak = np.full(D, WEAK * n * float(loss.smoothness))
-    H, J = _sandwich(X, y, rows, loss, bread, theta=_mode(X, y, rows, loss, ridge=weak).theta)
+    n, D = rows.X.shape
+    weak = np.full(D, WEAK * n * float(rows.loss.smoothness))
+    H, J = _sandwich(rows, bread, theta=_mode(rows, ridge=weak, phi=1.0).theta)
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
-    unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(X * X)), 1e-12))
-    best = _best(X, y, rows, loss, unit=float(unit), wide=WIDE_SPREAD, phi=phi, intercept=intercept)
+    unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
+    best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
     prior = np.diag(best.objective.ridge)
-    H, J = _sandwich(X, y, rows, loss, bread, theta=best.theta)
+    H, J = _sandwich(rows, bread, theta=best.theta)
     inverse = np.linalg.inv(H + prior)
     covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
     return PublicFit(theta=best.theta, covariance=covariance, information=H / phi)
 
 
-def _best(
-    X: FloatArray,
-    y: FloatArray,
-    rows: PublicRows,
-    loss: PredictorLoss,
-    *,
-    unit: float,
-    wide: float,
-    phi: float,
-    intercept: bool,
-) -> _Mode:
-    """Return the mode under the spread of largest evidence, in units of ``unit``."""
-    ridges = [np.full(X.shape[1], phi * (spread * unit) ** -2.0) for spread in PRIOR_SPREADS]
-    for ridge in ridges:
-        ridge[: int(intercept)] = phi * wide**-2.0
-    modes = (_mode(X, y, rows, loss, ridge=ridge, phi=phi) for ridge in ridges)
-    return max(modes, key=lambda mode: mode.evidence)
-
-
-def _sandwich(
-    X: FloatArray, y: FloatArray, rows: PublicRows, loss: PredictorLoss, bread: PredictorLoss, *, theta: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _sandwich(rows: LinearObjective, bread: LinearObjective, *, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
-    eta = X @ theta + rows.offset
-    bent, steep = rows.weights * bread.curvature(eta, y), rows.weights * loss.score(eta, y)
+    X, eta = rows.X, rows.predictor(theta)
+    bent, steep = rows.weights * bread.loss.curvature(eta, rows.y), rows.weights * rows.loss.score(eta, rows.y)
     return X.T @ (bent[:, None] * X), X.T @ ((steep**2)[:, None] * X)

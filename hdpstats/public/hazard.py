@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
@@ -44,16 +44,8 @@ class HazardSide(PublicSide):
         What a query takes from here.
     spells : CappedSpells
         The spells in that geometry, ended by the cap; their weights are case weights times Mallows weights.
-    case_weights : (m,) float64
-        The case weights alone.
-    causes : (m,) int64
-        The cause of each spell's event, before any cap.
-    exits : (m,) int64
-        Where each spell ends, before any cap.
-    person : (m,) int64
-        Whose spell it is.
-    number : int
-        The number of people.
+    rows : PublicSpells
+        The spells as they were, before any cap.
     fit : PublicFit
         The public fit.
     """
@@ -62,11 +54,7 @@ class HazardSide(PublicSide):
     geometry: Geometry
     cap: HazardCap
     spells: CappedSpells
-    case_weights: FloatArray
-    causes: IntArray
-    exits: IntArray
-    person: IntArray
-    number: int
+    rows: PublicSpells
     fit: PublicFit
 
     @property
@@ -77,7 +65,7 @@ class HazardSide(PublicSide):
     @property
     def people(self) -> int:
         """The number of people."""
-        return self.number
+        return self.rows.people
 
     @property
     def centre(self) -> FloatArray:
@@ -100,7 +88,7 @@ class HazardSide(PublicSide):
         """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""
         spells, D = self.spells, len(theta)
         i, j = np.triu_indices(D)
-        H, J = np.zeros((self.number, len(i))), np.zeros((self.number, len(i)))
+        H, J = np.zeros((self.people, len(i))), np.zeros((self.people, len(i)))
         before = self._survived_before(theta)
         for part, intervals in spells.blocks():
             bend = np.zeros((part.stop - part.start, D, D))
@@ -116,17 +104,18 @@ class HazardSide(PublicSide):
                 square = (1.0 - p) * cells.survived**2 + p * cells.event**2
                 spells.add_outer(bend, weight * at_risk * curvature, part, intervals, cause)
                 spells.add_outer(meat, weight**2 * at_risk * square, part, intervals, cause)
-            np.add.at(H, self.person[part], bend[:, i, j])
-            np.add.at(J, self.person[part], meat[:, i, j])
+            np.add.at(H, self.rows.person[part], bend[:, i, j])
+            np.add.at(J, self.rows.person[part], meat[:, i, j])
         return H, J
 
     def _survived_before(self, theta: FloatArray) -> FloatArray:
         """Return what each spell's person gained in log survival in earlier spells (m,)."""
-        gains = np.zeros(len(self.person))
+        person = self.rows.person
+        gains = np.zeros(len(person))
         for part, intervals in self.spells.blocks():
             gains[part] = self._log_survival_gain(theta, part, intervals).sum(axis=1)
         whole = np.cumsum(gains) - gains
-        return np.asarray(whole - whole[np.searchsorted(self.person, self.person)], dtype=np.float64)
+        return np.asarray(whole - whole[np.searchsorted(person, person)], dtype=np.float64)
 
     def _log_survival_gain(self, theta: FloatArray, part: slice, intervals: slice) -> FloatArray:
         """Return the log ratio of surviving each interval under ``theta`` and under the public fit, 0 out of risk."""
@@ -144,34 +133,29 @@ class HazardSide(PublicSide):
         square = np.sum(self.spells.Z**2, axis=1)
         whole = replace(
             self.spells,
-            last=self.exits,
-            cause=self.causes,
-            weights=self.case_weights * mallows_weights(square, geometry),
+            last=self.rows.exit,
+            cause=self.rows.cause,
+            weights=self.rows.weights * mallows_weights(square, geometry),
             cap_baseline=np.array(cap.baseline),
             cap_slopes=np.array(cap.slopes).reshape(len(cap.baseline), -1),
             margin=cap.margin,
             total=cap.total,
         )
-        several = bool(np.any(self.person[1:] == self.person[:-1]))
-        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(self.person, several=several))
+        person = self.rows.person
+        several = bool(np.any(person[1:] == person[:-1]))
+        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(person, several=several))
 
     def thinned(self, most: int) -> "HazardSide":
         """Return at most ``most`` of the people, evenly spread over the rows."""
-        if self.number <= most:
+        if self.people <= most:
             return self
-        chosen = np.unique(np.linspace(0, self.number - 1, most).astype(np.int64))
-        place = np.full(self.number, -1, dtype=np.int64)
+        chosen = np.unique(np.linspace(0, self.people - 1, most).astype(np.int64))
+        place = np.full(self.people, -1, dtype=np.int64)
         place[chosen] = np.arange(len(chosen))
-        kept = place[self.person] >= 0
-        return replace(
-            self,
-            spells=self.spells.take(kept),
-            case_weights=self.case_weights[kept],
-            causes=self.causes[kept],
-            exits=self.exits[kept],
-            person=place[self.person[kept]],
-            number=len(chosen),
-        )
+        kept = place[self.rows.person] >= 0
+        rows = self.rows.take(kept)
+        rows = replace(rows, person=place[rows.person], people=len(chosen))
+        return replace(self, spells=self.spells.take(kept), rows=rows)
 
 
 def hazard_side(
@@ -203,11 +187,7 @@ def hazard_side(
         geometry=geometry,
         cap=nothing,
         spells=whole,
-        case_weights=rows.weights,
-        causes=rows.cause,
-        exits=rows.exit,
-        person=rows.person,
-        number=rows.people,
+        rows=rows,
         fit=fit,
     )
     return side.at(geometry, relative_cap(side, total=UNCAPPED_TOTAL, margin=UNCAPPED_MARGIN))

@@ -6,13 +6,13 @@ and their rows have norm at most 1; covariates are whitened by public people. Th
 weights are not numbers of people.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import final
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.moments import PublicFit
@@ -100,6 +100,10 @@ class PublicSpells:
     exit: IntArray
     cause: IntArray
     people: int
+
+    def take(self, kept: BoolArray) -> "PublicSpells":
+        """Return some of the spells, of as many people."""
+        return replace(self, **{each.name: getattr(self, each.name)[kept] for each in fields(self)[:-1]})
 
     def data(self, A: FloatArray, Z: FloatArray, *, cause: int) -> HazardData:
         """Return the spells with events of one cause, given baseline features and covariates of the spells."""

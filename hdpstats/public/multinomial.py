@@ -1,18 +1,17 @@
 """The public side of a multinomial logistic regression: as `hdpstats.public.fit`, one spread for all levels' slopes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.fit import FEWEST_ROWS, INTERCEPT_SPREAD, PRIOR_SPREADS
-from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
+from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
+from hdpstats.public.moments import Moments, WhitenedRows, averaged
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
-from hdpstats.solvers import minimise
 from hdpstats.solvers.linear import MultinomialObjective
 
 
@@ -59,32 +58,23 @@ def multinomial_side(table: PublicTable, design: Design, *, others: int, weights
     rows = table.admitted([*covariates, *extra])
     if rows.rows < FEWEST_ROWS:
         return None
-    X, first = design.matrix(rows), int(design.intercept)
+    X = design.matrix(rows)
     geometry = design.whitening(X)
     whitened = whiten(geometry, X)
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
-    fit = _fit(whitened.X, rows.codes[design.response], case, others=others, first=first) if labelled else None
+    fit = None
+    if labelled:
+        zero = np.zeros(others * X.shape[1])
+        seen = MultinomialObjective(
+            others=others,
+            X=whitened.X,
+            y=rows.codes[design.response],
+            weights=case,
+            ridge=zero,
+            centre=zero,
+            linear=zero,
+        )
+        fit = likelihood_fit(seen, seen, first=int(design.intercept))
     return MultinomialSide(
         others=others, geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=case, fit=fit
     )
-
-
-def _fit(X: FloatArray, y: IntArray, case: FloatArray, *, others: int, first: int) -> PublicFit:
-    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance."""
-    best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
-    for spread in PRIOR_SPREADS:
-        one = np.full(X.shape[1], spread**-2.0)
-        one[:first] = INTERCEPT_SPREAD**-2.0
-        ridge = np.tile(one, others)
-        zero = np.zeros_like(ridge)
-        objective = MultinomialObjective(others=others, X=X, y=y, weights=case, ridge=ridge, centre=zero, linear=zero)
-        theta = minimise(objective, start=zero).theta
-        H = objective.hessian(theta)
-        evidence = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(H)[1])) - objective.value(theta)
-        if best is None or evidence > best[0]:
-            squared = replace(objective, weights=case**2)
-            best = evidence, theta, H - np.diag(ridge), squared.hessian(theta)
-            curved = H
-    _, theta, information, meat = best  # type: ignore[misc]  # there is a spread
-    inverse = np.linalg.inv(curved)
-    return PublicFit(theta=theta, covariance=inverse @ meat @ inverse, information=information)
