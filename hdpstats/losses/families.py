@@ -96,7 +96,7 @@ class Family(ABC):
 
     @abstractmethod
     def ranges(self) -> tuple[Interval | None, ...]:
-        """Return the interval in which each parameter must be, given the bounds; None where they do not tell."""
+        """Return the interval in which each parameter must be, given the bounds; None where they do not limit it."""
 
 
 class _OneNumber(Family):

@@ -44,7 +44,7 @@ def scale_of(residuals: FloatArray) -> float:
 
 
 def window(scale: float, rows: int) -> float:
-    """Return the half-width of a window in which so many residuals tell their density at a point."""
+    """Return the half-width of a window in which so many residuals determine their density at a point."""
     return float(1.3 * scale * max(rows, 1) ** -0.2)
 
 

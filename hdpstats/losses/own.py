@@ -75,7 +75,7 @@ class Loss(LossOption):
     -----
     Checked before anything is spent, on a grid of predictors and declared outcomes and at the outcomes of public rows:
     that numbers are finite, that the score never falls (convexity), is the derivative of the value and keeps its
-    bounds. What a release promises does not rest on these checks.
+    bounds. The guarantee of a release does not rest on these checks.
 
     Examples
     --------

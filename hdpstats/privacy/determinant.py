@@ -1,4 +1,4 @@
-r"""The determinant in objective perturbation: coupled with the noise for the logistic loss, else paid in full.
+r"""The determinant in objective perturbation: coupled with the noise for the logistic loss, else in full.
 
 **Coupled.** The coupled analysis of objective perturbation for the logistic loss: noise against curvature.
 
@@ -18,13 +18,13 @@ record. With :math:`\rho h = e_b / 2` the supremum is
 .. math:: \tfrac12 e_b + \sup_p\,\{\tfrac12 e_b (1 - p) + \log(1 + 4 r p (1 - p))\}.
 
 The bracket is concave in ``p`` with slope :math:`4r - e_b/2` at 0: **if 8 r <= e_b the determinant is free** and the
-whole of :math:`e_b` buys noise. Otherwise the supremum is attained at the smaller root of a quadratic. The full
+whole of :math:`e_b` goes into noise. Otherwise the supremum is attained at the smaller root of a quadratic. The full
 proof, step by step, is the vignette ``explanation/objective-perturbation``.
 
 Where a person is added or removed the record ``u'`` is absent: with :math:`\rho h = e_b` the loss is the bracket alone
 with :math:`e_b` in place of :math:`e_b / 2`, and the determinant is free if 4 r <= e_b.
 
-**Uncoupled.** Objective perturbation for any convex loss with a Lipschitz score: the determinant is paid for.
+**Uncoupled.** For any convex loss with a Lipschitz score the determinant costs a part of epsilon.
 
 The objective is :math:`\sum_i \ell_i(\theta) + \tfrac{\lambda}{2}\|\theta - c\|^2 + b'\theta` with noise of density
 :math:`\nu(b) \propto \exp(-\rho K(b))`. Its gradient vanishes where :math:`b = b_D(\theta) = -\lambda(\theta - c) -
@@ -38,8 +38,8 @@ formula the minimiser has the density :math:`\nu(b_D(\theta)) \det(\lambda I + \
   \det(I + H / \lambda)`, as :math:`H' \ge 0` and :math:`M \ge \lambda I`. Only the record that is present counts, and
   once. For a Hessian :math:`H = \ell''\,x x'` of rank one that is :math:`1 + \ell''\|x\|^2 / \lambda`.
 
-So the loss is :math:`\rho S + J` with :math:`J = \log(1 + \sup \ell''\|x\|^2 / \lambda)`, and the rest of epsilon buys
-noise. Where noise is drawn on a lattice and thought of as spread over its cells, ``S`` grows by a cell.
+So the loss is :math:`\rho S + J` with :math:`J = \log(1 + \sup \ell''\|x\|^2 / \lambda)`, and the rest of epsilon is
+for noise. Where noise is drawn on a lattice and thought of as spread over its cells, ``S`` grows by a cell.
 
 K. Chaudhuri, C. Monteleoni, A. Sarwate (2011), Differentially private empirical risk minimization, have twice ``J``.
 """

@@ -1,4 +1,4 @@
-r"""Follow-up of public rows: product-limit estimates, and how well predicted risks tell rows apart.
+r"""Follow-up of public rows: product-limit estimates, and how well predicted risks separate rows.
 
 Follow-up of row ``i`` ends at :math:`t_i` with cause 1, ..., K or, by censoring, with 0; it begins at its entry or
 at 0. Events of a time come before censorings of the same time, as everywhere in survival analysis.

@@ -24,7 +24,7 @@ from hdpstats.records.model import HazardCap
 from hdpstats.solvers import CappedSpells
 
 WEAK = 0.1
-"""Information added in every direction: of intervals that follow-up never reaches the private people tell nothing."""
+"""Information added in every direction: of intervals that follow-up never reaches the private people say nothing."""
 
 ALMOST = 1.0 - 2.0**-40
 """The largest hazard of whose logarithm of survival use is made."""

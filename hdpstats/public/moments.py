@@ -43,7 +43,7 @@ class PublicSide(ABC):
 
     @property
     def canonical(self) -> bool:
-        """Whether curvature does not depend on outcomes: then `moments` elsewhere tell how the expected score bends."""
+        """Whether curvature does not depend on outcomes: then `moments` elsewhere show how the expected score bends."""
         return False
 
     @property

@@ -1,7 +1,7 @@
 """How loops are compiled, and the two loops over rows that every gradient makes, in numpy or compiled.
 
 Both versions do the same operations in the same order and agree bit for bit: which one runs is a matter of time only.
-Compiling takes half a second a process, so it pays from a few million cells on; measured in
+Compiling takes half a second a process, so it takes less time from a few million cells on; measured in
 ``tests/benchmarks/test_bench_solver.py``.
 """
 
@@ -35,7 +35,7 @@ BLOCK = 65_536
 
 
 def row_products(X: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return ``X theta`` (n,), each row's number depending on that row alone, which BLAS does not promise."""
+    """Return ``X theta`` (n,), each row's number depending on that row alone, which BLAS does not ensure."""
     if X.size >= COMPILED_CELLS:
         return np.asarray(_compiled_products(X, theta))
     products = np.zeros(len(X))

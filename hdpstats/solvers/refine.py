@@ -73,7 +73,7 @@ def refine(
 def _newton(
     numbers: MPContext, objective: Objective, gradient_at: Gradient, theta: list[mpf], radius: Fraction
 ) -> tuple[list[mpf], Fraction]:
-    """Iterate until the certificate holds or the gradient cannot be told from its rounding at the present precision."""
+    """Iterate until the certificate holds or the gradient is no larger than its rounding at the present precision."""
     weakest = float(np.min(objective.ridge))
     gradient = gradient_at(theta)
     least = _norm(numbers, gradient)

@@ -4,13 +4,13 @@ r"""Two compiled searches for nearest points: by tiles of points, and by a k-d t
 
 A tile has a box around its points. Half the squared distance of a row from the box is at most that from any of its
 points, so tiles whose box is farther than a point already seen are left out. The others are compared by products in
-single precision, many points at once, and what products cannot tell is compared by the definition in doubles.
+single precision, many points at once, and what products do not decide is compared by the definition in doubles.
 
 **Work.** A row goes at most through all tiles, twice, and compares each of their points once by the definition: that is
 what ``full`` does, with the same answer.
 
 The compiled loop of `numba` is made for one dimension at a time, as it is fast only where the number of coordinates is
-known when it is compiled. It takes some seconds to compile, so it pays for large searches. The distance of the
+known when it is compiled. It takes some seconds to compile, so it is for large searches. The distance of the
 definition is compiled without permission to contract or reorder: it is that of numpy to the last bit.
 
 **Tree.** A k-d tree that finds the neighbours of a row in all sets of a nest at once, exactly.

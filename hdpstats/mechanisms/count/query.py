@@ -16,8 +16,8 @@ class CountQuery(ChargedQuery):
     ----------
     ahead : tuple of Spend
         What the fit that asks will be charged besides, charge by charge. It is not charged now, but refused now if it
-        could not be charged later, so that nobody pays for a number alone. Gaussian noise says what it was asked to
-        keep (`hdpstats.records.limits`). Nothing is set aside for it before it is charged itself.
+        could not be charged later, so that no account is charged for a number alone. Gaussian noise says what it was
+        asked to keep (`hdpstats.records.limits`). Nothing is set aside for it before it is charged itself.
     """
 
     kind: ClassVar[str] = "count/1"

@@ -1,7 +1,7 @@
 r"""A noisy number of people: two-sided geometric noise, pure epsilon.
 
 Under ``add_or_remove_one`` the number ``n`` of people is protected like anything else about them, and a mechanism may
-use it for a choice (a radius, a ridge, a lattice) only after it was bought. The release is
+use it for a choice (a radius, a ridge, a lattice) only after it was released. The release is
 
 .. math:: \min\{\max(n + z, 1), N\}, \qquad P[z] \propto e^{-\epsilon |z|},
 
@@ -48,10 +48,10 @@ class PreparedCount(Prepared):
 
 
 def prepare(query: CountQuery, site_facts: SiteFacts) -> PreparedCount:
-    """Fix the noise of a count, or refuse to sell a number that is public."""
+    """Fix the noise of a count, or refuse where the number is public."""
     if site_facts.relation is not Relation.ADD_OR_REMOVE_ONE:
         raise MechanismError(
-            "the number of people is public under replace_one, or declared: it is not for sale; read site.records"
+            "the number of people is public under replace_one, or declared: read it without noise, as site.records"
         )
     return PreparedCount(
         needs=(),  # who is whose is known without any column

@@ -33,7 +33,7 @@ STEP = 1e-3
 """Step of the numerical derivatives, in people."""
 
 FEWEST = 5.0
-"""At-risk sets below so many people, or below twice the standard deviation of their noise, tell nothing."""
+"""At-risk sets below so many people, or below twice the standard deviation of their noise, are left out."""
 
 
 @final
@@ -127,8 +127,8 @@ class NoisyTable:
         bins, causes = len(cells.spans), cells.events.shape[-2]
         rest = np.arange(bins, 0, -1)
         sd = np.sqrt(self.noise_variance * ((causes + 1) * rest + cells.part**2))
-        clear = cells.at_risk >= np.maximum(FEWEST, 2.0 * sd)
-        return np.asarray(np.logical_and.accumulate(clear, axis=-1), dtype=np.bool_)
+        above = cells.at_risk >= np.maximum(FEWEST, 2.0 * sd)
+        return np.asarray(np.logical_and.accumulate(above, axis=-1), dtype=np.bool_)
 
 
 @final

@@ -50,7 +50,7 @@ class ExponentialQuery(PointQuery):
             raise MechanismError("the number of proposals must be 1 or more")
         check_size("proposals", self.proposals, MOST_PROPOSALS, remedy="use mechanism='objective'")
         if self.delta == 0 or self.hessian_share:
-            raise MechanismError("sampling needs a delta above 0, and buys no Hessian")
+            raise MechanismError("sampling needs a delta above 0, and releases no Hessian")
 
 
 @final

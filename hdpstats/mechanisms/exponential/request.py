@@ -3,7 +3,7 @@
 The box reaches five standard errors of the public fit to both sides, in every whitened direction. As many proposals are
 made as can be evaluated in some seconds. The ridge is the smallest for which they suffice whatever the private rows are
 (`hdpstats.mechanisms.exponential.site`), and not below a tenth of the curvature that public rows predict. Where it is
-many times that curvature the draw would tell little but the public fit, and the query is refused.
+many times that curvature the draw would be little but the public fit, and the query is refused.
 """
 
 import math

@@ -7,9 +7,9 @@ that of Ji and Elkan (2013), columns over the largest size that the schema allow
 continuous column. A column that is constant in public rows changes no weight and is left out.
 
 **The box** bounds every column on its own.
-Two kinds of columns are told apart, by the formula and the schema alone. Indicators of the levels of one category (or
-of one combination of categories) exclude each other: at most one of them is 1. All other columns may take any values
-within their bounds, whatever the others do.
+Formula and schema alone distinguish two kinds of columns. Indicators of the levels of one category (or of one
+combination of categories) exclude each other: at most one of them is 1. All other columns may take any values within
+their bounds, whatever the others do.
 
 References
 ----------

@@ -33,7 +33,7 @@ neighbours share. With half the distance as `reach`, twice the reach is the dist
 
 **Determinant.** A person's Hessian :math:`w \sigma (1 - \sigma) x x'` has rank one and a trace of at most a quarter of
 ``sup w ||x||^2``, intercept included; the Hessian of the public rows adds to the matrix that neighbours share. So it
-costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.determinant`). It is paid in full: a
+costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.determinant`). It counts in full: a
 person with a small ``sigma`` has a small gradient, but the other one of two neighbours need not, and with weights the
 coupled analysis fails for distances below the sum of both.
 
@@ -151,7 +151,7 @@ class DensityRatioPersonLoss(PersonLoss):
 
     @property
     def pays_determinant(self) -> bool:
-        """The determinant is paid for."""
+        """The determinant has its own part of epsilon."""
         return True
 
     @property

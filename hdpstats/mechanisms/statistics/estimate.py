@@ -43,13 +43,13 @@ from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 DRAWS, DRAWS_COMPARED = 20_000, 4_000
-"""Of errors; the first of them tell how far apart sites may be by chance."""
+"""Of errors; the first of them show how far apart sites may be by chance."""
 
 STEPS = 3
 """How often sites are weighted: once without knowing how much values vary, then at what that gave."""
 
 FEWEST_TOLD = 3.0
-"""Of blocks of so few values nothing better is told than three times the variance."""
+"""Of blocks of so few values nothing better is known than three times the variance."""
 
 NOTE = "Standard errors take the records to follow the family: its information at the estimate, plus the noise."
 AT_THE_EDGE = "An estimate lies at the edge of its range: the ranges may be too narrow, or the noise too large."
@@ -215,7 +215,7 @@ def spread_of_statistics(family: Family, theta: FloatArray) -> FloatArray:
 def likelihood(family: Family, x: FloatArray, *, label: str) -> Estimate:
     """Return the ordinary maximum likelihood estimate from public numbers (n,).
 
-    Its covariance is NaN where the numbers tell none, such as where all of them are equal.
+    Its covariance is NaN where the numbers give none, such as where all of them are equal.
     """
     theta = family.solve(family.statistics(x).mean(axis=0)[None])[0]
     d = len(theta)
