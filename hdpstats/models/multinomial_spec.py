@@ -34,7 +34,7 @@ from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
 from hdpstats.solvers import minimise
-from hdpstats.solvers.linear import MultinomialObjective
+from hdpstats.solvers.objective import MultinomialObjective
 
 
 @final

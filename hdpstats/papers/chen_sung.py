@@ -47,7 +47,7 @@ from hdpstats._base.validation import integer
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses.families import BernoulliFamily, ExponentialTimeFamily, Family, Interval, corrected
 from hdpstats.mechanisms.subsample.site import starts_of_blocks
-from hdpstats.papers.shared import LARGEST_SEED, positive
+from hdpstats.papers.trials import LARGEST_SEED, positive
 
 NUMBERS_AT_ONCE = 10**7
 """Records that are in memory while many repeats are drawn."""

@@ -41,7 +41,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.inference.draws import Generator
-from hdpstats.papers.shared import Hospital, ball_noise, fit, positive, seeded
+from hdpstats.papers.trials import Hospital, ball_noise, fit, positive, seeded
 from hdpstats.privacy.logistic_score import diameter
 from hdpstats.schema.datasets import SIZE_LEVELS, load_gbsg, load_rotterdam
 

@@ -26,7 +26,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer
-from hdpstats.papers.shared import MOST_DRAWS, Hospital, ball_noise, fit, positive, seeded
+from hdpstats.papers.trials import MOST_DRAWS, Hospital, ball_noise, fit, positive, seeded
 
 
 def density_ratio(private: FloatArray, public: FloatArray, *, ridge: float) -> FloatArray:

@@ -31,7 +31,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer
 from hdpstats.inference.draws import Generator
-from hdpstats.papers.shared import LARGEST_SEED, Hospital, fit, positive, seeded
+from hdpstats.papers.trials import LARGEST_SEED, Hospital, fit, positive, seeded
 from hdpstats.schema.columns import Binary, Column, Continuous
 from hdpstats.schema.datasets import load_gbsg, load_rotterdam
 from hdpstats.schema.schema import Schema

@@ -24,7 +24,7 @@ from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
-from hdpstats.solvers.linear import MultinomialObjective
+from hdpstats.solvers.objective import MultinomialObjective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""

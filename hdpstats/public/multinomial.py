@@ -12,7 +12,7 @@ from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.moments import Moments, WhitenedRows, averaged
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
-from hdpstats.solvers.linear import MultinomialObjective
+from hdpstats.solvers.objective import MultinomialObjective
 
 
 @final

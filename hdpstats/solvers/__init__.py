@@ -1,8 +1,7 @@
 """Numerical minimisation with a certificate, exact nearest points, orders of points; nothing here knows privacy."""
 
 from hdpstats.solvers.capped import CappedSpells, HazardObjective
-from hdpstats.solvers.linear import LinearObjective, ridge_objective
 from hdpstats.solvers.newton import Solution, minimise
-from hdpstats.solvers.objective import Objective
+from hdpstats.solvers.objective import LinearObjective, Objective, ridge_objective
 
 __all__ = ["CappedSpells", "HazardObjective", "LinearObjective", "Objective", "Solution", "minimise", "ridge_objective"]

@@ -1,4 +1,4 @@
-r"""What a strongly convex objective must offer to be minimised with a certificate.
+r"""Strongly convex objectives that are minimised with a certificate: what they offer, and those of regressions.
 
 .. math:: F(\theta) = \sum_i \ell_i(\theta) + \tfrac12 (\theta - c)'\Lambda(\theta - c) + b'\theta.
 
@@ -6,16 +6,23 @@ The gradient of the sum is accumulated in integers: every summand is rounded to 
 total, and integer sums are exact. The computed gradient therefore does not depend on the order of the rows,
 and its distance from the true gradient has the bound of `Objective.gradient_error`, which holds for every
 ``theta``.
+
+`LinearObjective` is a weighted sum of losses of one linear predictor, :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)`.
+`MultinomialObjective` has several linear predictors, coefficients level by level: ``theta`` (M D,).
 """
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses import PredictorLoss
+from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
+from hdpstats.solvers.kernels import grid_sum, row_products
 
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
@@ -115,3 +122,197 @@ class SumObjective(Objective):
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + steepest
         return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class LinearObjective(SumObjective):
+    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,)."""
+
+    loss: PredictorLoss
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+
+    def __post_init__(self) -> None:
+        """Choose the grid of the summands from their largest possible size."""
+        steepest = float(self.loss.lipschitz)
+        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
+        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), steepest * summand))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return float(np.sum(self.weights))
+
+    def predictor(self, theta: FloatArray) -> FloatArray:
+        """Return ``X theta + offset`` (n,)."""
+        return self.X @ theta + self.offset
+
+    def value(self, theta: FloatArray) -> float:
+        """Return ``F(theta)`` to float accuracy."""
+        loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
+        return float(loss + self.penalty(theta) + self.linear @ theta)
+
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (D,) of the sum of losses on the grid."""
+        eta = row_products(self.X, theta) + self.offset
+        return grid_sum(self.X, self.weights * self.loss.score(eta, self.y), bits=self.grid_bits)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        curvature = self.weights * self.loss.curvature(self.predictor(theta), self.y)
+        hessian: FloatArray = self.X.T @ (curvature[:, None] * self.X) + np.diag(self.ridge)
+        return hessian
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+
+        Let u = 2^-53, g = 1.01 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor
+        has error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
+        ``ulps`` u m (`PredictorLoss.score`), the two products 3 u m. So a row contributes at most
+        ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)``; for the rest see `SumObjective.summed_error`.
+        """
+        D = self.X.shape[1]
+        m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
+        g = 1.01 * (D + 2) * UNIT
+        norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
+        size = float(np.linalg.norm(theta))
+        per_row = (
+            self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * UNIT * m)
+        )
+        return self.summed_error(theta, per_row, steepest=m * float(np.sum(self.weights * norms)))
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of a linear predictor along a direction (D,)."""
+        return float(np.max(np.abs(self.X @ direction), initial=0.0))
+
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
+        total = [numbers.mpf(0)] * len(theta)
+        rows = zip(self.X.tolist(), self.y.tolist(), self.weights.tolist(), self.offset.tolist(), strict=True)
+        for x, y, weight, offset in rows:
+            eta = sum((a * b for a, b in zip(x, theta, strict=True)), numbers.mpf(offset))
+            residual = weight * self.loss.exact_score(numbers, eta, y)
+            total = [t + residual * a for t, a in zip(total, x, strict=True)]
+        return total
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
+
+        They are those of `gradient_error` at another precision.
+        """
+        n, D = self.X.shape
+        norms = np.linalg.norm(self.X, axis=1)
+        m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
+        sizes = k * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * m
+        return float((n + D + 8) * np.sum(self.weights * norms * sizes))
+
+
+def ridge_objective(
+    loss: PredictorLoss,
+    X: FloatArray,
+    y: FloatArray,
+    *,
+    ridge: float | FloatArray = 0.0,
+    weights: FloatArray | None = None,
+    offset: FloatArray | None = None,
+) -> LinearObjective:
+    """Return the objective without perturbation whose ridge, a number or (D,), pulls to 0; weights are 1 by default."""
+    n, D = X.shape
+    return LinearObjective(
+        loss=loss,
+        X=X,
+        y=y,
+        weights=np.ones(n) if weights is None else weights,
+        offset=np.zeros(n) if offset is None else offset,
+        ridge=np.broadcast_to(np.asarray(ridge, dtype=np.float64), (D,)),
+        centre=np.zeros(D),
+        linear=np.zeros(D),
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class MultinomialObjective(SumObjective):
+    """The function to minimise. ``X`` (n, D); ``y`` (n,) from 0 to ``others``; ``weights`` (n,)."""
+
+    others: int
+    X: FloatArray
+    y: IntArray
+    weights: FloatArray
+
+    def __post_init__(self) -> None:
+        """Choose the grid of the summands from their largest possible size."""
+        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
+        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), summand))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return float(np.sum(self.weights))
+
+    def predictor(self, theta: FloatArray) -> FloatArray:
+        """Return the linear predictors (n, M), each row's from that row alone."""
+        return np.column_stack([row_products(self.X, part) for part in theta.reshape(self.others, -1)])
+
+    def value(self, theta: FloatArray) -> float:
+        """Return the objective to float accuracy."""
+        loss = float(self.weights @ values(self.predictor(theta), self.y))
+        return float(loss + self.penalty(theta) + self.linear @ theta)
+
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (M D,) of the sum of losses on the grid."""
+        left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
+        return np.concatenate(
+            [grid_sum(self.X, np.ascontiguousarray(column), bits=self.grid_bits) for column in left.T]
+        )
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (M D, M D), ridge included."""
+        p, D = probabilities(self.predictor(theta)), self.X.shape[1]
+        whole = np.diag(self.ridge)
+        for a in range(self.others):
+            for b in range(a, self.others):
+                bent = self.weights * p[:, a] * ((a == b) - p[:, b])
+                block = self.X.T @ (bent[:, None] * self.X)
+                whole[a * D : (a + 1) * D, b * D : (b + 1) * D] += block
+                if a != b:
+                    whole[b * D : (b + 1) * D, a * D : (a + 1) * D] += block
+        return whole
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+
+        Predictors err by at most ``g ||x|| ||theta_k||``, in the L2 norm over levels by ``g ||x|| ||theta||`` (g as in
+        `LinearObjective`); the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow by half of
+        that, and err by ``(M + 16) u`` of their own; the products add ``3 u`` of a size of at most 1.5.
+        """
+        g = 1.01 * (self.X.shape[1] + 2) * UNIT
+        norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
+        size = float(np.linalg.norm(theta))
+        per_row = self.weights * norms * (0.5 * g * norms * size + (self.others + 24.0) * UNIT)
+        return self.summed_error(theta, per_row, steepest=1.5 * float(np.sum(self.weights * norms)))
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of linear predictors along a direction, summed over levels."""
+        moves = np.abs(self.X @ direction.reshape(self.others, -1).T)
+        return float(np.max(np.sum(moves, axis=1), initial=0.0))
+
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
+        D = self.X.shape[1]
+        parts = [theta[k * D : (k + 1) * D] for k in range(self.others)]
+        total = [numbers.mpf(0)] * len(theta)
+        for x, y, weight in zip(self.X.tolist(), self.y.tolist(), self.weights.tolist(), strict=True):
+            eta = [sum((a * b for a, b in zip(x, part, strict=True)), numbers.mpf(0)) for part in parts]
+            left = [weight * value for value in exact_residuals(numbers, eta, y)]
+            total = [t + left[place // D] * x[place % D] for place, t in enumerate(total)]
+        return total
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
+        n, D = self.X.shape
+        norms = np.linalg.norm(self.X, axis=1)
+        return float((n + D + self.others + 8) * np.sum(self.weights * norms * (norms * size + 2.0 + self.others)))

@@ -30,8 +30,8 @@ from hdpstats.records.model import MultinomialModel, RegressionModel
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, minimise_within
-from hdpstats.solvers.linear import MultinomialObjective
 from hdpstats.solvers.newton import SMALL
+from hdpstats.solvers.objective import MultinomialObjective
 from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 

@@ -17,7 +17,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
 from hdpstats.papers.nguyen_hui.perturbation import Patients, fit
-from hdpstats.papers.shared import positive, seeded
+from hdpstats.papers.trials import positive, seeded
 
 MOMENTUM: Final = 0.99
 """The paper's ``mu``."""

@@ -9,7 +9,8 @@ import pytest
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import LinearObjective, linear
+from hdpstats.solvers import LinearObjective
+from hdpstats.solvers import objective as module
 from hdpstats.solvers.kernels import BLOCK
 from hdpstats.solvers.objective import integer_bits
 from tests.unit.solvers.problems import exact_gradient, make, problems
@@ -121,7 +122,7 @@ def test_the_largest_summands_add_up(size: float) -> None:
 
 
 def test_too_fine_a_grid_would_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "integer_bits", lambda rows, summand: integer_bits(rows, summand) + 4)
+    monkeypatch.setattr(module, "integer_bits", lambda rows, summand: integer_bits(rows, summand) + 4)
     n = BLOCK
     objective = make(np.ones((n, 1)), np.zeros(n), weights=np.ones(n), offset=np.full(n, 800.0))
     assert float(objective.gradient(np.zeros(1))[0]) != pytest.approx(n, rel=0.5)
