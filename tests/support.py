@@ -19,12 +19,12 @@ RECORDS = 397
 PUBLIC_ROWS = 53
 FORMULA = "y ~ x + log1p(k) + g"
 SCHEMA = hdp.Schema(
-    y=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
+    y=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
     k=hdp.Continuous(0, 40, missing=1),
-    g=hdp.Categorical(["a", "b", "c"], other="c"),
-    w=hdp.Weight(max=2),
-    o=hdp.Offset(-1, 1),
+    g=hdp.Categorical(["a", "b", "c"], other="c", complete=True),
+    w=hdp.Weight(max=2, complete=True),
+    o=hdp.Offset(-1, 1, complete=True),
 )
 
 

@@ -12,11 +12,11 @@ import hdpstats.formula.api as hdpf
 FORMULA = "event3 ~ age + size + grade3 + log1p(nodes) + hormon"
 
 SCHEMA = hdp.Schema(
-    age=hdp.Continuous(20, 90),
-    nodes=hdp.Continuous(0, 40, missing=1),
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),
-    grade3=hdp.Binary(),
-    hormon=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade3=hdp.Binary(complete=True),
+    hormon=hdp.Binary(complete=True),
     event3=hdp.Binary(),
 )
 

@@ -89,7 +89,7 @@ def fitted() -> Callable[[], str]:
     """Return a function that fits the model of a new data set and returns the printed summary."""
     age = np.linspace(20, 90, PEOPLE)
     people = pd.DataFrame({"age": age, "died": np.arange(PEOPLE) * 37 % 100 < age})
-    schema = hdp.Schema(age=hdp.Continuous(20, 90), died=hdp.Binary())
+    schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), died=hdp.Binary(complete=True))
     study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
     return lambda: str(hdpf.logit("died ~ age", data=study).fit(epsilon=1).summary())
 

@@ -35,7 +35,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.noise import BallNoise
 
 rotterdam, gbsg = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
-schema = hdp.Schema(nodes=hdp.Continuous(0, 40, missing=1), event3=hdp.Binary())
+schema = hdp.Schema(nodes=hdp.Continuous(0, 40, complete=True), event3=hdp.Binary())
 
 # %% [markdown]
 # ## 1. The exact privacy loss

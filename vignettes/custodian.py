@@ -56,11 +56,11 @@ def run(command: str, folder: Path = hospital) -> str:
 hdp.datasets.load_rotterdam().to_parquet(hospital / "rows.parquet")
 (hospital / "rows.parquet").chmod(0o600)  # rows that other users of the machine may read are not served
 schema = hdp.Schema(
-    age=hdp.Continuous(20, 90),
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),
-    grade3=hdp.Binary(),
-    nodes=hdp.Continuous(0, 40, missing=1),
-    hormon=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade3=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    hormon=hdp.Binary(complete=True),
     event3=hdp.Binary(),
 )
 schema.to_yaml(hospital / "dictionary.yaml")

@@ -47,11 +47,11 @@ import hdpstats.formula.api as hdpf
 # %%
 sizes = {"Aalst": 1000, "Breda": 800, "Celje": 600, "Delft": 400, "Evora": 182}
 schema = hdp.Schema(
-    age=hdp.Continuous(20, 90),
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),
-    grade3=hdp.Binary(),
-    nodes=hdp.Continuous(0, 40, missing=1),
-    hormon=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade3=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    hormon=hdp.Binary(complete=True),
     event3=hdp.Binary(),
 )
 settings = """\

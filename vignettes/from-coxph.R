@@ -65,13 +65,13 @@ cox.zph(cox)
 
 # %%
 schema <- dp_schema(
-  age = dp_continuous(20, 90),
-  size = dp_categorical(c("<=20", "20-50", ">50")), # mm; the first level is the reference
-  grade3 = dp_binary(),
-  nodes = dp_continuous(0, 40, missing = 1), # positive lymph nodes
-  hormon = dp_binary(), # hormonal treatment
-  time = dp_duration(5, unit = "years"),
-  event = dp_binary() # relapse or death
+  age = dp_continuous(20, 90, complete = TRUE),
+  size = dp_categorical(c("<=20", "20-50", ">50"), complete = TRUE), # mm; the first level is the reference
+  grade3 = dp_binary(complete = TRUE),
+  nodes = dp_continuous(0, 40, complete = TRUE), # positive lymph nodes
+  hormon = dp_binary(complete = TRUE), # hormonal treatment
+  time = dp_duration(5, unit = "years", complete = TRUE),
+  event = dp_binary(complete = TRUE) # relapse or death
 )
 schema
 

@@ -39,10 +39,10 @@ tail(gbsg[c("age", "size", "grade3", "nodes", "event3")])
 
 # %%
 schema <- dp_schema(
-  age = dp_continuous(20, 90),
-  size = dp_categorical(c("<=20", "20-50", ">50")), # mm; the first level is the reference
-  grade3 = dp_binary(),
-  nodes = dp_continuous(0, 40, missing = 1),
+  age = dp_continuous(20, 90, complete = TRUE),
+  size = dp_categorical(c("<=20", "20-50", ">50"), complete = TRUE), # mm; the first level is the reference
+  grade3 = dp_binary(complete = TRUE),
+  nodes = dp_continuous(0, 40, complete = TRUE),
   event3 = dp_binary()
 )
 budget <- dp_budget(epsilon = 1.5)

@@ -254,7 +254,7 @@ draw = np.random.default_rng(2018)
 trial = pd.DataFrame({"sbp": draw.normal(134, 17, 3_000)})
 trial.loc[0, "sbp"] = 1e6  # somebody's typing error
 published = pd.DataFrame({"sbp": draw.normal(134, 17, 100)})
-schema = hdp.Schema(sbp=hdp.Continuous(60, 240))
+schema = hdp.Schema(sbp=hdp.Continuous(60, 240, complete=True))
 declared = {"private": trial, "public": published, "schema": schema}
 study = hdp.Study(**declared, budget=hdp.Budget(epsilon=2.0), row_order="arbitrary")
 pressure = hdpf.distribution("sbp ~ 1", data=study, family="normal", ranges={"sd": (5, 50)})
@@ -400,7 +400,7 @@ plt.show()
 # Counts of visits with three times the variance of a Poisson distribution, at eight sites, forty times:
 
 # %%
-visits = hdp.Schema(visits=hdp.Continuous(0, 60))
+visits = hdp.Schema(visits=hdp.Continuous(0, 60, complete=True))
 
 
 def intervals():

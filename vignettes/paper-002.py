@@ -153,7 +153,7 @@ def matched(split, epsilon):
     def table(hospital):
         return pd.DataFrame(hospital.X[:, 1:], columns=columns).assign(y=hospital.y)
 
-    schema = hdp.Schema(dict.fromkeys(columns, hdp.Continuous(-2, 2)) | {"y": hdp.Binary()})
+    schema = hdp.Schema(dict.fromkeys(columns, hdp.Continuous(-2, 2, complete=True)) | {"y": hdp.Binary(complete=True)})
     sites = {
         f"site {k}": hdp.LocalSite(table(site), schema=schema, ledger=hdp.Ledger(None, dataset=f"{k}", epsilon=epsilon))
         for k, site in enumerate(split.sites)
@@ -247,11 +247,11 @@ patients = hdp.datasets.load_rotterdam()
 patients = patients[patients["event3"].notna()].sample(frac=1.0, random_state=1)
 shown, hidden = patients.iloc[: len(patients) // 4], patients.iloc[len(patients) // 4 :]
 schema = hdp.Schema(
-    age=hdp.Continuous(20, 90),
-    nodes=hdp.Continuous(0, 40, missing=1),
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),
-    grade3=hdp.Binary(),
-    hormon=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade3=hdp.Binary(complete=True),
+    hormon=hdp.Binary(complete=True),
     event3=hdp.Binary(),
 )
 

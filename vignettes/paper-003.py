@@ -328,7 +328,7 @@ names = {name: f"x{k + 1}" for k, name in enumerate(private)}
 study = hdp.Study(
     private=private.rename(columns=names).astype(int).reset_index(drop=True),
     public=public.rename(columns=names).astype(int).reset_index(drop=True),
-    schema=hdp.Schema(dict.fromkeys(names.values(), hdp.Binary())),
+    schema=hdp.Schema(dict.fromkeys(names.values(), hdp.Binary(complete=True))),
     budget=hdp.Budget(epsilon=100 * epsilon),
 )
 columns = " + ".join(names.values())

@@ -358,16 +358,16 @@ pd.DataFrame(
 flchain = flchain.assign(log_kappa=np.log(flchain["kappa"]), log_lambda=np.log(flchain["lambda_"]))
 is_public = np.random.default_rng(2017).permutation(len(flchain)) < len(flchain) // 10
 schema = hdp.Schema(
-    age=hdp.Continuous(50, 105),  # years
-    male=hdp.Binary(),
-    kappa=hdp.Continuous(0, 25),  # mg/dl
-    lambda_=hdp.Continuous(0, 30),  # mg/dl
-    log_kappa=hdp.Continuous(-4, 4),
-    log_lambda=hdp.Continuous(-4, 4),
-    flc_grp=hdp.Continuous(1, 10),
-    mgus=hdp.Binary(),
-    futime=hdp.Duration(5215, unit="days"),
-    death=hdp.Binary(),
+    age=hdp.Continuous(50, 105, complete=True),  # years
+    male=hdp.Binary(complete=True),
+    kappa=hdp.Continuous(0, 25, complete=True),  # mg/dl
+    lambda_=hdp.Continuous(0, 30, complete=True),  # mg/dl
+    log_kappa=hdp.Continuous(-4, 4, complete=True),
+    log_lambda=hdp.Continuous(-4, 4, complete=True),
+    flc_grp=hdp.Continuous(1, 10, complete=True),
+    mgus=hdp.Binary(complete=True),
+    futime=hdp.Duration(5215, unit="days", complete=True),
+    death=hdp.Binary(complete=True),
 )
 study = hdp.Study(private=flchain[~is_public], public=flchain[is_public], schema=schema, budget=hdp.Budget(epsilon=20))
 model = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), data=study, intervals=200)

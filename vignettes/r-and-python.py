@@ -57,11 +57,11 @@ third.head()
 
 # %%
 schema = hdp.Schema(
-    unfavourable=hdp.Binary(),
-    stage=hdp.Categorical(["1", "2", "3", "4"]),
-    age=hdp.Continuous(0, 16),
-    time=hdp.Duration(4, unit="years"),
-    relapse=hdp.Binary(),
+    unfavourable=hdp.Binary(complete=True),
+    stage=hdp.Categorical(["1", "2", "3", "4"], complete=True),
+    age=hdp.Continuous(0, 16, complete=True),
+    time=hdp.Duration(4, unit="years", complete=True),
+    relapse=hdp.Binary(complete=True),
 )
 ledger = hdp.Ledger("wilms.db", dataset="wilms-4", epsilon=3)
 study = hdp.Study(private=fourth, public=third, schema=schema, ledger=ledger)

@@ -77,27 +77,28 @@ pd.DataFrame({"epsilon": epsilons, "odds at most, to 1": odds, "probability at m
 
 # %%
 schema = hdp.Schema(
-    age=hdp.Continuous(20, 90),  # years
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),  # mm; the first level is the reference
-    grade3=hdp.Binary(),
-    nodes=hdp.Continuous(0, 40, missing=1),
-    hormon=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),  # years
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),  # mm; the first level is the reference
+    grade3=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    hormon=hdp.Binary(complete=True),
     event3=hdp.Binary(),
 )
 schema.to_yaml("schema.yaml")  # the custodian's data dictionary; Schema.from_yaml reads it back
 schema
 
 # %% [markdown]
-# The last column is what a missing private value becomes: the declared value, or else the middle of the bounds,
-# the reference level, or 0. A value outside the bounds moves to the nearest bound. This happens to each record
-# alone and without a word. A warning "32 values are missing" would tell something about the records, so there
-# is none. In public rows nothing is filled in: incomplete rows are left out, as in `glm`.
+# The last column says what becomes of missing cells. A record with a missing cell in a column of the model is left
+# out of it, as in `glm`: among private and among public records. A value outside the bounds moves to the nearest
+# bound. This happens to each record alone and without a word. A warning "32 values are missing" would tell something
+# about the records, so there is none. `complete=True` declares that a column has no missing cell.
 #
-# This matters here. `event3` is missing where a woman was lost to follow-up before three years. Such private
-# women take the value 0, "no event". Because Rotterdam is only posing as private we can say that there are 32
-# of them, 1.1%. With more, the bias would be serious. Among the public women it is the other way round: 131 of
-# 686 are left out, which makes events look more frequent among the rest. A hazard model uses the time that all
-# these women were observed; it is the right tool for such data, and the subject of *survival.py*.
+# This matters here. `event3` is missing where a woman was lost to follow-up before three years, so it is not declared
+# complete. How many records are complete is then private: a fit pays a small part of its epsilon for a noisy number of
+# them, which the summary shows. Because Rotterdam is only posing as private we can say that 32 records are left out,
+# 1.1%. Among the public women 131 of 686 are, which makes events look more frequent among the rest. A hazard model
+# uses the time that all these women were observed; it is the right tool for such data, and the subject of
+# *survival.py*.
 #
 # ## The ledger and the study
 #
@@ -256,7 +257,8 @@ print(
     f"We fitted a logistic regression ({facts.formula}) to {facts.records:,} private records of the Rotterdam tumour "
     f"bank and {facts.public_rows} complete public records of the GBSG trial, with hdpstats {hdp.__version__} "
     f"({facts.method}). The release satisfies {result.guarantee}; neighbouring data sets differ in one person's "
-    f"record, and the number of records is public. Bounds, levels and values for missing entries were declared before "
+    f"record, and the number of all records is public. Records with missing cells were left out; the number of the "
+    f"others was released with noise. Bounds and levels were declared before "
     f"the analysis (schema SHA-256 {schema.sha256[:12]}). Private and public estimates were pooled as in a "
     f"random-effects meta-analysis. Standard errors, p-values and intervals include sampling error and privacy noise, "
     f"and take the distribution of covariates from the public records. The release is entry {entry.number} of the "

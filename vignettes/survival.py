@@ -59,13 +59,13 @@ gbsg = in_years(hdp.datasets.load_gbsg())
 
 # %%
 schema = hdp.Schema(
-    age=hdp.Continuous(20, 90),  # years
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),  # mm; the first level is the reference
-    grade3=hdp.Binary(),
-    nodes=hdp.Continuous(0, 40, missing=1),  # positive lymph nodes
-    hormon=hdp.Binary(),  # hormonal treatment
-    time=hdp.Duration(5, unit="years"),
-    event=hdp.Binary(),  # relapse or death
+    age=hdp.Continuous(20, 90, complete=True),  # years
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),  # mm; the first level is the reference
+    grade3=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),  # positive lymph nodes
+    hormon=hdp.Binary(complete=True),  # hormonal treatment
+    time=hdp.Duration(5, unit="years", complete=True),
+    event=hdp.Binary(complete=True),  # relapse or death
 )
 ledger = hdp.Ledger("rotterdam.db", dataset="rotterdam", epsilon=3)
 study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, ledger=ledger)
@@ -336,12 +336,12 @@ olmsted = hdp.Study(
     private=flchain[~is_public],
     public=flchain[is_public],
     schema=hdp.Schema(
-        age=hdp.Continuous(50, 105),
-        sex=hdp.Categorical(["F", "M"]),
-        flc=hdp.Continuous(0.5, 20),
-        time=hdp.Duration(12, unit="years"),
-        death=hdp.Binary(),
-        cause=hdp.Categorical(["none", "circulatory", "other"]),  # the first level: no event
+        age=hdp.Continuous(50, 105, complete=True),
+        sex=hdp.Categorical(["F", "M"], complete=True),
+        flc=hdp.Continuous(0.5, 20, complete=True),
+        time=hdp.Duration(12, unit="years", complete=True),
+        death=hdp.Binary(complete=True),
+        cause=hdp.Categorical(["none", "circulatory", "other"], complete=True),  # the first level: no event
     ),
     ledger=olmsted_ledger,
 )
@@ -422,7 +422,7 @@ key.loc[["age", "sex[T.M]", "log(flc)"]].round(3)
 
 # %%
 def without_privacy(years):
-    follow_up = hdp.Schema({**schema, "time": hdp.Duration(years, unit="years")})
+    follow_up = hdp.Schema({**schema, "time": hdp.Duration(years, unit="years", complete=True)})
     women = hdp.Study(public=rotterdam, schema=follow_up)
     return hdpf.hazard(formula, data=women, intervals=4 * years, df=4, link="cloglog").fit_public().params
 
@@ -463,10 +463,10 @@ long = pd.concat([until_relapse, after_relapse])[["pid", "start", "stop", "relap
 changing = hdp.Study(
     private=long.assign(start=long["start"] / 365.25, stop=long["stop"] / 365.25),
     schema=hdp.Schema(
-        start=hdp.Duration(10, unit="years", missing=0),
-        stop=hdp.Duration(10, unit="years"),
-        relapsed=hdp.Binary(),
-        death=hdp.Binary(),
+        start=hdp.Duration(10, unit="years", complete=True),
+        stop=hdp.Duration(10, unit="years", complete=True),
+        relapsed=hdp.Binary(complete=True),
+        death=hdp.Binary(complete=True),
     ),
     unit="pid",
     max_rows_per_unit=2,
@@ -526,8 +526,8 @@ for epsilon, verdict in model.plan(epsilon=[1, 3], n=300).verdicts.items():
 #   shorter horizon, where it is not an average of unlike things.
 # - **Curves far out.** The baseline late in follow-up rests on few people, public ones mostly. Bands say so, but only
 #   for a spline that fits.
-# - **Missing values** of private people take the values that the schema declares: a missing event counts as none, a
-#   missing time as the horizon unless the schema says otherwise. With many of them the bias is serious, and nobody is
-#   told how many there are.
+# - **Missing values.** A person whose time, event or covariates lack a cell is left out, as with `na.omit`. That is
+#   right where cells are missing completely at random or depending on covariates of the model, and biased where they
+#   are missing because of the outcome.
 # - **What a curve says about everybody.** A survival curve by stage tells every patient of that stage something about
 #   herself, in the data or not. Differential privacy does not hide what is true of patients in general.

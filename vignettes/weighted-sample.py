@@ -91,15 +91,15 @@ pd.DataFrame({name: {key: of(d) for key, of in characteristics.items()} for name
 
 # %%
 schema = hdp.Schema(
-    age=hdp.Continuous(20, 90),  # years
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),  # mm
-    grade3=hdp.Binary(),
-    nodes=hdp.Continuous(1, 40),
-    node_class=hdp.Categorical(["1-3", "4-9", "10+"]),
-    hormon=hdp.Binary(),
-    pgr=hdp.Continuous(0, 2500),  # fmol/l
-    time=hdp.Duration(5 * 365.25, unit="days"),
-    event=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),  # years
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),  # mm
+    grade3=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(1, 40, complete=True),
+    node_class=hdp.Categorical(["1-3", "4-9", "10+"], complete=True),
+    hormon=hdp.Binary(complete=True),
+    pgr=hdp.Continuous(0, 2500, complete=True),  # fmol/l
+    time=hdp.Duration(5 * 365.25, unit="days", complete=True),
+    event=hdp.Binary(complete=True),
     event3=hdp.Binary(),
 )
 ledger = hdp.Ledger("registry.db", dataset="rotterdam", epsilon=3)
@@ -168,7 +168,7 @@ checked = pd.DataFrame(
             "trial": trial[name].mean(),
             "weighted trial": sample.mean(name).estimate,
             "std error": sample.mean(name).std_error,
-            "registry": node_positive[name].fillna(0).mean(),
+            "registry": node_positive[name].mean(),
         }
         for name in ["grade3", "hormon", "event3"]
     }
@@ -200,11 +200,11 @@ logit = sample.fit(hdpf.logit, formula)
 print(logit.summary())
 
 # %% [markdown]
-# Next to it the fit to the trial alone and to the registry alone, which nobody outside Rotterdam would ever see. (A
-# missing private `event3` counts as 0, as declared; there are 13.)
+# Next to it the fit to the trial alone and to the registry alone, which nobody outside Rotterdam would ever see. (The
+# 13 private records without `event3` are left out.)
 
 # %%
-registry_fit = smf.logit(formula, node_positive.assign(event3=node_positive["event3"].fillna(0))).fit(disp=0)
+registry_fit = smf.logit(formula, node_positive.dropna(subset=["event3"])).fit(disp=0)
 trial_fit = smf.logit(formula, trial.dropna(subset=["event3"])).fit(disp=0)
 pd.DataFrame(
     {
@@ -431,9 +431,9 @@ everybody = hdp.Study(
     private=registry,
     public=trial,
     schema=hdp.Schema(
-        node_class=hdp.Categorical(["0", "1-3", "4-9", "10+"]),
-        grade3=hdp.Binary(),
-        hormon=hdp.Binary(),
+        node_class=hdp.Categorical(["0", "1-3", "4-9", "10+"], complete=True),
+        grade3=hdp.Binary(complete=True),
+        hormon=hdp.Binary(complete=True),
         event3=hdp.Binary(),
     ),
     ledger=ledger,

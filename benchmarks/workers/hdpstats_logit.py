@@ -35,7 +35,8 @@ def prepare(data: dict[str, np.ndarray], *, epsilon: float, public: bool) -> Pre
 def fit(prepared: Prepared) -> np.ndarray:
     """Return intercept and slopes of a fresh release: declaration, study and ledger are made anew."""
     covariates = [name for name in prepared.private if name != "y"]
-    schema = hdp.Schema(y=hdp.Binary(), **{name: hdp.Continuous(-1, 1) for name in covariates})
+    declared = {name: hdp.Continuous(-1, 1, complete=True) for name in covariates}
+    schema = hdp.Schema(declared, y=hdp.Binary(complete=True))
     study = hdp.Study(
         private=prepared.private,
         public=prepared.public,

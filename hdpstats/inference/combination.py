@@ -72,7 +72,9 @@ class ReleasedPoint:
     public : PublicSide or None
         The public side at the query's radius and cap.
     records : int
-        How many people the site has, as far as is publicly known.
+        How many people the site has who count, as far as is publicly known.
+    records_sd : float
+        The standard deviation of the noise in that number; 0 where it is public.
     curvature : float
         A guess of the curvature that one person has along a direction. Sites are weighed with it where nothing better
         is known; nothing else depends on it.
@@ -84,6 +86,7 @@ class ReleasedPoint:
     public: PublicSide | None
     records: int
     curvature: float
+    records_sd: float = 0.0
 
     @property
     def theta(self) -> FloatArray:

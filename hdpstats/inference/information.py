@@ -13,7 +13,7 @@ minimiser with normal noise of covariance :math:`(H + \Lambda)^{-1} / s`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -28,6 +28,10 @@ CLEAR = 3.0
 """Smallest trusted eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction."""
 
 
+LEAST_SIZE = 0.05
+"""The smallest number of people, over the noisy one, that is drawn."""
+
+
 class Information(ABC):
     """Hessian and score covariance of one site's records in whitened coordinates, with their uncertainty."""
 
@@ -40,6 +44,11 @@ class Information(ABC):
     def canonical(self) -> bool:
         """Whether moments at other coefficients tell how the expected score bends."""
         return False
+
+    @property
+    @abstractmethod
+    def spread_of_size(self) -> float:
+        """The standard deviation of the noise in the number of people over that number; 0 where nothing rests on it."""
 
     @abstractmethod
     def at(self, theta: FloatArray) -> Moments:
@@ -57,12 +66,24 @@ class Information(ABC):
 def draw_jointly(
     rng: draws.Generator, informations: Sequence[Information], *, theta: FloatArray, count: int
 ) -> list[Moments]:
-    """Return draws (count, D, D) of what the truth might be at each site; sites of one source vary together."""
+    """Return draws (count, D, D) of what the truth might be at each site; sites of one source vary together.
+
+    Where moments are in proportion to a noisy number of people, that is drawn too, for each site by itself.
+    """
     drawn: dict[object, FloatArray] = {}
     for each in informations:
         if each.source not in drawn:
             drawn[each.source] = each.draw(rng, count=count)
-    return [each.given(drawn[each.source], theta=theta) for each in informations]
+    moments = [each.given(drawn[each.source], theta=theta) for each in informations]
+    return [_of_sizes(rng, at, spread=each.spread_of_size) for at, each in zip(moments, informations, strict=True)]
+
+
+def _of_sizes(rng: draws.Generator, moments: Moments, *, spread: float) -> Moments:
+    """Return moments (count, D, D) times what the number of people may be, over what it was taken to be."""
+    if spread == 0.0:
+        return moments
+    size = np.maximum(1.0 + spread * rng.standard_normal(len(moments.H)), LEAST_SIZE)[:, None, None]
+    return replace(moments, H=size * moments.H, J=size * moments.J)
 
 
 @final
@@ -76,11 +97,17 @@ class PublicInformation(Information):
 
     public: PublicSide
     records: int
+    records_sd: float = 0.0
 
     @property
     def source(self) -> object:
         """The public people."""
         return "public people", self.public.people
+
+    @property
+    def spread_of_size(self) -> float:
+        """That of the number of people."""
+        return self.records_sd / self.records
 
     @property
     def canonical(self) -> bool:
@@ -126,11 +153,17 @@ class ReleasedInformation(Information):
     hessian: NoisyHessian
     meat: float
     share: float = 1.0
+    relative_sd: float = 0.0
 
     @property
     def source(self) -> object:
         """The Hessian."""
         return self.hessian
+
+    @property
+    def spread_of_size(self) -> float:
+        """That of the share; a site's own Hessian says by itself how many people there are."""
+        return self.relative_sd
 
     def at(self, theta: FloatArray) -> Moments:  # noqa: ARG002
         """Return the released Hessian's share."""

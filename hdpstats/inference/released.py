@@ -108,7 +108,10 @@ def _from_public(part: ReleasedPoint) -> _Read | None:
     if part.public is None or not part.public.known or _is_flat(part):
         return None
     note = ASSUMED if part.release.hessian is None else UNCLEAR
-    return _Read(information=PublicInformation(public=part.public, records=max(part.records, 1)), note=note)
+    return _Read(
+        information=PublicInformation(public=part.public, records=max(part.records, 1), records_sd=part.records_sd),
+        note=note,
+    )
 
 
 def _is_flat(part: ReleasedPoint) -> bool:
@@ -131,7 +134,12 @@ def _together(parts: Sequence[ReleasedPoint], *, meat: float) -> list[_Read] | N
     people = sum(max(part.records, 1) for part, _ in bearers)
     return [
         _Read(
-            information=ReleasedInformation(hessian=whole, meat=meat, share=max(part.records, 1) / people),
+            information=ReleasedInformation(
+                hessian=whole,
+                meat=meat,
+                share=max(part.records, 1) / people,
+                relative_sd=part.records_sd / max(part.records, 1),
+            ),
             note=TOGETHER,
         )
         for part in parts

@@ -14,6 +14,9 @@ this kind is (Ghosh, Roughgarden and Sundararajan 2012).
 (`hdpstats.noise.permute_and_flip`) prefers the cheap: rate :math:`\epsilon / R` is epsilon-DP, where ``R`` bounds the
 change of any difference of two costs between neighbours.
 
+**Missing cells.** A person whose row has a missing cell is in no cell and adds no cost. A table without one person's
+one, and costs of 0, are what neighbours under add-or-remove-one have, and less than a replaced person moves.
+
 The map of a row depends on that row and on public constants alone, to the last bit, and integers are added: sums are
 exact in any order.
 
@@ -29,8 +32,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import IntArray
+from hdpstats._base.typing import BoolArray, IntArray
 from hdpstats.formulas import Design, compile_design
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.noise.geometric import TwoSidedGeometric
@@ -66,6 +71,15 @@ class PreparedCounts(Prepared, ABC):
         noise = self.noise.draws(self.cells)
         counts = added(noise, self.counts(table))
         return self.release(counts=counts, noise_variance=self.noise.variance, events=self.events)
+
+
+def counted(places: IntArray, complete: BoolArray, cells: int) -> IntArray:
+    """Return the number of complete rows (cells,) in each cell, from the cell and the completeness of each row (n,).
+
+    >>> counted(np.array([1, 0, 1]), np.array([True, True, False]), 2)
+    array([1, 1])
+    """
+    return np.bincount(np.where(complete, places, cells), minlength=cells + 1)[:cells]
 
 
 def noise_of_counts(epsilon: Fraction, site_facts: SiteFacts) -> TwoSidedGeometric:

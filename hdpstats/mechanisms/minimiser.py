@@ -19,11 +19,11 @@ is computed is the upper triangle of :math:`\sum_i \nabla^2\ell_i(\theta)` with 
 square root of two, so that its Euclidean norm is the Frobenius norm of the matrix.
 
 Guarantee: epsilon-DP. One person contributes a positive semidefinite matrix of trace, hence Frobenius norm, at most
-``B`` (`PersonLoss.trace`). For two such matrices ``||H - H'||_F^2 = ||H||^2 + ||H'||^2 - 2 tr(H H') <= 2 B^2``: the
-sensitivity is ``sqrt(2) B`` where a person is replaced (attained by orthogonal rows) and ``B`` where one is added or
-removed. Every person's contribution is rounded to a grid *before* integers are added, so the sum is exact and rounding
-adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already released, hence public (adaptive
-composition).
+``B`` (`PersonLoss.trace`), and the matrix 0 with a missing cell. For two such matrices ``||H - H'||_F^2 = ||H||^2 +
+||H'||^2 - 2 tr(H H') <= 2 B^2``: the sensitivity is ``sqrt(2) B`` where a person is replaced (attained by orthogonal
+rows) and ``B`` where one is added or removed. Every person's contribution is rounded to a grid *before* integers are
+added, so the sum is exact and rounding adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already
+released, hence public (adaptive composition).
 """
 
 import math

@@ -14,6 +14,7 @@ from hdpstats._base.validation import choice, real
 from hdpstats.formulas import compile_design
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.losses.families import FAMILIES, Family, Interval
+from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.mechanisms.statistics.estimate import (
     from_blocks,
     from_statistics,
@@ -28,7 +29,15 @@ from hdpstats.mechanisms.subsample.query import SubsampleAggregate, SubsampleQue
 from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
-from hdpstats.models.request import Contribution, Contributions, FitRequest, private_result
+from hdpstats.models.request import (
+    Contribution,
+    Contributions,
+    FitRequest,
+    count_sd,
+    planned_records,
+    private_result,
+    record_counts,
+)
 from hdpstats.records.estimate import Estimate, Estimates
 from hdpstats.records.model import QueryModel
 from hdpstats.records.query import Release, of_kind
@@ -76,6 +85,11 @@ class DistributionSpec(ModelSpec):
     def terms(self) -> tuple[str, ...]:
         """The names of the parameters."""
         return self.family.parameters
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
 
     @property
     def assumption(self) -> str:
@@ -202,26 +216,37 @@ def fit_distribution(
     if isinstance(mechanism, SubsampleAggregate) and model.study.unit is None:
         for site in sites.values():  # each would refuse for itself, when others have been charged
             check_order(site.terms.row_order)
-    people = sum(site.records for site in sites.values())
+    whole = sum(site.records for site in sites.values())
+    counts = record_counts(
+        model, request, lambda site: question(model, mechanism, site.request, records=site.records, people=whole)
+    )
+    people = sum(site.records for site in counts.sites.values())
     queries = {
-        name: question(model, mechanism, request.at(name), records=site.records, people=people)
-        for name, site in sites.items()
+        name: question(model, mechanism, site.request, records=site.records, people=people)
+        for name, site in counts.sites.items()
     }
     answered = ask(model.study, queries)
-    given = {name: answer_to(queries[name], release) for name, release in answered.releases.items()}
-    return read_distribution(
-        model, request, Contributions(given=given, missing=answered.missing, alone={}), method=METHODS[type(mechanism)]
-    )
+    given = {
+        name: answer_to(queries[name], release, counts.sites[name].count) for name, release in answered.releases.items()
+    }
+    missing = (*counts.missing, *answered.missing)
+    contributions = Contributions(given=given, missing=missing, alone=counts.alone(given))
+    return read_distribution(model, request, contributions, method=METHODS[type(mechanism)])
 
 
 def predict_statistics(
     model: DistributionSpec, mechanism: SufficientStatistics, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
     """Return what a fit by noisy sufficient statistics would report."""
-    public, records = model.public_estimate, list(people.values())
-    place = inside(model.guess, model.ranges, records=sum(records))
-    epsilons = [float(request.at(name).epsilon) for name in people]
-    parts = predicted(model.family, place, records=records, epsilons=epsilons)
+    public, sites = model.public_estimate, planned_records(model, request, people)
+    place = inside(model.guess, model.ranges, records=sum(people.values()))
+    parts = predicted(
+        model.family,
+        place,
+        records=[site.records for site in sites.values()],
+        epsilons=[float(site.request.epsilon) for site in sites.values()],
+        counts_sd=[count_sd(request.at(name).epsilon - site.request.epsilon) for name, site in sites.items()],
+    )
     sampling, privacy = (np.sqrt(np.diag(part)) for part in parts)
     errors = PredictedErrors(
         reported=np.hypot(sampling, privacy),
@@ -235,14 +260,14 @@ def predict_statistics(
 Answer = Contribution[StatisticsQuery | SubsampleQuery, StatisticsRelease | SubsampleRelease]
 
 
-def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release) -> Answer:
-    """Return a site's part in a fit, if its release answers the query."""
+def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release, count: CountRelease | None) -> Answer:
+    """Return a site's part in a fit, if its release answers the query; ``count`` is that of its complete rows."""
     found: StatisticsRelease | SubsampleRelease
     if isinstance(query, SubsampleQuery):
         found = of_kind(release, SubsampleRelease)
     else:
         found = of_kind(release, StatisticsRelease)
-    return Contribution(query=query, release=found, count=None)
+    return Contribution(query=query, release=found, count=count)
 
 
 def question(
@@ -309,10 +334,17 @@ def read_distribution(
     """Return the result of the sites' releases: post-processing of released and public numbers."""
     releases = [each.release for each in answers.given.values()]
     blocks = [release for release in releases if isinstance(release, SubsampleRelease)]
-    facts = model.facts(
-        f"{method}, {_blocks(blocks)}" if blocks else method, records=sum(release.records for release in releases)
-    )
+    records = sum(people for people, _ in sizes(answers.given))
+    facts = model.facts(f"{method}, {_blocks(blocks)}" if blocks else method, records=records)
     return private_result(model, request, answers, facts=facts, found=estimates_of(model, answers.given))
+
+
+def sizes(answers: Mapping[str, Answer]) -> list[tuple[int, float]]:
+    """Return the number of people of each site who count, and the standard deviation of the noise in it."""
+    return [
+        (each.release.records, 0.0) if each.count is None else (each.count.count, each.count.noise_sd)
+        for each in answers.values()
+    ]
 
 
 def estimates_of(model: DistributionSpec, answers: Mapping[str, Answer]) -> Estimates:
@@ -322,10 +354,17 @@ def estimates_of(model: DistributionSpec, answers: Mapping[str, Answer]) -> Esti
     statistics = [each for each in given if isinstance(each, StatisticsRelease)]
     blocks = [each for each in given if isinstance(each, SubsampleRelease)]
     if statistics:
-        found = from_statistics(model.family, statistics, ranges=model.ranges, sha256=sha256)
+        found = from_statistics(model.family, statistics, people=sizes(answers), ranges=model.ranges, sha256=sha256)
     else:
         boxes = [each.query.box for each in answers.values() if isinstance(each.query, SubsampleQuery)]
-        found = from_blocks(model.family, blocks, boxes=boxes, ranges=model.ranges, sha256=sha256)
+        found = from_blocks(
+            model.family,
+            blocks,
+            people=[number for number, _ in sizes(answers)],
+            boxes=boxes,
+            ranges=model.ranges,
+            sha256=sha256,
+        )
     return replace(found, public_only=model.public_estimate)
 
 

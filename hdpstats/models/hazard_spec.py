@@ -85,11 +85,6 @@ class HazardSpec(LossSpec):
         cap = (self.total or 4.0) / self.grid.intervals
         return self.largest_weight * (1.0 + cap)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return (*self.design.needs, *self.extra)
-
     @cached_property
     def public(self) -> HazardSide | None:
         """The public people with their fit; None where fewer than 40 are followed or the outcome is not public."""

@@ -166,6 +166,12 @@ class WeightsRequest:
         }
 
     @property
+    def counts_all(self) -> bool:
+        """Whether the number of people that count is public: under ``replace_one``, if none can have a missing cell."""
+        replaced = self.site.relation is Relation.REPLACE_ONE
+        return replaced and not self.table.schema.leaves_out(self.public.space.names)
+
+    @property
     def site_facts(self) -> SiteFacts:
         """The public facts about the site's records."""
         return SiteFacts(
@@ -229,7 +235,7 @@ def _counted(
         counts=np.array(release.counts, dtype=np.int64),
         rate=epsilon / request.site.relation.persons_changed,
         cell=nearest(request.public.points, anchors),
-        records=request.site.records if request.site.relation is Relation.REPLACE_ONE else None,
+        records=request.site.records if request.counts_all else None,
         projection=request.projection,
         seed=release.sha256,
         order=halving_order(anchors),

@@ -101,13 +101,14 @@ def hybrid_weights(
     Notes
     -----
     Rows that lack one of the columns are left out. A column in which all public rows are the same is left out of
-    distances, and a note names it; so it does levels that no public row has. Under ``add_or_remove_one`` the number of
-    private records is never read: the weights sum to the sum of the noisy counts.
+    distances, and a note names it; so it does levels that no public row has. Under ``add_or_remove_one``, and
+    where private rows may have missing cells, the number of people who count is private: the weights sum to the sum of
+    the noisy counts.
 
     Examples
     --------
     >>> import hdpstats.api as hdp
-    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary())
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True))
     >>> study = hdp.Study(
     ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
     ...     budget=hdp.Budget(epsilon=1),

@@ -5,20 +5,27 @@ gives every public row its weight. Where counts of cells would be too thin, with
 log-linear ratio has few numbers to learn; it says nothing about what is not linear in the formula's columns.
 """
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.formulas import Design, compile_one_sided
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceChoice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
+from hdpstats.mechanisms.registry import prepare
+from hdpstats.models.request import left_for_fit
 from hdpstats.models.weighted import both_sides
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.accountant import guarantee, total
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm
@@ -30,7 +37,7 @@ from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites import Study
+from hdpstats.sites import Site, Study
 
 MECHANISMS = ("auto", "objective", "output")
 
@@ -103,7 +110,7 @@ def importance_weights(
     Examples
     --------
     >>> import hdpstats.api as hdp
-    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary())
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True))
     >>> study = hdp.Study(
     ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
     ...     budget=hdp.Budget(epsilon=2),
@@ -123,37 +130,60 @@ def importance_weights(
         )
     design = compile_one_sided(formula, study.schema)
     sample = _public(table, design)
-    chosen = choose_importance(
-        sample,
-        ImportanceTerms(
-            records=site.records,
-            epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
-            delta=release_delta(delta),
-            ridges=RIDGES if ridge is None else (real(ridge, name="ridge", lower=1e-6, upper=1e6),),
-            kinds=_kinds(mechanism),
-            schema_sha256=study.schema.sha256,
-            public_sha256=table.sha256,
-            replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
-        ),
+    whole = ImportanceTerms(
+        records=site.records,
+        epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
+        delta=release_delta(delta),
+        ridges=RIDGES if ridge is None else (real(ridge, name="ridge", lower=1e-6, upper=1e6),),
+        kinds=_kinds(mechanism),
+        schema_sha256=study.schema.sha256,
+        public_sha256=table.sha256,
+        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
     )
+    left = left_for_fit(study, design.needs, whole.epsilon, records=site.records)
+    tried = choose_importance(sample, replace(whole, epsilon=left))
     site.put_public(table)
+    counts: list[tuple[CountQuery, CountRelease]] = []
+    if left < whole.epsilon:
+        query = _count(site, table, tried, design, epsilon=whole.epsilon - left)
+        counts.append((query, of_kind(site.answer(query), CountRelease)))
+    terms = replace(whole, epsilon=left, counted=bool(counts), records=counts[0][1].count if counts else site.records)
+    chosen = choose_importance(sample, terms) if counts else tried
     release = of_kind(site.answer(chosen.query), PointRelease)
     complete = table.complete(design.needs)
     return WeightedSample(
         rows=table.frame()[complete].reset_index(drop=True),
         schema=study.schema,
-        distribution=density_ratio_distribution(chosen, release, sample, records=site.records),
+        distribution=density_ratio_distribution(chosen, release, sample, records=terms.records),
         facts=SampleFacts(
             method=_method(chosen),
             columns=design.needs,
             formula=design.canonical,
-            records=site.records,
+            records=terms.records,
             public_rows=int(complete.sum()),
             notes=_notes(chosen, sample, study.schema, incomplete=table.rows - int(complete.sum())),
         ),
-        queries=(chosen.query,),
-        releases=(release,),
-        guarantee=guarantee(charged_events(release), relation=study.relation),
+        queries=(*(query for query, _ in counts), chosen.query),
+        releases=(*(count for _, count in counts), release),
+        guarantee=guarantee(
+            [event for each in (*(count for _, count in counts), release) for event in charged_events(each)],
+            relation=study.relation,
+        ),
+    )
+
+
+def _count(site: Site, table: PublicTable, tried: ImportanceChoice, design: Design, *, epsilon: Fraction) -> CountQuery:
+    """Return the question for the number of complete private rows, asked before that for the ratio as ``tried``."""
+    site_facts = SiteFacts(
+        schema=table.schema, relation=site.relation, records=site.records, public={table.sha256: table}
+    )
+    prepared = prepare(tried.query, site_facts)
+    return CountQuery(
+        epsilon=epsilon,
+        columns=tuple(sorted(set(design.needs))),
+        ahead=(total(prepared.events), *prepared.ahead),
+        schema_sha256=tried.query.schema_sha256,
+        replicate=tried.query.replicate,
     )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
+from hdpstats.formulas import Design
+from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import Recommended
@@ -50,6 +52,11 @@ class ModelSpec(ABC):
     @abstractmethod
     def terms(self) -> tuple[str, ...]:
         """The names of the coefficients."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """The columns of the schema that the model reads: a row without a cell of one of them is left out."""
 
     @property
     @abstractmethod
@@ -98,8 +105,14 @@ class ModelSpec(ABC):
 class LossSpec(ModelSpec):
     """A model whose coefficients minimise the sum of people's losses."""
 
+    design: Design | SurvivalDesign
     weights: str | None
     offset: str | None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns of the design, of weights and of offset."""
+        return (*self.design.needs, *self.extra)
 
     @property
     def assumption(self) -> str:

@@ -155,7 +155,7 @@ class MultinomialSpec(LossSpec):
 
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the maximum-likelihood fit to the public rows as they are."""
-        rows = self.public_rows([*self.design.needs, *self.extra], outcome=[self.design.response])
+        rows = self.public_rows(self.needs, outcome=[self.design.response])
         X, case = self.design.evaluate_unclipped(rows), case_weights(rows, self.weights)
         kept = identified(X[case > 0])
         columns = X[:, kept]

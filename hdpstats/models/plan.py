@@ -27,6 +27,13 @@ LITTLE = 0.1
 """Gains in standard error below this share are called next to nothing."""
 
 
+COUNTED = (
+    " Rows with missing cells are left out: a part of epsilon pays for the number of the others. The plan is for "
+    "records without missing cells; plan(n=...) is for fewer."
+)
+"""Where rows may be left out."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Plan:
@@ -60,6 +67,7 @@ class Plan:
         cls, spec: ModelSpec, predictions: Sequence[tuple[FitRequest, Prediction]], *, records: int, declared: bool
     ) -> "Plan":
         """Return the plan of fits that would be asked for, from what each would report."""
+        may_lack = spec.study.schema.leaves_out(spec.needs)
         frames = [
             pd.DataFrame(
                 {
@@ -80,7 +88,7 @@ class Plan:
             frame=pd.concat(frames, ignore_index=True),
             records=records,
             declared=declared,
-            assumption=spec.assumption,
+            assumption=spec.assumption + (COUNTED if may_lack else ""),
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
 

@@ -61,7 +61,9 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
     """Ask every site for coefficients by one query, made for its own number of people and its own epsilon."""
 
     def query_of(site: SiteRecords) -> PointQuery:
-        return ASK[type(mechanism)](spec, mechanism, site.request, records=site.records)
+        # acceptance of samples is certain beforehand for all people, whoever of them counts
+        records = site.most if isinstance(mechanism, ExponentialMechanism) else site.records
+        return ASK[type(mechanism)](spec, mechanism, site.request, records=records)
 
     counts = record_counts(spec, request, query_of)
     queries = {name: query_of(each) for name, each in counts.sites.items()}
@@ -168,6 +170,7 @@ def _part(spec: LossSpec, point: Contribution[PointQuery, PointRelease]) -> Rele
         noise=noise_of(point.query, point.release, person_loss),
         public=spec.side(point.query.model),
         records=point.release.records if point.count is None else point.count.count,
+        records_sd=0.0 if point.count is None else point.count.noise_sd,
         curvature=float(person_loss.trace) / (2.0 * person_loss.dimension),
     )
 

@@ -283,7 +283,7 @@ class RegressionSpec(LossSpec):
         """Return the ordinary fit to the public rows as they are."""
         response = self.response
         outcome = [name for name in (response.stop, response.column) if name is not None]
-        rows = self.public_rows([*self.design.needs, *self.extra], outcome=outcome)
+        rows = self.public_rows(self.needs, outcome=outcome)
         observed = ridge_objective(
             self.loss,
             self.design.evaluate_unclipped(rows),

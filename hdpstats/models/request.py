@@ -5,6 +5,7 @@ the declared one for a plan, or a noisy one that is released first. Fits by roun
 left to ask. What the sites gave is the private side of a result.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,6 +17,7 @@ from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named, prepare
 from hdpstats.models.model_spec import ModelSpec
+from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import Guarantee, guarantee, over_sites, total
 from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilon, rounded_down
 from hdpstats.privacy.relation import Relation
@@ -121,6 +123,15 @@ The number sets scales (radius, ridge, the curvature to expect), on which an est
 relative error of it is about one of the standard errors.
 """
 
+LEAST_SHARE, MOST_SHARE = Fraction(1, 100), Fraction(1, 10)
+"""Bounds of the part of epsilon that pays for the number of complete rows, where the number of all rows is public."""
+
+SHARE_GRAIN = Fraction(1, 10_000)
+"""Such a part has four digits."""
+
+RELATIVE_ERROR = Fraction(1, 20)
+"""The standard deviation of the number of complete rows, over that of all rows, which that part is to buy."""
+
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
 
@@ -128,9 +139,13 @@ ONLY = "site"
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SiteRecords:
-    """A site's number of people, the release of that number where there is one, and what is left of the request."""
+    """A site's number of people who count, the release of that number where there is one, and what is left to spend.
+
+    ``most`` is the public or declared number of all people.
+    """
 
     records: int
+    most: int
     count: CountRelease | None
     request: FitRequest
 
@@ -154,15 +169,29 @@ class RecordCounts:
         return {name: count for name, count in counts.items() if count is not None}
 
 
-def left_for_fit(epsilon: Fraction, relation: Relation) -> Fraction:
-    """Return what is left of an epsilon once the number of people is paid for, where it must be.
+def left_for_fit(study: Study, needs: Sequence[str], epsilon: Fraction, *, records: int) -> Fraction:
+    """Return what is left of an epsilon once the number of people who count is paid for, where it is private.
 
-    >>> left_for_fit(Fraction(1), Relation.ADD_OR_REMOVE_ONE), left_for_fit(Fraction(1), Relation.REPLACE_ONE)
-    (Fraction(49, 50), Fraction(1, 1))
+    Under ``add_or_remove_one`` it always is. Under ``replace_one`` it is where rows may be left out, as some column of
+    the model is not declared complete: the part is then what buys a relative error of `RELATIVE_ERROR`, between
+    `LEAST_SHARE` and `MOST_SHARE`. It follows from public numbers.
     """
-    if relation is Relation.REPLACE_ONE:
-        return epsilon
-    return epsilon - rounded_down(epsilon * SHARE, EPSILON_GRAIN)
+    return epsilon - rounded_down(epsilon * share_of_count(study, needs, epsilon, records=records), EPSILON_GRAIN)
+
+
+def share_of_count(study: Study, needs: Sequence[str], epsilon: Fraction, *, records: int) -> Fraction:
+    """Return the part of epsilon that pays for the number of people who count; 0 where that is public."""
+    if study.relation is not Relation.REPLACE_ONE:
+        return SHARE
+    if not study.schema.leaves_out(needs):
+        return Fraction(0)
+    exact = Fraction(math.isqrt(2 * 10**12), 10**6) / (RELATIVE_ERROR * max(records, 1) * epsilon)
+    return min(max(rounded_down(exact, SHARE_GRAIN), LEAST_SHARE), MOST_SHARE)
+
+
+def count_sd(paid: Fraction) -> float:
+    """Return the standard deviation of the noise in a number of people that is paid for with some epsilon."""
+    return TwoSidedGeometric(rate=paid).variance ** 0.5 if paid else 0.0
 
 
 def planned_records(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> dict[str, SiteRecords]:
@@ -170,27 +199,30 @@ def planned_records(spec: ModelSpec, request: FitRequest, people: Mapping[str, i
     found = {}
     for name, records in people.items():
         own = request.at(name)
-        left = replace(own, epsilon=left_for_fit(own.epsilon, spec.study.relation))
-        found[name] = SiteRecords(records=records, count=None, request=left)
+        left = replace(own, epsilon=left_for_fit(spec.study, spec.needs, own.epsilon, records=records))
+        found[name] = SiteRecords(records=records, most=records, count=None, request=left)
     return found
 
 
 def record_counts(spec: ModelSpec, request: FitRequest, first_query: Callable[[SiteRecords], Query]) -> RecordCounts:
-    """Return the number of people of each site, released first where it is protected.
+    """Return the number of people of each site who count, released first where it is private.
 
     ``first_query`` returns the first query of the fit to a site. It is tried with the declared numbers, so that a fit
     that no proof covers, or that could not be paid, is refused before a number is released. Fits of one epsilon to the
-    same people share a number: the same question is answered once.
+    same columns of the same people share a number: the same question is answered once.
     """
     study = spec.study
     planned = planned_records(spec, request, {name: site.records for name, site in study.sites.items()})
-    if study.relation is Relation.REPLACE_ONE:
+    may_lack = study.schema.leaves_out(spec.needs)
+    if study.relation is Relation.REPLACE_ONE and not may_lack:
         return RecordCounts(sites=planned, missing=())
     queries = {}
     for name, site in planned.items():
-        prepared = prepare(first_query(site), spec.site_facts(site.records))
+        site_facts = replace(spec.site_facts(site.records), row_order=study.sites[name].terms.row_order)
+        prepared = prepare(first_query(site), site_facts)
         queries[name] = CountQuery(
             epsilon=request.at(name).epsilon - site.request.epsilon,
+            columns=tuple(sorted(set(spec.needs))) if may_lack else None,
             ahead=(total(prepared.events), *prepared.ahead),
             schema_sha256=study.schema.sha256,
             replicate=request.replicate,
@@ -356,7 +388,7 @@ def _site_facts(
 
 
 def _people(study: Study, name: str, count: CountRelease | None) -> int | None:
-    """Return the public number of a site's people, or the noisy one; None where it is protected and not released."""
-    if study.relation is Relation.REPLACE_ONE:
+    """Return the noisy number of a site's people who count, else the public one; None where neither is known."""
+    if study.relation is Relation.REPLACE_ONE and count is None:
         return study.sites[name].records
     return None if count is None else count.count

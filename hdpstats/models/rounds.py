@@ -54,11 +54,11 @@ from hdpstats.models.request import (
     FitRequest,
     SiteRecords,
     ask_rounds,
+    count_sd,
     planned_records,
     private_result,
     record_counts,
 )
-from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.public.hazard import HazardSide
@@ -144,7 +144,7 @@ def predict_clipped_newton(
     sums = [
         SiteSums(
             records=site.records,
-            records_sd=_count_sd(request.at(name).epsilon - site.request.epsilon),
+            records_sd=count_sd(request.at(name).epsilon - site.request.epsilon),
             noise_sd=_averaged_sd(queries[name], spec.study.relation),
         )
         for name, site in sites.items()
@@ -160,11 +160,6 @@ def _averaged_sd(query: ClippedNewtonQuery, relation: Relation) -> float:
     """Return the standard deviation of the noise in the average of all rounds, which weighs as one round for all."""
     whole = replace(query, mu_squared=query.mu_squared + query.ahead, ahead=Fraction(0))
     return clipped_newton.calibrate(whole, relation=relation).noise_sd
-
-
-def _count_sd(paid: Fraction) -> float:
-    """Return the standard deviation of the noise in a number of people that is paid for with some epsilon."""
-    return TwoSidedGeometric(rate=paid).variance ** 0.5 if paid else 0.0
 
 
 def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequence[str]) -> ModelFacts:

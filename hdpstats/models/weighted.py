@@ -89,9 +89,12 @@ def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequ
     """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
     if not isinstance(spec, RegressionSpec | HazardSpec):
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
-    needs = (*spec.design.needs, *spec.extra)
     sample = perturbed_histogram(
-        spec.study, tuple(dict.fromkeys(needs)), epsilon=request.epsilon, bins=options.bins, replicate=request.replicate
+        spec.study,
+        tuple(dict.fromkeys(spec.needs)),
+        epsilon=request.epsilon,
+        bins=options.bins,
+        replicate=request.replicate,
     )
     return fit_weighted(replace(spec, study=Study(public=sample.rows, schema=spec.study.schema)), sample)
 
@@ -113,7 +116,7 @@ def perturbed_histogram(
     axes = axes_of(schema, columns, people=site.records, rate=rate, bins=bins)
     query = HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=schema.sha256, replicate=replicate)
     release = of_kind(site.answer(query), HistogramRelease)
-    exact = study.relation is Relation.REPLACE_ONE
+    exact = study.relation is Relation.REPLACE_ONE and not schema.leaves_out(columns)
     records = site.records if exact else max(sum(release.counts), 0)
     distribution = HistogramWeights(
         counts=np.array(release.counts, dtype=np.int64),
@@ -165,7 +168,7 @@ def _with_errors(
 
 
 def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
-    rows, complete = _rows(spec, (*spec.design.needs, *spec.extra))
+    rows, complete = _rows(spec, spec.needs)
     X, y, loss = spec.design.evaluate_unclipped(rows), spec.response.unclipped(rows), spec.loss.plain
     own = case_weights(rows, spec.weights)
     offset = offsets(rows, spec.offset) / spec.response.stretch

@@ -193,8 +193,9 @@ def discrete_trial(
     columns = {f"x{j}": X[:, j - 1] for j in range(1, len(b) + 1)}
     event = time <= last
     frame = pd.DataFrame(columns | {"time": np.where(event, time, last), "event": event.astype(np.int64)})
-    declared = dict.fromkeys(columns, Continuous(-bound, bound))
-    schema = Schema(declared | {"time": Duration(len(A), unit="intervals"), "event": Binary()})
+    declared = dict.fromkeys(columns, Continuous(-bound, bound, complete=True))
+    horizon = Duration(len(A), unit="intervals", complete=True)
+    schema = Schema(declared, time=horizon, event=Binary(complete=True))
     return DiscreteTrial(frame=frame, schema=schema, baseline=A, alpha=a, beta=b, link=link)
 
 

@@ -76,11 +76,12 @@ class Pair:
     def schema(self) -> Schema:
         """Return what a custodian would declare: bounds from the public records, widened by half their range."""
         _, public = self.frames()
-        columns: dict[str, Column] = {RESPONSE: Binary()}
+        columns: dict[str, Column] = {RESPONSE: Binary(complete=True)}
         for name in self.names:
             low, high = float(public[name].min()), float(public[name].max())
             is_binary = set(public[name].unique()) <= {0.0, 1.0}
-            columns[name] = Binary() if is_binary else Continuous(1.5 * low - 0.5 * high, 1.5 * high - 0.5 * low)
+            lower, upper = 1.5 * low - 0.5 * high, 1.5 * high - 0.5 * low
+            columns[name] = Binary(complete=True) if is_binary else Continuous(lower, upper, complete=True)
         return Schema(columns)
 
 

@@ -102,7 +102,7 @@ def aggregate(
     >>> import numpy as np, pandas as pd
     >>> import hdpstats.api as hdp
     >>> import hdpstats.formula.api as hdpf
-    >>> schema = hdp.Schema(died=hdp.Binary())
+    >>> schema = hdp.Schema(died=hdp.Binary(complete=True))
     >>> def school(deaths, n=1000):
     ...     people = pd.DataFrame({"died": np.arange(n) < deaths})
     ...     study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=2))

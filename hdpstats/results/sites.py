@@ -208,5 +208,10 @@ def sites_block(sites: Sequence[SiteContribution]) -> Block:
 
 def people(count: Counts) -> tuple[int, float]:
     """Return the noisy number of people, at all sites together, and the standard deviation of its noise."""
-    counts = [each for each in answers_in(count) if isinstance(each, CountRelease)]
+    counts = counts_in(count)
     return sum(each.count for each in counts), float(np.sqrt(sum(each.noise_sd**2 for each in counts)))
+
+
+def counts_in(count: Counts) -> list[CountRelease]:
+    """Return the noisy number of each site."""
+    return [each for each in answers_in(count) if isinstance(each, CountRelease)]

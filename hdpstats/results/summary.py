@@ -15,7 +15,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import Counts, Released, people, site_rows, sites_block, stored_rows
+from hdpstats.results.sites import Counts, Released, counts_in, people, site_rows, sites_block, stored_rows
 from hdpstats.results.tables import covariates, readable_order
 
 if TYPE_CHECKING:
@@ -176,8 +176,11 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> Block:
 def _records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
     """Return the numbers of private and of public records, as texts."""
     private, public = ("none" if value is None else str(value) for value in (facts.records, facts.public_rows))
-    noisy = "" if count is None else f" +/- {number(people(count)[1], 2)} (noisy)"
-    return private + noisy, public
+    if count is None:
+        return private, public
+    complete = all(each.columns is not None for each in counts_in(count))
+    words = "noisy; complete rows" if complete else "noisy"
+    return f"{private} +/- {number(people(count)[1], 2)} ({words})", public
 
 
 def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> list[tuple[str, str]]:

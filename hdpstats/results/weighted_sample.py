@@ -73,7 +73,7 @@ class WeightedSample(Reported, Saved):
     Examples
     --------
     >>> import hdpstats.api as hdp
-    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary())
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True))
     >>> study = hdp.Study(
     ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
     ...     budget=hdp.Budget(epsilon=2),

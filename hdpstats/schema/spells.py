@@ -180,15 +180,18 @@ def spells_of(
 ) -> Spells:
     """Return the spells of an admitted table, private or public, from the names of its columns.
 
+    Where people have several rows, one with a missing cell is nobody's. Where a row is a person it has its spells, in
+    which missing cells stand for nothing: whoever reads them leaves the row out (`AdmittedTable.complete`).
     ``event`` is a binary column, or a categorical one whose first level is no event and whose others are causes.
     """
+    person = None if table.persons is None else np.where(table.complete, table.persons, -1)
     happened: Any = table.numeric[event] if event in table.numeric else table.codes[event]
     return spells(
         start=None if start is None else table.numeric[start],
         stop=table.numeric[stop],
         event=happened,
         beyond=table.beyond[stop],
-        person=table.persons,
+        person=person,
         grid=grid,
         most_rows=most_rows,
     )

@@ -9,13 +9,13 @@ RECORDS = 397
 FORMULA = "y ~ x + log1p(k) + g"
 SURVIVAL = "Surv(time, event) ~ x + g"
 SCHEMA = hdp.Schema(
-    y=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
+    y=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
     k=hdp.Continuous(0, 40, missing=1),
-    g=hdp.Categorical(["a", "b", "c"], other="c"),
-    time=hdp.Duration(horizon=24, unit="months"),
-    event=hdp.Binary(),
-    secret=hdp.Continuous(0, 10),
+    g=hdp.Categorical(["a", "b", "c"], other="c", complete=True),
+    time=hdp.Duration(horizon=24, unit="months", complete=True),
+    event=hdp.Binary(complete=True),
+    secret=hdp.Continuous(0, 10, complete=True),
 )
 
 

@@ -16,7 +16,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 
 women, public = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
-schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary(), event3=hdp.Binary())
+schema = hdp.Schema(
+    age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True), event3=hdp.Binary(complete=True)
+)
 budget = {"Oslo": hdp.Budget(epsilon=4), "Bergen": hdp.Budget(epsilon=2)}
 study = hdp.Study(
     private={"Oslo": women.iloc[::2], "Bergen": women.iloc[1::2]}, public=public, schema=schema, budget=budget

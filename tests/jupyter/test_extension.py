@@ -19,7 +19,10 @@ SETUP = """
 import hdpstats.api as hdp, pandas as pd
 canary = 61.2345678987
 rows = pd.DataFrame({"age": [35.0, canary, 52.0, 80.0] * 50, "event3": [0, 1, 1, 0] * 50})
-schema = hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary(), time=hdp.Duration(100), event=hdp.Binary())
+schema = hdp.Schema(
+    age=hdp.Continuous(20, 90, complete=True), event3=hdp.Binary(complete=True),
+    time=hdp.Duration(100, complete=True), event=hdp.Binary(complete=True),
+)
 ledger = hdp.Ledger(None, dataset="<trial>", epsilon=3, delta=1e-6)
 study = hdp.Study(private=rows.assign(time=9.0, event=0), public=hdp.datasets.load_gbsg(), schema=schema, ledger=ledger)
 """
@@ -133,7 +136,7 @@ halves = {"<Oslo>": rows.iloc[:120], "Bergen": rows.iloc[120:]}
 accounts = {name: hdp.Ledger(None, dataset=name, epsilon=3) for name in halves}
 bergen = accounts["Bergen"]
 hospitals = hdp.Study(private=halves, public=hdp.datasets.load_gbsg(), ledger=accounts,
-                      schema=hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary()))
+                      schema=hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event3=hdp.Binary(complete=True)))
 one = hospitals.at("Bergen")
 """
 
@@ -280,7 +283,7 @@ def shapes(page):
 
 
 def test_the_shape_of_pages(snapshot):
-    schema = hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary())
+    schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event3=hdp.Binary(complete=True))
     ledger = hdp.Ledger(None, dataset="trial", epsilon=3, delta=1e-6, gaussian=hdp.Budget(1, 5e-7))
     public = hdp.datasets.load_gbsg()
     study = hdp.Study(private=public.copy(), public=public, schema=schema, ledger=ledger)
@@ -295,7 +298,7 @@ def test_the_shape_of_pages(snapshot):
 def test_a_bar_shows_what_was_spent_and_what_is_set_aside():
     ledger = hdp.Ledger(None, dataset="trial", epsilon=4, delta=1e-6, gaussian=hdp.Budget(1, 5e-7))
     public = hdp.datasets.load_gbsg()
-    schema = hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary())
+    schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event3=hdp.Binary(complete=True))
     study = hdp.Study(private=public.copy(), public=public, schema=schema, ledger=ledger)
     result = hdpf.logit("event3 ~ age", data=study).fit(epsilon=1)
     page = ledger._repr_html_()

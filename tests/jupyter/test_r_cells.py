@@ -15,7 +15,7 @@ import sys
 import pandas as pd
 import hdpstats.api as hdp, hdpstats.formula.api as hdpf
 before = [m for m in sys.modules if m.startswith(("rpy2", "r_bridge"))]
-schema = hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary())
+schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event3=hdp.Binary(complete=True))
 ledger = hdp.Ledger(None, dataset="trial", epsilon=3)
 study = hdp.Study(
     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema, ledger=ledger

@@ -93,13 +93,13 @@ class Regime:
     @property
     def person_loss(self) -> HazardPersonLoss:
         """One person's loss at a site that declares weights of at most ``weight``."""
-        columns = {f"z{j}": Continuous(-FAR, FAR) for j in range(self.slopes)}
-        event = Categorical(["none", *(f"cause {k}" for k in range(self.causes))], other="none")
+        columns = {f"z{j}": Continuous(-FAR, FAR, complete=True) for j in range(self.slopes)}
+        event = Categorical(["none", *(f"cause {k}" for k in range(self.causes))], other="none", complete=True)
         schema = Schema(
-            start=Duration(float(self.intervals)),
-            stop=Duration(float(self.intervals)),
-            event=event if self.causes > 1 else Binary(),
-            w=Weight(max=max(self.weight, 1e-3)),
+            start=Duration(float(self.intervals), complete=True),
+            stop=Duration(float(self.intervals), complete=True),
+            event=event if self.causes > 1 else Binary(complete=True),
+            w=Weight(max=max(self.weight, 1e-3), complete=True),
             **columns,
         )
         formula = self.model.formula

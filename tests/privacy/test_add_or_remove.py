@@ -42,9 +42,9 @@ PUBLIC = people(60, seed=1)
 
 TIMES = hdp.Schema(
     start=hdp.Duration(100, missing=0),
-    stop=hdp.Duration(100),
-    event=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
+    stop=hdp.Duration(100, complete=True),
+    event=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
 )
 
 

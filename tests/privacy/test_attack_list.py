@@ -184,9 +184,9 @@ def test_bounds_that_are_none_are_refused(kind, bounds):
 @pytest.mark.parametrize("most", [0, -1, math.nan, math.inf, "1", True, None, 1e300])
 def test_horizons_and_largest_weights_that_are_none_are_refused(most):
     with pytest.raises(hdp.ArgumentError, match="horizon"):
-        hdp.Duration(most)
+        hdp.Duration(most, complete=True)
     with pytest.raises(hdp.ArgumentError, match="max"):
-        hdp.Weight(most)
+        hdp.Weight(most, complete=True)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_horizons_and_largest_weights_that_are_none_are_refused(most):
 )
 def test_levels_that_are_none_are_refused(levels):
     with pytest.raises((hdp.SchemaError, hdp.ArgumentError), match="level"):
-        hdp.Categorical(levels)
+        hdp.Categorical(levels, complete=True)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_public_rows_without_a_covariate_are_refused_by_the_model():
     refused(lambda: hdpf.logit(FORMULA, data=study), hdp.SchemaError, "'x'", study)
 
 
-@pytest.mark.parametrize("schema", [None, {}, {"x": hdp.Continuous(0, 1)}, 1])
+@pytest.mark.parametrize("schema", [None, {}, {"x": hdp.Continuous(0, 1, complete=True)}, 1])
 def test_a_schema_is_required(schema):
     with pytest.raises(hdp.ArgumentError, match="schema"):
         study_of(PRIVATE, schema=schema)
@@ -415,9 +415,9 @@ def test_strict_floating_point_does_not_change_the_outcome(frame, public):
 @pytest.mark.parametrize("name", ["a b", "__class__", "1", "C", "np", "import", "größe", "x:y", "x.y", "~"])
 def test_columns_of_any_name_are_fitted_or_refused(name):
     frame = PRIVATE[["y", "x"]].rename(columns={"x": name})
-    schema = hdp.Schema({name: hdp.Continuous(-3, 3)}, y=hdp.Binary())
+    schema = hdp.Schema({name: hdp.Continuous(-3, 3, complete=True)}, y=hdp.Binary(complete=True))
     study = study_of(frame, schema=schema)
     result = hdpf.logit(f"y ~ `{name}`", data=study).fit(epsilon=1.0)
     assert len(result.params) == 2
     with pytest.raises(hdp.SchemaError, match="Intercept"):
-        hdp.Schema(Intercept=hdp.Continuous(0, 1))
+        hdp.Schema(Intercept=hdp.Continuous(0, 1, complete=True))

@@ -17,7 +17,9 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
-SCHEMA = hdp.Schema(y=hdp.Binary(), u=hdp.Continuous(-1, 1), v=hdp.Continuous(-3, 3))
+SCHEMA = hdp.Schema(
+    y=hdp.Binary(complete=True), u=hdp.Continuous(-1, 1, complete=True), v=hdp.Continuous(-3, 3, complete=True)
+)
 QUERY = CurveQuery(
     formula="y ~ u",
     candidates=((0.0, 0.0), (0.3, -2.0), (5.0, 5.0)),

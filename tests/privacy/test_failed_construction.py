@@ -14,7 +14,7 @@ from hdpstats.schema.table import PrivateTable
 
 SECRET = "PLANTED-CELL-7391"
 NUMBER = 739174.25
-SCHEMA = hdp.Schema(age=hdp.Continuous(20, 90), event=hdp.Binary())
+SCHEMA = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event=hdp.Binary(complete=True))
 BUDGET = hdp.Budget(epsilon=1)
 DEPTH = 7
 

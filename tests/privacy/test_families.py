@@ -15,7 +15,7 @@ from hdpstats.audit import observe
 from tests.support import CORNERS, replaced, seen_of_ledger, without_numbers
 
 N = 101
-SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40), b=hdp.Binary())
+SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40, complete=True), b=hdp.Binary(complete=True))
 RANGES = {
     "normal": {"sd": (1, 20)},
     "gamma": {"shape": (0.5, 10), "rate": (0.05, 5)},

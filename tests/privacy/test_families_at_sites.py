@@ -23,7 +23,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS, replaced, seen_of_ledger, without_numbers
 
-SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40), b=hdp.Binary())
+SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40, complete=True), b=hdp.Binary(complete=True))
 RANGES = {
     "normal": ("x", {"sd": (1, 20)}),
     "gamma": ("x", {"shape": (0.5, 10), "rate": (0.05, 5)}),

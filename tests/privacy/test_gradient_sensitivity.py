@@ -34,16 +34,16 @@ from hdpstats.solvers import CappedSpells
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 Q = 6
 SCHEMA = Schema(
-    id=Continuous(0, 1e6),
-    x1=Continuous(-50, 50),
-    x2=Continuous(-50, 50),
-    y=Binary(),
+    id=Continuous(0, 1e6, complete=True),
+    x1=Continuous(-50, 50, complete=True),
+    x2=Continuous(-50, 50, complete=True),
+    y=Binary(complete=True),
     start=Duration(Q, missing=0),
-    stop=Duration(Q),
-    event=Binary(),
-    cause=Categorical(["none", "one", "two"]),
-    w=Weight(max=3),
-    o=Offset(-1, 1),
+    stop=Duration(Q, complete=True),
+    event=Binary(complete=True),
+    cause=Categorical(["none", "one", "two"], complete=True),
+    w=Weight(max=3, complete=True),
+    o=Offset(-1, 1, complete=True),
 )
 GEOMETRY = Geometry(
     location=(0.0, 0.0),

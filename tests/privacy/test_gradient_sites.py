@@ -14,7 +14,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.privacy.gaussian import mu_of
 
-SCHEMA = hdp.Schema(a=hdp.Continuous(-9, 9), b=hdp.Continuous(-9, 9), y=hdp.Binary())
+SCHEMA = hdp.Schema(
+    a=hdp.Continuous(-9, 9, complete=True), b=hdp.Continuous(-9, 9, complete=True), y=hdp.Binary(complete=True)
+)
 SIZES = {"A": 900, "B": 300, "C": 60}
 EPSILONS = {"A": 0.5, "B": 1.0, "C": 3.0}
 DELTA = Fraction(1, 10**6)

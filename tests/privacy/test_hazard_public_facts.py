@@ -9,12 +9,12 @@ import hdpstats.formula.api as hdpf
 
 HORIZON = 1000.0
 SCHEMA = hdp.Schema(
-    time=hdp.Duration(HORIZON, unit="days"),
-    event=hdp.Binary(),
-    x=hdp.Continuous(-2, 2),
-    g=hdp.Categorical(["a", "b", "c"]),
-    w=hdp.Weight(max=3),
-    o=hdp.Offset(-1, 1),
+    time=hdp.Duration(HORIZON, unit="days", complete=True),
+    event=hdp.Binary(complete=True),
+    x=hdp.Continuous(-2, 2, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    w=hdp.Weight(max=3, complete=True),
+    o=hdp.Offset(-1, 1, complete=True),
 )
 
 
@@ -64,7 +64,9 @@ def test_the_unit_of_time_changes_nothing_that_a_person_can_move():
     def in_years(frame):
         return frame.assign(time=frame["time"] / 365.0)
 
-    schema = hdp.Schema({name: SCHEMA[name] for name in SCHEMA} | {"time": hdp.Duration(HORIZON / 365.0, unit="years")})
+    schema = hdp.Schema(
+        {name: SCHEMA[name] for name in SCHEMA} | {"time": hdp.Duration(HORIZON / 365.0, unit="years", complete=True)}
+    )
     study = hdp.Study(private=in_years(private), public=in_years(public), schema=schema, budget=hdp.Budget(epsilon=10))
     years = hdpf.hazard("Surv(time, event) ~ x + g", data=study, intervals=8).fit(epsilon=1)
     assert years.release.noise_rate == days.release.noise_rate

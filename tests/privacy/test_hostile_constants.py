@@ -31,12 +31,12 @@ from hdpstats.schema.table import PrivateTable
 
 SCHEMA = Schema(
     start=Duration(4.0, missing=0),
-    stop=Duration(4.0),
-    event=Binary(),
-    cause=Categorical(["none", "a", "b"], other="none"),
-    y=Binary(),
-    x=Continuous(-100, 100),
-    w=Weight(max=3),
+    stop=Duration(4.0, complete=True),
+    event=Binary(complete=True),
+    cause=Categorical(["none", "a", "b"], other="none", complete=True),
+    y=Binary(complete=True),
+    x=Continuous(-100, 100, complete=True),
+    w=Weight(max=3, complete=True),
 )
 GEOMETRY = Geometry(
     location=(0.0,), whitening=((1.0,),), radius=2.0, leverage=9.0, intercept=True, source=Source.PUBLIC_ROWS
@@ -165,7 +165,9 @@ def test_people_with_several_rows_need_entry_times() -> None:
 def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> None:
     # Each cap after the first is less than half a unit in the last place of the sum, so the sum never grows in floats.
     q, row, total = 10_000, 1.0 + 2.0**-40, 8192.0
-    schema = Schema(stop=Duration(float(q)), event=Binary(), x=Continuous(-1, 1))
+    schema = Schema(
+        stop=Duration(float(q), complete=True), event=Binary(complete=True), x=Continuous(-1, 1, complete=True)
+    )
     model = HazardModel(
         formula="Surv(stop, event) ~ x",
         link="logit",

@@ -54,7 +54,12 @@ def test_a_determinant_beyond_doubles_is_bounded_by_nothing_finite() -> None:
     assert math.isinf(flat_determinant(SHAPES["curved"], radius=1e6, survived=1e300, event=1.0, ridge=1e-60))
 
 
-SCHEMA = Schema(stop=Duration(4.0), event=Binary(), x=Continuous(-1, 1), o=Offset(-5, 5))
+SCHEMA = Schema(
+    stop=Duration(4.0, complete=True),
+    event=Binary(complete=True),
+    x=Continuous(-1, 1, complete=True),
+    o=Offset(-5, 5, complete=True),
+)
 
 
 def person_loss_of(

@@ -157,7 +157,9 @@ def test_an_outcome_at_its_bound_is_scaled_to_its_range_and_no_last_bit_beyond()
     for low, high in rng.uniform(-9.0, 9.0, (400, 2)):
         if not low < high:
             continue
-        schema = hdp.Schema(y=hdp.Continuous(float(low), float(high)), x=hdp.Continuous(0, 1))
+        schema = hdp.Schema(
+            y=hdp.Continuous(float(low), float(high), complete=True), x=hdp.Continuous(0, 1, complete=True)
+        )
         response = response_of(design_of("y ~ x", "squares", schema), "squares", schema)
         table = PrivateTable.from_frame(pd.DataFrame({"y": [low, high], "x": [0.0, 1.0]}), schema).admit(["y", "x"])
         y = response.of(table)

@@ -20,12 +20,12 @@ from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
     start=hdp.Duration(100, missing=0),
-    stop=hdp.Duration(100),
-    cause=hdp.Categorical(["none", "a", "b"], other="none"),
-    x=hdp.Continuous(-1, 1),
-    far=hdp.Continuous(-1e6, 1e6),
-    w=hdp.Weight(max=1e6),
-    o=hdp.Offset(-3, 3),
+    stop=hdp.Duration(100, complete=True),
+    cause=hdp.Categorical(["none", "a", "b"], other="none", complete=True),
+    x=hdp.Continuous(-1, 1, complete=True),
+    far=hdp.Continuous(-1e6, 1e6, complete=True),
+    w=hdp.Weight(max=1e6, complete=True),
+    o=hdp.Offset(-3, 3, complete=True),
 )
 COLUMNS = ("id", *SCHEMA)
 INTERVALS = 20

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.usefixtures("no_noise")
 # Releases are without noise: what is seen of them differs by the rows alone, and no comparison by chance.
 
 SCHEMA = hdp.Schema(
-    y=hdp.Continuous(-2, 7),
-    k=hdp.Continuous(0, 9),
-    c=hdp.Categorical(["a", "b", "c"]),
-    time=hdp.Duration(100),
-    event=hdp.Binary(),
-    x=hdp.Continuous(-1, 1),
+    y=hdp.Continuous(-2, 7, complete=True),
+    k=hdp.Continuous(0, 9, complete=True),
+    c=hdp.Categorical(["a", "b", "c"], complete=True),
+    time=hdp.Duration(100, complete=True),
+    event=hdp.Binary(complete=True),
+    x=hdp.Continuous(-1, 1, complete=True),
 )
 HUBER, TIMES = hdp.losses.Huber(1.0), hdp.losses.Exponential()
 OWN = hdp.losses.Loss(

@@ -27,12 +27,12 @@ from hdpstats.sites import attempts, local
 
 SCHEMA = hdp.Schema(
     start=hdp.Duration(100, missing=0),
-    stop=hdp.Duration(100),
-    event=hdp.Binary(),
-    x=hdp.Continuous(-1, 1),
-    far=hdp.Continuous(-1e12, 1e12),
-    w=hdp.Weight(max=1e12),
-    o=hdp.Offset(-1e12, 1e12),
+    stop=hdp.Duration(100, complete=True),
+    event=hdp.Binary(complete=True),
+    x=hdp.Continuous(-1, 1, complete=True),
+    far=hdp.Continuous(-1e12, 1e12, complete=True),
+    w=hdp.Weight(max=1e12, complete=True),
+    o=hdp.Offset(-1e12, 1e12, complete=True),
 )
 ROWS = pd.DataFrame(
     {

@@ -30,7 +30,11 @@ from hdpstats.records.query import Query
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import nearest as search
 
-SCHEMA = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary(), g=hdp.Categorical(["a", "b", "c"]))
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-1, 1, complete=True),
+    y=hdp.Binary(complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+)
 
 
 def people(n: int, seed: int) -> pd.DataFrame:
@@ -121,7 +125,11 @@ def test_any_number_of_protected_people_gets_the_same_noise(name: str, rows: int
 
 def test_a_site_keeps_few_tables_and_none_of_another_schema() -> None:
     site = site_of(people(30, 5))
-    other = hdp.Schema(x=hdp.Continuous(-2, 2), y=hdp.Binary(), g=hdp.Categorical(["a", "b", "c"]))
+    other = hdp.Schema(
+        x=hdp.Continuous(-2, 2, complete=True),
+        y=hdp.Binary(complete=True),
+        g=hdp.Categorical(["a", "b", "c"], complete=True),
+    )
     with pytest.raises(SiteError):
         site.put_public(PublicTable.from_frame(people(20, 1), other))
     assert site.answer(QUERIES["neighbours"]).events
@@ -134,7 +142,7 @@ def test_a_site_keeps_few_tables_and_none_of_another_schema() -> None:
 
 
 def test_a_purchase_is_not_refused_halfway_where_the_schema_is_much_wider_than_the_public_rows() -> None:
-    schema = hdp.Schema(x=hdp.Continuous(0, 1e9), g=hdp.Binary())
+    schema = hdp.Schema(x=hdp.Continuous(0, 1e9, complete=True), g=hdp.Binary(complete=True))
     rng = np.random.default_rng(6)
     public = pd.DataFrame({"x": rng.uniform(1, 2, 40), "g": rng.integers(0, 2, 40)})
     private = pd.DataFrame({"x": rng.uniform(0, 1e9, 60), "g": rng.integers(0, 2, 60)})

@@ -32,7 +32,9 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
-SCHEMA = Schema(u=Continuous(-1, 1), v=Continuous(0, 1), g=Categorical(["a", "b", "c"]))
+SCHEMA = Schema(
+    u=Continuous(-1, 1, complete=True), v=Continuous(0, 1, complete=True), g=Categorical(["a", "b", "c"], complete=True)
+)
 PUBLIC = PublicTable.from_frame(
     pd.DataFrame({"u": [-1.0, 0.5, 1.0, 0.0], "v": [0.0, 1.0, 0.3, 1.0], "g": ["a", "b", "c", "a"]}),
     SCHEMA,
@@ -205,7 +207,7 @@ def minimiser(query, private):
 
 def test_minimisers_of_neighbours_lie_within_the_sensitivity_and_beyond_the_longest_row():
     # Ji and Elkan's remark, the length of the longest row over n lambda, is exceeded; the diameter over it is not.
-    schema = Schema(u=Continuous(-1, 1), v=Continuous(-1, 1))
+    schema = Schema(u=Continuous(-1, 1, complete=True), v=Continuous(-1, 1, complete=True))
     public = PublicTable.from_frame(pd.DataFrame({"u": [-1.0] * 5, "v": [0.0] * 5}), schema)
     coding = ColumnBox(location=(0.0,) * 2, scale=(1.0,) * 2, lower=(-1.0,) * 2, upper=(1.0,) * 2, intercept=False)
     query = replace(asked(coding, ridge=3, perturbs="output"), schema_sha256=schema.sha256, public_sha256=public.sha256)

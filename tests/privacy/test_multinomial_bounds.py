@@ -23,7 +23,11 @@ from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import certify
 from hdpstats.solvers.objective import MultinomialObjective
 
-SCHEMA = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Categorical(["a", "b", "c"]), w=hdp.Weight(2))
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-1, 1, complete=True),
+    y=hdp.Categorical(["a", "b", "c"], complete=True),
+    w=hdp.Weight(2, complete=True),
+)
 UNIT = 2.0**-53
 
 

@@ -28,7 +28,11 @@ from hdpstats.solvers import nearest as search
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-SCHEMA = hdp.Schema(x=hdp.Continuous(-5, 5), b=hdp.Binary(), g=hdp.Categorical(["a", "b", "c"]))
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-5, 5, complete=True),
+    b=hdp.Binary(complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+)
 NAMES = ("x", "b", "g")
 RNG = np.random.default_rng(7)
 
@@ -107,7 +111,7 @@ def test_one_person_changes_counts_by_as_much_as_the_noise_covers(relation, chan
     assert before.sum() == 40  # everybody once, although points come twice and ties are many
     for other in neighbouring(frame, relation, RNG):
         after = prepared.landscape.counts(admitted(other))
-        assert after.sum() == len(other)
+        assert after.sum() == admitted(other).complete.sum() >= 39  # a row with a missing cell is counted nowhere
         worst = max(worst, int(np.abs(after - before).sum()))
     assert worst == change
     assert prepared.noise.rate * worst == NEIGHBOURS.epsilon
@@ -147,7 +151,7 @@ def test_a_choice_of_size_keeps_its_epsilon_and_wastes_nothing(relation):
 
 def test_the_bound_on_a_choice_of_size_is_attained():
     """A person at a late point and far from the first one moves a difference of costs by all of the reach."""
-    schema = hdp.Schema(x=hdp.Continuous(0, 1))
+    schema = hdp.Schema(x=hdp.Continuous(0, 1, complete=True))
     public = PublicTable.from_frame(pd.DataFrame({"x": [0.0, 1.0]}), schema)
     space = space_of(["x"], schema, public.admitted(["x"]))[0]
     query = SelectionQuery(
@@ -203,7 +207,7 @@ def test_a_distance_moves_by_at_most_its_reach_and_attains_it(relation):
 
 def test_rounded_distances_fall_from_each_size_to_the_next_for_everybody():
     prepared = hybrid_weights.prepare_selection(SELECTION, site_facts())
-    for block in prepared.landscape.neighbours(admitted(people(500)), SELECTION.sizes):
+    for _, block in prepared.landscape.neighbours(admitted(people(500)), SELECTION.sizes):
         units = hybrid_weights.in_units(block.squared, SELECTION.reach)
         assert np.all(np.diff(units, axis=0) <= 0)
         assert units.min() >= 0
@@ -260,10 +264,11 @@ def test_a_choice_by_loss_needs_its_own_formula(formula, error):
 
 
 @pytest.mark.parametrize("corner", CORNERS)
-def test_any_row_is_counted_once_and_silently(corner):
+def test_any_row_is_counted_once_or_left_out_and_silently(corner):
     cell = CORNERS[corner]
     row = pd.DataFrame({name: pd.Series([cell], dtype=object) for name in NAMES})
     table = admitted(pd.concat([row, people(5).astype(object)], ignore_index=True))
-    assert sum(hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts()).landscape.counts(table)) == 6
+    counts = hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts()).landscape.counts(table)
+    assert counts.sum() == table.complete.sum() >= 5
     assert len(hybrid_weights.prepare_selection(SELECTION, site_facts()).compute(table).events) == 1
     assert 0 <= hybrid_weights.prepare_loss(LOSS, site_facts()).compute(table).choice < 3

@@ -63,7 +63,9 @@ class Spied:
         assert self.asked["gradient_error"] <= SMALL.hessians + 1
 
 
-SCHEMA = hdp.Schema(y=hdp.Binary(), secret=hdp.Continuous(0, 10), age=hdp.Continuous(18, 100))
+SCHEMA = hdp.Schema(
+    y=hdp.Binary(complete=True), secret=hdp.Continuous(0, 10, complete=True), age=hdp.Continuous(18, 100, complete=True)
+)
 ATTACK = CurveQuery(
     formula="y ~ I(exp(3*(secret - 5) - 20*(age - 97)**2))",
     candidates=((0.0, 0.0),),

@@ -361,7 +361,7 @@ def test_a_release_is_a_lattice_point_of_the_box() -> None:
     "change", [{"relation": Relation.ADD_OR_REMOVE_ONE}, {"unit": "id", "most_rows": 3}], ids=["relation", "unit"]
 )
 def test_sites_where_the_number_of_people_is_protected_refuse(change: dict[str, object]) -> None:
-    schema = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary())
+    schema = hdp.Schema(x=hdp.Continuous(-1, 1, complete=True), y=hdp.Binary(complete=True))
     site_facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=RECORDS)
     person_loss = replace(CONTRAST, design=compile_design("y ~ x", schema))
     assert sampling.prepare(asked(), person_loss, site_facts).events

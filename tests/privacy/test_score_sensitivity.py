@@ -26,7 +26,7 @@ from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
 
-SCHEMA = Schema(y=Binary(), x1=Continuous(-50, 50), x2=Continuous(-50, 50))
+SCHEMA = Schema(y=Binary(complete=True), x1=Continuous(-50, 50, complete=True), x2=Continuous(-50, 50, complete=True))
 MODEL = RegressionModel(
     formula="y ~ x1 + x2",
     loss="logistic",

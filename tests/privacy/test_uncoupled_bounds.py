@@ -20,7 +20,11 @@ from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 
 SCHEMA = hdp.Schema(
-    y=hdp.Continuous(0, 10), x=hdp.Continuous(-1, 1), time=hdp.Duration(100), event=hdp.Binary(), w=hdp.Weight(3)
+    y=hdp.Continuous(0, 10, complete=True),
+    x=hdp.Continuous(-1, 1, complete=True),
+    time=hdp.Duration(100, complete=True),
+    event=hdp.Binary(complete=True),
+    w=hdp.Weight(3, complete=True),
 )
 SLACK = 1e-9
 ROW = tuple(np.tanh(np.linspace(-2.0, 2.0, 41)).tolist())

@@ -23,17 +23,17 @@ FUZZ = settings(max_examples=600, deadline=None)
 PROPERTY = settings(max_examples=150, deadline=None)
 
 SCHEMA = Schema(
-    y=Binary(),
-    a=Continuous(1, 9),
-    b=Continuous(-2, 3),
-    c=Continuous(0, 40),
-    d=Continuous(0.001, 0.7),
-    f=Binary(),
-    g=Categorical(["p", "q", "r"]),
-    h=Categorical(["u", "v"]),
-    t=Duration(50),
+    y=Binary(complete=True),
+    a=Continuous(1, 9, complete=True),
+    b=Continuous(-2, 3, complete=True),
+    c=Continuous(0, 40, complete=True),
+    d=Continuous(0.001, 0.7, complete=True),
+    f=Binary(complete=True),
+    g=Categorical(["p", "q", "r"], complete=True),
+    h=Categorical(["u", "v"], complete=True),
+    t=Duration(50, complete=True),
     s=Duration(50, missing=0),
-    k=Categorical(["none", "relapse", "death"]),
+    k=Categorical(["none", "relapse", "death"], complete=True),
 )
 NUMERIC = [name for name in SCHEMA if SCHEMA[name].kind in ("binary", "continuous")]
 CODED = [name for name in SCHEMA if SCHEMA[name].kind == "categorical"]

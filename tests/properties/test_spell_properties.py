@@ -127,7 +127,10 @@ def test_the_order_of_rows_plays_no_part_where_a_persons_rows_differ(rows, most,
 
 
 SCHEMA = Schema(
-    entered=Duration(8, missing=0), left=Duration(8), status=Categorical(["0", "1", "2"]), mark=Continuous(0, 1e9)
+    entered=Duration(8, missing=0),
+    left=Duration(8, complete=True),
+    status=Categorical(["0", "1", "2"], complete=True),
+    mark=Continuous(0, 1e9, complete=True),
 )
 PEOPLE = st.lists(st.lists(st.tuples(TIMES, TIMES, st.sampled_from([0, 1, 2])), max_size=3), max_size=4)
 NAMES = st.one_of(st.sampled_from(["z", "new", 99, 1.5, True, None, float("nan"), " ", b"1", pd.NaT, pd.NA]))

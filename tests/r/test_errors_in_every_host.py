@@ -27,7 +27,11 @@ both <- opened(halves, public = dp_load_gbsg(), budget = dp_budget(1))
 
 def study() -> hdp.Study:
     """Return Python's own study of that kind."""
-    columns = {"age": hdp.Continuous(20, 90), "nodes": hdp.Continuous(0, 40, missing=1), "event3": hdp.Binary()}
+    columns = {
+        "age": hdp.Continuous(20, 90, complete=True),
+        "nodes": hdp.Continuous(0, 40, missing=1),
+        "event3": hdp.Binary(complete=True),
+    }
     return hdp.Study(
         private=hdp.datasets.load_rotterdam(),
         public=hdp.datasets.load_gbsg(),

@@ -166,12 +166,12 @@ cat("schema:", schema$json, "\\n")
 
 def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> None:
     columns = {
-        "age": hdp.Continuous(20, 90),
-        "size": hdp.Categorical(["<=20", "20-50", ">50"]),
-        "event": hdp.Binary(),
+        "age": hdp.Continuous(20, 90, complete=True),
+        "size": hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        "event": hdp.Binary(complete=True),
         "nodes": hdp.Continuous(0, 40, missing=1),
-        "event3": hdp.Binary(),
-        "time": hdp.Duration(2557, unit="days"),
+        "event3": hdp.Binary(complete=True),
+        "time": hdp.Duration(2557, unit="days", complete=True),
     }
     private, gbsg = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
     schema, budget = hdp.Schema(columns), hdp.Budget(epsilon=2, delta=0)

@@ -35,17 +35,17 @@ def breast_cancer(name: str) -> pd.DataFrame:
 
 def study(frame: pd.DataFrame, horizon: float = 2400) -> hdp.Study:
     schema = hdp.Schema(
-        age=hdp.Continuous(20, 90),
-        nodes=hdp.Continuous(0, 60),
-        size=hdp.Categorical(["<=20", "20-50", ">50"]),
-        grade3=hdp.Binary(),
-        hormon=hdp.Binary(),
-        time=hdp.Duration(horizon),
+        age=hdp.Continuous(20, 90, complete=True),
+        nodes=hdp.Continuous(0, 60, complete=True),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        grade3=hdp.Binary(complete=True),
+        hormon=hdp.Binary(complete=True),
+        time=hdp.Duration(horizon, complete=True),
         start=hdp.Duration(horizon, missing=0),
-        event=hdp.Binary(),
-        event3=hdp.Binary(),
-        w=hdp.Weight(max=4),
-        o=hdp.Offset(-2, 2),
+        event=hdp.Binary(complete=True),
+        event3=hdp.Binary(complete=True),
+        w=hdp.Weight(max=4, complete=True),
+        o=hdp.Offset(-2, 2, complete=True),
     )
     return hdp.Study(public=frame, schema=schema)
 

@@ -12,13 +12,13 @@ from r_bridge import from_r, to_r
 from r_bridge.functions import answer
 
 SCHEMA = hdp.Schema(
-    age=hdp.Continuous(20, 90),
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),
-    grade3=hdp.Binary(),
-    hormon=hdp.Binary(),
-    event3=hdp.Binary(),
-    time=hdp.Duration(2557),
-    event=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade3=hdp.Binary(complete=True),
+    hormon=hdp.Binary(complete=True),
+    event3=hdp.Binary(complete=True),
+    time=hdp.Duration(2557, complete=True),
+    event=hdp.Binary(complete=True),
 )
 COLUMNS = ["size", "grade3", "hormon"]
 

@@ -18,15 +18,15 @@ COEFFICIENT, STD_ERROR = 1e-8, 1e-6
 
 def schema() -> hdp.Schema:
     return hdp.Schema(
-        age=hdp.Continuous(20, 90),
-        age_copy=hdp.Continuous(20, 90),
+        age=hdp.Continuous(20, 90, complete=True),
+        age_copy=hdp.Continuous(20, 90, complete=True),
         nodes=hdp.Continuous(0, 40, missing=1),  # gbsg has up to 51: public rows are not clipped
-        size=hdp.Categorical(["<=20", "20-50", ">50"]),
-        grade3=hdp.Binary(),
-        hormon=hdp.Binary(),
-        event3=hdp.Binary(),
-        w=hdp.Weight(max=4),
-        o=hdp.Offset(-2, 2),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        grade3=hdp.Binary(complete=True),
+        hormon=hdp.Binary(complete=True),
+        event3=hdp.Binary(complete=True),
+        w=hdp.Weight(max=4, complete=True),
+        o=hdp.Offset(-2, 2, complete=True),
     )
 
 

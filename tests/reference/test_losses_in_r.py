@@ -26,16 +26,16 @@ def study() -> hdp.Study:
     frame = hdp.datasets.load_gbsg()
     frame = frame.assign(w=1 + frame["nodes"] % 4, o=frame["grade3"] - 0.5, age_copy=frame["age"])
     schema = hdp.Schema(
-        age=hdp.Continuous(20, 90),
-        age_copy=hdp.Continuous(20, 90),
+        age=hdp.Continuous(20, 90, complete=True),
+        age_copy=hdp.Continuous(20, 90, complete=True),
         nodes=hdp.Continuous(0, 40, missing=1),  # gbsg has up to 51: public rows are not clipped
-        size=hdp.Categorical(["<=20", "20-50", ">50"]),
-        grade3=hdp.Binary(),
-        hormon=hdp.Binary(),
-        time=hdp.Duration(REFERENCE["horizon"], unit="days"),
-        event=hdp.Binary(),
-        w=hdp.Weight(max=4),
-        o=hdp.Offset(-2, 2),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        grade3=hdp.Binary(complete=True),
+        hormon=hdp.Binary(complete=True),
+        time=hdp.Duration(REFERENCE["horizon"], unit="days", complete=True),
+        event=hdp.Binary(complete=True),
+        w=hdp.Weight(max=4, complete=True),
+        o=hdp.Offset(-2, 2, complete=True),
     )
     return hdp.Study(public=frame, schema=schema)
 

@@ -34,12 +34,12 @@ FAMILIES = {"curve": 100, "objective": 50, "hazard gradient": 50}
 ANSWERS = (2.0, 8.0)
 FIRST = 500 - QUESTIONS
 SCHEMA = hdp.Schema(
-    y=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
-    code=hdp.Continuous(0, RECORDS),
-    secret=hdp.Continuous(0, 10),
-    time=hdp.Duration(horizon=24, unit="months"),
-    event=hdp.Binary(),
+    y=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
+    code=hdp.Continuous(0, RECORDS, complete=True),
+    secret=hdp.Continuous(0, 10, complete=True),
+    time=hdp.Duration(horizon=24, unit="months", complete=True),
+    event=hdp.Binary(complete=True),
 )
 
 

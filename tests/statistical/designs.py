@@ -32,7 +32,7 @@ class Design:
 
     def schema(self) -> hdp.Schema:
         """Return the schema of the columns and the outcome y."""
-        return hdp.Schema({f"x{j}": self.column for j in range(self.columns)} | {"y": hdp.Binary()})
+        return hdp.Schema({f"x{j}": self.column for j in range(self.columns)} | {"y": hdp.Binary(complete=True)})
 
     @property
     def formula(self) -> str:
@@ -57,12 +57,21 @@ def _levels(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return (rng.random((n, d)) < np.linspace(0.02, 0.5, d)).astype(float)
 
 
-_PLAIN = hdp.Continuous(-4, 4)
+_PLAIN = hdp.Continuous(-4, 4, complete=True)
 
 DESIGNS = (
     Design("rare outcome (about 4 %)", 5, _PLAIN, _normal, -3.2, 0.36, 20_000, 500),
     Design("20 columns", 20, _PLAIN, _normal, -0.3, 0.18, 10_000, 300),
-    Design("heavy tails (t with 2.5 degrees of freedom)", 6, hdp.Continuous(-20, 20), _heavy, -0.3, 0.33, 5_000, 200),
-    Design("0/1 columns, the rarest 2 %", 8, hdp.Binary(), _levels, -1.0, 0.7, 5_000, 300),
+    Design(
+        "heavy tails (t with 2.5 degrees of freedom)",
+        6,
+        hdp.Continuous(-20, 20, complete=True),
+        _heavy,
+        -0.3,
+        0.33,
+        5_000,
+        200,
+    ),
+    Design("0/1 columns, the rarest 2 %", 8, hdp.Binary(complete=True), _levels, -1.0, 0.7, 5_000, 300),
     Design("public coefficients differ (standard deviation 0.4)", 5, _PLAIN, _normal, -0.3, 0.36, 5_000, 300, 0.4),
 )

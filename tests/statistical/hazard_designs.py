@@ -152,13 +152,17 @@ class HazardDesign:
     @property
     def _schema(self) -> hdp.Schema:
         several = len(self.alphas) > 1
-        columns: dict[str, hdp.Column] = {name: hdp.Continuous(-self.bound, self.bound) for name in self._names}
-        columns["time"] = hdp.Duration(self.intervals)
-        columns["event"] = hdp.Categorical(["none", "relapse", "death"]) if several else hdp.Binary()
+        columns: dict[str, hdp.Column] = {
+            name: hdp.Continuous(-self.bound, self.bound, complete=True) for name in self._names
+        }
+        columns["time"] = hdp.Duration(self.intervals, complete=True)
+        columns["event"] = (
+            hdp.Categorical(["none", "relapse", "death"], complete=True) if several else hdp.Binary(complete=True)
+        )
         if self.late or self.varying:
-            columns["start"] = hdp.Duration(self.intervals)
+            columns["start"] = hdp.Duration(self.intervals, complete=True)
         if self.weighted:
-            columns |= {"w": hdp.Weight(max=2), "o": hdp.Offset(-1, 1)}
+            columns |= {"w": hdp.Weight(max=2, complete=True), "o": hdp.Offset(-1, 1, complete=True)}
         return hdp.Schema(columns)
 
     def _hazards(self, X: np.ndarray, offset: np.ndarray, curves: np.ndarray, beta: np.ndarray) -> np.ndarray:

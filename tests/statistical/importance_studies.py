@@ -50,9 +50,9 @@ def adult_categories() -> tuple[pd.DataFrame, hdp.Schema]:
         found = frame[members].to_numpy()
         column = name.replace("-", "_")
         columns[column] = np.where(found.any(axis=1), np.array(levels)[found.argmax(axis=1)], "reference")
-        declared[column] = hdp.Categorical(["reference", *levels])
+        declared[column] = hdp.Categorical(["reference", *levels], complete=True)
     table = pd.DataFrame(columns).assign(income=frame["income=large"], private=frame["private"])
-    return table, hdp.Schema(declared | {"income": hdp.Binary()})
+    return table, hdp.Schema(declared | {"income": hdp.Binary(complete=True)})
 
 
 def adult_means(frame: pd.DataFrame, schema: hdp.Schema, formula: str, *, repeats: int, **options) -> pd.DataFrame:
@@ -85,10 +85,14 @@ def one_sample(case: Case, seed: int) -> hdp.WeightedSample:
     """Simulate both samples and buy weights."""
     rng = np.random.default_rng(seed)
     if case.name == "discrete":
-        schema = hdp.Schema(a=hdp.Binary(), g=hdp.Categorical(["x", "y", "z"]), y=hdp.Binary())
+        schema = hdp.Schema(
+            a=hdp.Binary(complete=True), g=hdp.Categorical(["x", "y", "z"], complete=True), y=hdp.Binary(complete=True)
+        )
         frames = [discrete(rng, shares, case.records) for shares in (PRIVATE_CELLS, PUBLIC_CELLS)]
     else:
-        schema = hdp.Schema(x=hdp.Continuous(-6, 6), z=hdp.Continuous(-6, 6), y=hdp.Binary())
+        schema = hdp.Schema(
+            x=hdp.Continuous(-6, 6, complete=True), z=hdp.Continuous(-6, 6, complete=True), y=hdp.Binary(complete=True)
+        )
         frames = [continuous(rng, *distribution, case.records) for distribution in ((SHIFT, case.spread), (0.0, 1.0))]
     study = hdp.Study(private=frames[0], public=frames[1], schema=schema, budget=hdp.Budget(epsilon=100))
     return hdp.importance_weights(study, case.formula, epsilon=case.epsilon)

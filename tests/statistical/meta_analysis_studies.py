@@ -80,7 +80,9 @@ def simulate(sites: Sites, *, repeats: int) -> pd.DataFrame:
 
 
 def _spec(X: np.ndarray, y: np.ndarray) -> RegressionSpec:
-    schema = hdp.Schema({name: hdp.Continuous(-1, 1) for name in NAMES} | {"y": hdp.Binary()})
+    schema = hdp.Schema(
+        {name: hdp.Continuous(-1, 1, complete=True) for name in NAMES} | {"y": hdp.Binary(complete=True)}
+    )
     study = hdp.Study(public=pd.DataFrame(X, columns=NAMES).assign(y=y), schema=schema)
     formula = "y ~ " + " + ".join(NAMES)
     return open_regression(formula, study, Logistic(), name="Logit", weights=None, offset=None, row_norm=None)

@@ -64,7 +64,9 @@ def model_of(rounds: Rounds, seed: int) -> tuple[hdp.Logit, np.ndarray]:
     """Return the model on simulated records at the sites, and the true coefficients."""
     X, y, X_public, y_public, beta = ar_design(sum(rounds.sizes), COLUMNS, 200, seed)
     frame = pd.DataFrame(X, columns=NAMES).assign(y=y)
-    schema = hdp.Schema({name: hdp.Continuous(-1, 1) for name in NAMES} | {"y": hdp.Binary()})
+    schema = hdp.Schema(
+        {name: hdp.Continuous(-1, 1, complete=True) for name in NAMES} | {"y": hdp.Binary(complete=True)}
+    )
     ends = np.cumsum(rounds.sizes)
     frames = {
         f"s{k}": frame.iloc[end - size : end] for k, (end, size) in enumerate(zip(ends, rounds.sizes, strict=True))

@@ -51,9 +51,10 @@ class Records:
     def schema(self) -> hdp.Schema:
         """Bounds where they are declared; all others are 0 or 1."""
         columns = {
-            name: hdp.Continuous(*self.bounds[name]) if name in self.bounds else hdp.Binary() for name in self.names
+            name: hdp.Continuous(*self.bounds[name]) if name in self.bounds else hdp.Binary(complete=True)
+            for name in self.names
         }
-        return hdp.Schema(columns | {"y": hdp.Binary()})
+        return hdp.Schema(columns | {"y": hdp.Binary(complete=True)})
 
 
 def breast_cancer(frame: pd.DataFrame, *, size: bool) -> Records:

@@ -46,7 +46,9 @@ def one_data_set(setting: Setting, seed: int, epsilons: tuple[float, ...] = EPSI
     """Simulate one data set and fit it at every epsilon."""
     X, y, X_public, y_public, beta = ar_design(setting.records, COLUMNS, setting.public, seed)
     names = [f"x{j + 1}" for j in range(COLUMNS)]
-    schema = hdp.Schema({name: hdp.Continuous(-1, 1) for name in names} | {"y": hdp.Binary()})
+    schema = hdp.Schema(
+        {name: hdp.Continuous(-1, 1, complete=True) for name in names} | {"y": hdp.Binary(complete=True)}
+    )
     study = hdp.Study(
         private=_frame(X, y),
         public=_frame(X_public, y_public) if setting.use_public else None,
@@ -111,12 +113,12 @@ PATIENTS = "event3 ~ age + size + grade3 + log1p(nodes) + hormon"
 def patients_schema() -> hdp.Schema:
     """Return the schema of the breast-cancer studies."""
     return hdp.Schema(
-        age=hdp.Continuous(20, 90),
+        age=hdp.Continuous(20, 90, complete=True),
         nodes=hdp.Continuous(0, 40, missing=1),
-        size=hdp.Categorical(["<=20", "20-50", ">50"]),
-        grade3=hdp.Binary(),
-        hormon=hdp.Binary(),
-        event3=hdp.Binary(),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        grade3=hdp.Binary(complete=True),
+        hormon=hdp.Binary(complete=True),
+        event3=hdp.Binary(complete=True),
     )
 
 

@@ -31,7 +31,7 @@ WIDE = 0.1
 """Below this epsilon rates from blocks reach the ends of their range, on which a fit projects and no formula counts."""
 SIMULATED = 4000
 SECTIONS = 7
-SCHEMA = hdp.Schema(x=hdp.Continuous(0, 30), b=hdp.Binary())
+SCHEMA = hdp.Schema(x=hdp.Continuous(0, 30, complete=True), b=hdp.Binary(complete=True))
 RATE, COIN = paper.exponential_times(), paper.events()
 INFORMATION = {"rate": 1.0, "odds": 0.24}
 LOWER_ORDER = 0.1
@@ -174,7 +174,7 @@ PRICES = {"A": 2.0, "B": 0.1, "C": 1.0, "D": 0.5}
 
 def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
     """By inverse variance, against the unweighted mean of the paper and a mean by numbers of people."""
-    schema, rng = hdp.Schema(visits=hdp.Continuous(0, 25)), np.random.default_rng(3)
+    schema, rng = hdp.Schema(visits=hdp.Continuous(0, 25, complete=True)), np.random.default_rng(3)
     found = {"ours": [], "aggregate": [], "by people": [], "unweighted": [], "said": []}
     for _ in range(200):
         private = {name: pd.DataFrame({"visits": rng.poisson(3.0, n) * 1.0}) for name, n in SIZES.items()}
@@ -204,7 +204,7 @@ def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
 
 def test_intervals_cover_the_truth_with_one_three_and_ten_sites(page):
     """Through the public API, sites of different sizes, both mechanisms."""
-    schema = hdp.Schema(sbp=hdp.Continuous(40, 240), died=hdp.Binary())
+    schema = hdp.Schema(sbp=hdp.Continuous(40, 240, complete=True), died=hdp.Binary(complete=True))
     truths = {"normal": ("sbp", {"sd": (5, 40)}, [130.0, 15.0]), "bernoulli": ("died", None, [0.4])}
     mechanisms = {
         "statistics": hdp.mechanisms.SufficientStatistics(),
@@ -236,7 +236,7 @@ def test_intervals_cover_the_truth_with_one_three_and_ten_sites(page):
 
 def test_intervals_across_sites_need_no_model_of_a_site(page):
     """Counts with three times the variance that their family says: its intervals cover too little, others do not."""
-    schema, rng = hdp.Schema(visits=hdp.Continuous(0, 40)), np.random.default_rng(4)
+    schema, rng = hdp.Schema(visits=hdp.Continuous(0, 40, complete=True)), np.random.default_rng(4)
     covered = {(count, kind): [] for count in (4, 10) for kind in ("fit", "model", "across_sites")}
     for count in (4, 10):
         for _ in range(150):

@@ -59,7 +59,7 @@ def test_at_the_ridge_of_the_paper_a_third_of_its_standard_deviation_remains(pag
     frame = adult()
     columns = [name for name in frame if name != "private"]
     truth = frame.loc[frame["private"] == 1, "income"].mean()
-    schema = hdp.Schema({name: hdp.Binary() for name in columns})
+    schema = hdp.Schema({name: hdp.Binary(complete=True) for name in columns})
     formula = "~ 0 + " + " + ".join(columns)
     means = adult_means(frame, schema, formula, repeats=REPEATS, ridge=0.1)
     page += _adult_lines(

@@ -21,12 +21,12 @@ FORMULA = "x1 + x2 + x3 + g"
 SLOPES = np.array([1.0, -0.5, 0.25])
 STEP = 0.6
 SCHEMA = hdp.Schema(
-    y=hdp.Continuous(-10, 12),
-    k=hdp.Continuous(0, 15),
-    x1=hdp.Continuous(-3, 3),
-    x2=hdp.Continuous(-3, 3),
-    x3=hdp.Continuous(0, 1),
-    g=hdp.Binary(),
+    y=hdp.Continuous(-10, 12, complete=True),
+    k=hdp.Continuous(0, 15, complete=True),
+    x1=hdp.Continuous(-3, 3, complete=True),
+    x2=hdp.Continuous(-3, 3, complete=True),
+    x3=hdp.Continuous(0, 1, complete=True),
+    g=hdp.Binary(complete=True),
 )
 CLIPPED = {"delta": 1e-6, "mechanism": "clipped_newton"}
 MODELS = {

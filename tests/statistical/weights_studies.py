@@ -104,7 +104,12 @@ def discrete_coverage(seed: int, *, epsilon: float, projection: str) -> dict[str
     study = hdp.Study(
         private=_discrete(rng, 2_000, PRIVATE_SHARES, BETA),
         public=_discrete(rng, 600, PUBLIC_SHARES, (-0.3, 0.2, 0.0, 0.1, 0.3)),
-        schema=hdp.Schema(a=hdp.Binary(), b=hdp.Binary(), c=hdp.Categorical(LEVELS), y=hdp.Binary()),
+        schema=hdp.Schema(
+            a=hdp.Binary(complete=True),
+            b=hdp.Binary(complete=True),
+            c=hdp.Categorical(LEVELS, complete=True),
+            y=hdp.Binary(complete=True),
+        ),
         budget=hdp.Budget(epsilon=epsilon),
     )
     sample = hdp.hybrid_weights(study, ["a", "b", "c", "y"], epsilon=epsilon, projection=projection)

@@ -9,7 +9,8 @@ clipped is a *person*: the sum over all rows, intervals and causes of that perso
 
 **Sensitivity.** Neighbours differ in one person. As :math:`\|g_i\| \le C` whatever the record, replacing a person moves
 ``G`` by at most ``2 C`` in the Euclidean norm, which two persons with opposite long scores attain; adding or removing
-one by at most ``C``. Nothing about the loss is used: no bound of rows, of the number of intervals, of the curvature.
+one by at most ``C``. Nothing about the loss is used: no bound of rows, of the number of intervals, of the curvature. A
+person with a missing cell has the score 0, which is not longer than ``C``.
 
 **Floating point.** A score that is not finite in every coordinate is replaced by 0 *before* it is clipped or added (0
 times infinity would otherwise spoil the whole sum, and tell). The computed norm of a vector of at most `MOST` doubles

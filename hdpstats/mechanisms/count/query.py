@@ -1,8 +1,10 @@
 """The query of a noisy number of people, and its release."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.limits import Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 
@@ -10,10 +12,12 @@ from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountQuery(ChargedQuery):
-    """Count the people, where their number is protected.
+    """Count the people, or those whose rows are complete in some columns, where that number is protected.
 
     Attributes
     ----------
+    columns : tuple of str or None
+        The columns, sorted, that a row must be complete in; None where all rows count.
     ahead : tuple of Spend
         What the fit that asks will be charged besides, charge by charge. It is not charged now, but refused now if it
         could not be charged later, so that no account is charged for a number alone. Gaussian noise says what it was
@@ -22,11 +26,14 @@ class CountQuery(ChargedQuery):
 
     kind: ClassVar[str] = "count/1"
     public_sha256: str | None = None
+    columns: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
     ahead: Ahead = ()
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "a count")
+        if self.columns is not None and list(self.columns) != sorted(set(self.columns)):
+            raise MechanismError("a count names the columns of complete rows once, in alphabetical order")
         check_ahead(self.ahead)
 
 
@@ -42,10 +49,13 @@ class CountRelease(ChargedRelease):
     noise_sd : float
         Standard deviation of the noise, before the cut.
     most : int
-        The declared largest number.
+        The public or declared largest number.
+    columns : tuple of str or None
+        As in the query: the columns that rows are complete in.
     """
 
     kind: ClassVar[str] = "count/1"
     count: int
     noise_sd: float
     most: int
+    columns: Annotated[tuple[str, ...] | None, LEFT_OUT] = None

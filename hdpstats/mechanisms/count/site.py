@@ -1,15 +1,17 @@
 r"""A noisy number of people: two-sided geometric noise, pure epsilon.
 
-Under ``add_or_remove_one`` the number ``n`` of people is protected like anything else about them, and a mechanism may
-use it for a choice (a radius, a ridge, a lattice) only after it was released. The release is
+Under ``add_or_remove_one`` the number ``n`` of people is protected like anything else about them, and under either
+relation the number of those whose rows are complete in the columns of a model, unless the schema declares that all are.
+A mechanism may use such a number for a choice (a radius, a ridge, a lattice) only after it was released. The release is
 
 .. math:: \min\{\max(n + z, 1), N\}, \qquad P[z] \propto e^{-\epsilon |z|},
 
 ``N`` being the declared largest number, exact in integers (`hdpstats.noise.geometric`).
 
-**Sensitivity.** One person more or less is one more or less in ``n``, whatever the rows: without a unit every row is a
-person, with one all rows of the same name are (`hdpstats.schema.coerce.persons`), rows that name nobody are nobody's,
-and the added person's name is nobody else's.
+**Sensitivity.** One person more or less is at most one more or less in ``n``, whatever the rows: without a unit every
+row is a person, with one all rows of the same name are (`hdpstats.schema.coerce.persons`), rows that name nobody are
+nobody's, and the added person's name is nobody else's. A person counts who has a complete row. So a person who takes
+another's place moves the number by at most one too.
 
 **Guarantee.** ``P[n + z = m] / P[n + 1 + z = m] = exp(-epsilon (|m - n| - |m - n - 1|))``, between ``exp(-epsilon)``
 and ``exp(epsilon)``, both attained: epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012). The cut is post-processing
@@ -19,22 +21,25 @@ by public bounds.
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.table import AdmittedTable, check_names
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedCount(Prepared):
-    """A count with its noise fixed; ``most`` is the declared largest number."""
+    """A count with its noise fixed; ``most`` is the public or declared largest number."""
 
     noise: TwoSidedGeometric
     most: int
+    columns: tuple[str, ...] | None
 
     def compute(self, table: AdmittedTable) -> CountRelease:
         """Draw the noise, count, cut and release."""
@@ -43,25 +48,31 @@ class PreparedCount(Prepared):
             count=min(max(noisy, 1), self.most),
             noise_sd=self.noise.variance**0.5,
             most=self.most,
+            columns=self.columns,
             events=self.events,
         )
 
 
 def prepare(query: CountQuery, site_facts: SiteFacts) -> PreparedCount:
-    """Fix the noise of a count, or refuse where the number is public."""
-    if site_facts.relation is not Relation.ADD_OR_REMOVE_ONE:
+    """Fix the noise of a count, or refuse to charge for a number that is public."""
+    needs = check_names(site_facts.schema, query.columns or ())
+    if site_facts.relation is not Relation.ADD_OR_REMOVE_ONE and not site_facts.schema.leaves_out(needs):
         raise MechanismError(
-            "the number of people is public under replace_one, or declared: read it without noise, as site.records"
+            "the number of people is public under replace_one, or declared, and so is that of complete rows where the "
+            "schema declares the columns complete: nothing is charged for it; read site.records"
         )
     return PreparedCount(
-        needs=(),  # who is whose is known without any column
+        needs=needs,
         events=(PrivacyEvent(ran=MechanismName.COUNT, epsilon=query.epsilon),),
         ahead=query.ahead,
         noise=TwoSidedGeometric(rate=query.epsilon),
         most=site_facts.records,
+        columns=query.columns,
     )
 
 
 def number_of_people(table: AdmittedTable) -> int:
-    """Return how many people there are: as private as their rows."""
-    return table.rows if table.persons is None else int(table.persons.max(initial=-1)) + 1
+    """Return how many people have a row that is complete in the columns of a table: as private as their rows."""
+    if table.persons is None:
+        return int(table.complete.sum())
+    return len(np.unique(table.persons[table.complete & (table.persons >= 0)]))

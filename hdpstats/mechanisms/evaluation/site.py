@@ -7,9 +7,10 @@ release is the number of people in each cell plus independent two-sided geometri
 
 **One cell per person.** A row is a person: a site whose people have several rows is refused, and so are formulas with
 entry times, as a person who enters late is not at risk from the beginning. The map to a cell is total and row by row:
-the design clips and fills (`hdpstats.formulas`), the linear predictor is summed in the order of the columns
+the design clips (`hdpstats.formulas`), the linear predictor is summed in the order of the columns
 (`hdpstats.solvers.kernels`: to the last bit a function of the row alone, or a row at a cut point might change group
-because of others), and `hdpstats.schema.spells` gives every row without entry time an interval of exit and a cause.
+because of others), and `hdpstats.schema.spells` gives every row without entry time an interval of exit and a cause. A
+person with a missing cell is in no cell of the table.
 
 Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.integer_sums`.
 """
@@ -30,6 +31,7 @@ from hdpstats.mechanisms.integer_sums import (
     binary_design,
     check_columns,
     check_one_row,
+    counted,
     noise_of_counts,
 )
 from hdpstats.mechanisms.person_loss.base import declared_bound
@@ -51,8 +53,8 @@ class PreparedEvaluation(PreparedCounts):
     design: Design | SurvivalDesign
 
     def counts(self, table: AdmittedTable) -> IntArray:
-        """Return the number of people in each cell."""
-        return np.bincount(cells_of(self.query, self.design, table), minlength=self.cells)
+        """Return the number of people in each cell, those with a missing cell left out."""
+        return counted(cells_of(self.query, self.design, table), table.complete, self.cells)
 
 
 def prepare(query: EvaluationQuery, site_facts: SiteFacts) -> PreparedEvaluation:
@@ -94,7 +96,7 @@ def linear_predictor(query: EvaluationQuery, design: Design | SurvivalDesign, ta
 
 
 def cells_of(query: EvaluationQuery, design: Design | SurvivalDesign, table: AdmittedTable) -> IntArray:
-    """Return the cell of each person (n,): a total map, row by row."""
+    """Return the cell of each person (n,) as if complete: a total map, row by row."""
     group = np.searchsorted(np.array(query.cuts), linear_predictor(query, design, table), side="right")
     happened = _outcome(table, design) if isinstance(design, Design) else _exit(query, design, table)
     return np.asarray(group * query.width + happened, dtype=np.int64)

@@ -10,7 +10,8 @@ public centre ``c`` a lattice point ``theta`` of the box ``|theta_j - c_j| <= B_
 ``s = tau / gamma``.
 
 **Privacy.** Where a person is replaced ``sum u`` changes by a function whose values lie within ``4 m`` of each other,
-and so ``log pi`` by at most ``4 m tau = epsilon`` (McSherry and Talwar 2007), whatever the floats are. As one person's
+and so ``log pi`` by at most ``4 m tau = epsilon`` (McSherry and Talwar 2007), whatever the floats are. A person with a
+missing cell has losses of 0, hence ``u = 0``, in [-m, m]. As one person's
 loss has gradients of at most ``g`` and the box a half diagonal of ``||B||``, with ``m gamma >= g ||B||`` nobody is
 clipped by more than rounding, and nothing is lost.
 

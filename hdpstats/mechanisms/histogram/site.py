@@ -1,8 +1,9 @@
 r"""A noisy histogram on a public grid (Lei 2011), pure epsilon.
 
-Every private person falls into exactly one cell; the release is the noisy number of people in each. Sensitivity and
+Every private person without a missing cell falls into exactly one cell; the release is the noisy number of people in
+each. Sensitivity and
 guarantee are those of counts in `hdpstats.mechanisms.integer_sums`. The map to a cell is total and row by row: the
-schema clips and fills, a number belongs to the class of as many cuts as it reaches.
+schema clips, a number belongs to the class of as many cuts as it reaches.
 
 References
 ----------
@@ -18,7 +19,7 @@ from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease
-from hdpstats.mechanisms.integer_sums import PreparedCounts, check_one_row, noise_of_counts
+from hdpstats.mechanisms.integer_sums import PreparedCounts, check_one_row, counted, noise_of_counts
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.table import AdmittedTable
@@ -33,8 +34,8 @@ class PreparedHistogram(PreparedCounts):
     query: HistogramQuery
 
     def counts(self, table: AdmittedTable) -> IntArray:
-        """Return the number of people in each cell."""
-        return np.bincount(cells_of(self.query, table), minlength=self.cells)
+        """Return the number of people in each cell, those with a missing cell left out."""
+        return counted(cells_of(self.query, table), table.complete, self.cells)
 
 
 def prepare(query: HistogramQuery, site_facts: SiteFacts) -> PreparedHistogram:
@@ -56,7 +57,7 @@ def prepare(query: HistogramQuery, site_facts: SiteFacts) -> PreparedHistogram:
 
 
 def cells_of(query: HistogramQuery, table: AdmittedTable) -> IntArray:
-    """Return the cell of each person (n,): a total map, row by row."""
+    """Return the cell of each person (n,) as if complete: a total map, row by row."""
     cells = np.zeros(table.rows, dtype=np.int64)
     for axis in query.axes:
         if axis.levels is None:

@@ -9,7 +9,9 @@ which costs.
 **Sensitivity.** Rows have length at most ``R``; :math:`\hat\theta` minimises the mean logistic loss plus
 :math:`\tfrac{\lambda}{2} \|\theta\|^2`. Replacing a person moves the sum of gradients by at most :math:`2 R`, hence
 :math:`\hat\theta` by at most :math:`2 R / (n \lambda)` (strong convexity), hence every other person's probability by at
-most :math:`R / 4` times that; the person's own changes by at most 1. With the reverse triangle inequality
+most :math:`R / 4` times that; the person's own changes by at most 1. A row with a missing cell is a row of zeros: its
+gradient is 0 and its probabilities do not differ, so that the bounds hold for it too. With the reverse triangle
+inequality
 
 .. math:: |t_i - t_i'| \le S = \sqrt{1 + (n - 1) \frac{R^2}{16} \Big(\frac{2 R}{n \lambda} + 2 \eta\Big)^2},
 
@@ -83,8 +85,8 @@ class PreparedCurve(Prepared):
 
 
 def curve_units(query: CurveQuery, design: Design, table: AdmittedTable, *, work: Work) -> list[int]:
-    """Return the curve in integer units, without noise."""
-    X = cut_rows(design.matrix(table) / np.array(query.scale), float(query.radius))
+    """Return the curve in integer units, without noise; a row with a missing cell is a row of zeros."""
+    X = cut_rows(design.matrix(table) / np.array(query.scale), float(query.radius)) * table.complete[:, None]
     fitted = _probability(row_products(X, _fit(X, table.numeric[design.response], work)))
     found = []
     for candidate in query.candidates:

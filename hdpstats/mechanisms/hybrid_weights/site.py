@@ -7,7 +7,7 @@ nearest of the public points, the first of several at the same distance (`hdpsta
 counted at depends on that row and public constants alone, to the last bit: were a rounded distance to depend on the
 rows beside it, one person could move the counts of many. Were a person counted at *every* nearest point, as where
 points come twice, one could move as many counts as there are ties. Were the cube scaled by the range of all rows, one
-could move everybody.
+could move everybody. A person with a missing cell is counted at no point, is at no distance and costs nothing.
 
 **Work.** At most all pairs of a row and a point are compared, with which search does not depend on the number of rows
 where that is private (`hdpstats.solvers.nearest`).
@@ -69,7 +69,7 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     SelectionQuery,
     SelectionRelease,
 )
-from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, noise_of_counts
+from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, counted, noise_of_counts
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.noise.permute_and_flip import permute_and_flip
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
@@ -92,26 +92,25 @@ class Landscape:
     points: FloatArray
     records: int
 
-    def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[Nearest]:
-        """Yield the nearest of the first so many points for blocks of rows, which are mapped block by block."""
+    def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[tuple[slice, Nearest]]:
+        """Yield blocks of rows with the nearest of the first so many points; rows are mapped block by block."""
         search = search_among(self.points, sizes, rows=self.records)
         for part in blocks(table.rows, dimension=self.space.dimension):
-            yield search.answer(embed(self.space, table, part=part))
+            yield part, search.answer(embed(self.space, table, part=part))
 
     def squared_distances(self, table: AdmittedTable) -> FloatArray:
         """Return the squared distance (n,) of each row as it is, not clipped to the public ranges, from its point."""
         found = np.empty(table.rows)
-        parts = blocks(table.rows, dimension=self.space.dimension)
-        for part, block in zip(parts, self.neighbours(table, [len(self.points)]), strict=True):
+        for part, block in self.neighbours(table, [len(self.points)]):
             rows = embed(self.space, table, part=part, clip=False)
             found[part] = squared_distances(rows, self.points[block.place[0]])
         return found
 
     def counts(self, table: AdmittedTable) -> IntArray:
-        """Return the number of rows (m,) to which each point is the nearest."""
-        found = np.zeros(len(self.points), dtype=np.int64)
-        for block in self.neighbours(table, [len(found)]):
-            found += np.bincount(block.place[0], minlength=len(found))
+        """Return the number of complete rows (m,) to which each point is the nearest."""
+        found, complete = np.zeros(len(self.points), dtype=np.int64), table.complete
+        for part, block in self.neighbours(table, [len(found)]):
+            found += counted(block.place[0], complete[part], len(found))
         return found
 
 
@@ -182,7 +181,7 @@ class PreparedDistance(Prepared):
     def compute(self, table: AdmittedTable) -> DistanceRelease:
         """Draw the noise, sum, add and release."""
         noise = self.noise.draw()
-        units = in_units(self.landscape.squared_distances(table), self.query.reach)
+        units = in_units(self.landscape.squared_distances(table), self.query.reach) * table.complete
         return DistanceRelease(units=noise + int(units.sum()), noise_sd=self.noise.variance**0.5, events=self.events)
 
 
@@ -228,10 +227,10 @@ class PreparedSelection(PreparedChoice):
 
 
 def distance_units(query: SelectionQuery, landscape: Landscape, table: AdmittedTable) -> IntArray:
-    """Return the sum over rows of the distance to the nearest of the first points, for each size (K,), in units."""
-    totals = np.zeros(len(query.sizes), dtype=np.int64)
-    for block in landscape.neighbours(table, query.sizes):
-        totals += in_units(block.squared, query.reach).sum(axis=1)
+    """Return the sum over complete rows of the distance to the nearest of the first points, for each size (K,)."""
+    totals, complete = np.zeros(len(query.sizes), dtype=np.int64), table.complete
+    for part, block in landscape.neighbours(table, query.sizes):
+        totals += (in_units(block.squared, query.reach) * complete[part]).sum(axis=1)
     return totals
 
 
@@ -263,11 +262,14 @@ class PreparedLossSelection(PreparedChoice):
 
 
 def excess_units(query: LossSelectionQuery, design: Design, table: AdmittedTable) -> IntArray:
-    """Return how much more than the best candidate each one (K,) costs each row (n,), in units from 0 to `UNITS`."""
+    """Return how much more than the best candidate each one (K,) costs each row (n,), in units from 0 to `UNITS`.
+
+    A row with a missing cell costs nothing.
+    """
     X, y = design.matrix(table), table.numeric[design.response]
     eta = np.stack([row_products(X, np.array(candidate)) for candidate in query.candidates])
     losses = np.floor(np.minimum(_loss(eta, y) / query.reach, MOST_LOSS) * UNITS).astype(np.int64)
-    return np.asarray(np.minimum(losses - losses.min(axis=0), UNITS))
+    return np.asarray(np.minimum(losses - losses.min(axis=0), UNITS) * table.complete)
 
 
 def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:

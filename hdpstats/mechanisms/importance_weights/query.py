@@ -7,10 +7,10 @@ query names the public rows by their hash, and the site knows them.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.point import MinimiserQuery
 
@@ -77,12 +77,16 @@ class DensityRatioModel(Record):
         The columns of its design that take part, without the intercept: those that vary in public rows.
     coding : Geometry or ColumnBox
         How they are coded.
+    complete : int or None
+        The noisy number of private rows that are complete in the formula's columns, which public rows weigh together;
+        None where the schema declares that all are.
     """
 
     kind: ClassVar[str] = "density ratio"
     formula: str
     columns: tuple[str, ...]
     coding: Geometry | ColumnBox
+    complete: Annotated[int | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a coding of other columns."""

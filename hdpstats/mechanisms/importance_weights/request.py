@@ -54,7 +54,10 @@ LARGEST_SD = 0.5
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportanceTerms:
-    """What is offered and wanted: a part of ``ridges`` (one where the user fixed it) and of the kinds of noise."""
+    """What is offered and wanted: a part of ``ridges`` (one where the user fixed it) and of the kinds of noise.
+
+    ``counted`` says that ``records`` is a noisy number of complete rows, not the public one of all.
+    """
 
     records: int
     epsilon: Fraction
@@ -64,6 +67,7 @@ class ImportanceTerms:
     schema_sha256: str
     public_sha256: str
     replicate: int
+    counted: bool = False
 
 
 @final
@@ -131,7 +135,12 @@ class _Case:
     @property
     def person_loss(self) -> DensityRatioPersonLoss:
         """A person's loss."""
-        model = DensityRatioModel(formula=self.sample.design.canonical, columns=self.sample.columns, coding=self.coding)
+        model = DensityRatioModel(
+            formula=self.sample.design.canonical,
+            columns=self.sample.columns,
+            coding=self.coding,
+            complete=self.asked.records if self.asked.counted else None,
+        )
         rows = coded_rows(self.coding, self.sample.X)
         return DensityRatioPersonLoss(model=model, design=self.sample.design, public=rows, records=self.asked.records)
 

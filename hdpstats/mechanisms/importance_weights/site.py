@@ -5,9 +5,10 @@ With coded rows ``x``, Mallows weights ``w(x)`` and ``lambda`` per private perso
 .. math:: \sum_{i \in D} w_i \log(1 + e^{-\beta'x_i}) + \frac{n_D}{n_E} \sum_{j \in E} w_j \log(1 + e^{\beta'x_j})
           + \frac{n_D \lambda}{2} \|\beta\|^2
 
-is ``n_D`` times that of Ji and Elkan (2013): two samples of equal total weight, whose log density ratio is
-:math:`\beta'x` where the model holds. The weights, a function of the row alone, cancel in the ratio. The weight of a
-public row is then :math:`e^{\beta'x}`: post-processing of released coefficients.
+is ``n_D`` times that of Ji and Elkan (2013), ``n_D`` being the public number of private rows, or a noisy number of
+those without a missing cell that was released before and is not larger: two samples of (about) equal total weight,
+whose log density ratio is :math:`\beta'x` where the model holds. The weights, a function of the row alone, cancel in
+the ratio. The weight of a public row is then :math:`e^{\beta'x}`: post-processing of released coefficients.
 
 **What a person moves.** Public rows and the ridge are the same for neighbours. As ``n_D`` stands in the objective, the
 only relation is ``replace_one``. All private people have the same label: a person's gradient is :math:`-\sigma w x`
@@ -24,6 +25,8 @@ allow for, do not occur, and the difference of two gradients is :math:`t' x' - t
 Euclidean distances are the diameter of `hdpstats.mechanisms.importance_weights.coding.extent`, :math:`\sqrt{2 m + k}`
 for ``m`` categories and ``k`` columns in [0, 1], and :math:`\sqrt{1 + 4 R^2}` in a geometry. Neither is the length of
 the longest row: two different levels are :math:`\sqrt{2}` apart.
+
+A private row with a missing cell has the weight 0: ``t`` is 0, which the bounds allow for any row.
 
 **Half of it.** `PersonLoss.reach` is what one person moves on his own, half of what a replaced one moves. Take a public
 constant ``g`` off every person's gradient: the objective changes by the public function :math:`n_D g'\beta`, which
@@ -209,7 +212,7 @@ class DensityRatioPersonLoss(PersonLoss):
             loss=LogisticLoss(),
             X=np.concatenate([private.X, self.public.X]),
             y=np.repeat([1.0, 0.0], [len(private.X), len(self.public.X)]),
-            weights=np.concatenate([private.weights, share * self.public.weights]),
+            weights=np.concatenate([private.weights * table.complete, share * self.public.weights]),
             offset=np.zeros(len(private.X) + len(self.public.X)),
         )
 
@@ -241,7 +244,10 @@ def density_ratio_person_loss(
     rows = coded(model, design, public.admitted(design.needs))
     if not len(rows.X):
         raise SiteError("no public row is complete in the formula's columns; a density ratio needs one at least")
-    person_loss = DensityRatioPersonLoss(model=model, design=design, public=rows, records=site_facts.records)
+    weigh = site_facts.records if model.complete is None else model.complete
+    if not 1 <= weigh <= max(site_facts.records, 1):
+        raise SiteError("the query says that more private rows are complete than there are")
+    person_loss = DensityRatioPersonLoss(model=model, design=design, public=rows, records=weigh)
     if not person_loss.extent.leverage <= LARGEST_LEVERAGE:
         raise SiteError(
             f"coded rows of this site's schema can have a leverage above {LARGEST_LEVERAGE:g}, beyond which weights "

@@ -28,6 +28,9 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
    epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
 
+A person with a missing cell adds the loss 0, gradient and Hessian included: as under add-or-remove-one one who is not
+there, and among the persons that the bounds of a replaced one are taken over (weights may be as small as one likes).
+
 A fourth part, where a query asks for it, releases the weighted Hessian at the *released* coefficients.
 """
 

@@ -20,7 +20,8 @@ most ``r`` each, and rounding to a lattice of step ``gamma`` moves each by at mo
 
 .. math:: S = G / \lambda + 2 r + \gamma \sqrt{D}.
 
-Nothing else about the losses is used: they need no second derivative, and no determinant enters.
+Nothing else about the losses is used: they need no second derivative, and no determinant enters. A person with a
+missing cell has the gradient 0, which is not longer than ``g``.
 
 **Noise.** Without a delta: lattice noise of density proportional to ``exp(-epsilon ||b|| / S)``, which is epsilon-DP
 (Hardt and Talwar 2010). With one: normal noise of standard deviation ``S / mu``, exact and rounded

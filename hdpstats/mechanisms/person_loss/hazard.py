@@ -14,6 +14,10 @@ and those of each person sorted in the order of time. Which of them are kept dep
 the query, so no cut beforehand keeps the same ones. A person with more than ``most_rows`` rows adds to the time of an
 answer in proportion to the number. Tables of at most ``records * most_rows`` rows take no longer than is predicted.
 
+**Missing cells.** A row with a missing cell (times, event, covariates, weight, offset) is left out; other rows of the
+same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
+is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
+
 Constants: `hdpstats.privacy.hazard`. Where covariates vary within a person every spell has its own weight and caps add
 up over the person's spells, and the bound for time-varying rows holds.
 """
@@ -326,7 +330,7 @@ class HazardPersonLoss(DeclaredLoss):
         return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
 
     def people(self, table: AdmittedTable) -> HazardPeople:
-        """Return the spells of an admitted table, capped and weighted."""
+        """Return the spells of an admitted table, capped and weighted; rows with a missing cell count for nothing."""
         design, grid = self.design, self.model.grid
         found = spells_of(
             table, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=self.most_rows
@@ -340,7 +344,7 @@ class HazardPersonLoss(DeclaredLoss):
             entry=found.entry,
             last=found.exit,
             cause=found.cause,
-            weights=(rows.weights * case)[found.row],
+            weights=(rows.weights * case * table.complete)[found.row],
             offset=numbers_of(table, self.model.offset, otherwise=0.0)[found.row],
             cap_baseline=np.array(self.model.cap.baseline),
             cap_slopes=np.array(self.model.cap.slopes).reshape(self.model.causes, -1),

@@ -3,7 +3,8 @@ r"""The loss of one person under a multinomial logistic regression (`hdpstats.lo
 With row ``x = (1, z)`` of a geometry, Mallows weight ``w`` and case weight ``a`` the gradient is
 :math:`a w\,(p - e_y) \otimes x`, of length at most :math:`a_{max}\sqrt{2 (i + R^2)}`, and the trace of the Hessian at
 most :math:`a_{max} L\,t_M`. A Hessian has rank M, and by concavity of the logarithm :math:`\log\det(I + H/\lambda) \le
-M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.determinant`).
+M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.determinant`). A row with
+a missing cell weighs 0: gradient and Hessian are zero, which lies within all of these bounds.
 """
 
 import math
@@ -163,13 +164,13 @@ class MultinomialPersonLoss(DeclaredLoss):
         return units * self.largest_weight * (2.0 * length * size + 2.0 + math.log(self.model.others + 1.0))
 
     def people(self, table: AdmittedTable) -> MultinomialPeople:
-        """Return the whitened, weighted rows of an admitted table: a total, row-wise map."""
+        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
         rows = whiten(self.model.geometry, self._design.matrix(table))
         return MultinomialPeople(
             others=self.model.others,
             X=rows.X,
             y=table.codes[self._design.response],
-            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0),
+            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
         )
 
 

@@ -8,7 +8,8 @@ predictor as in the score; a weight on the score alone would not do.
 **Sensitivity.** As ``theta`` is public when the sum is asked for, replacing a person moves it by at most ``M D(r)``,
 adding or removing one by at most :math:`M \sigma(r)`, with :math:`r = M \|\theta\|` (proof:
 `hdpstats.privacy.logistic_score`). The paper has ``2 M``, which ``D`` approaches for large ``r`` only; at
-``theta = 0`` it is ``M``, and less would be wrong: `M` is attained.
+``theta = 0`` it is ``M``, and less would be wrong: `M` is attained. A person with a missing cell has the score 0, that
+of a row of length 0, which the bounds are taken over too.
 
 **Floating point.** A cut row is a vector of doubles no longer than :math:`M' = M (1 + 2^{-40})`, as proved for
 `hdpstats.mechanisms.score_sums.clipped`, and is taken as the person's row. Its computed predictor errs by at
@@ -112,11 +113,11 @@ def noisy_sum(query: PublicHessianQuery, calibration: SumCalibration, people: Re
 
 
 def cut(people: RegressionPeople, query: PublicHessianQuery) -> RegressionPeople:
-    """Return the people with cut rows, each weighing 1."""
+    """Return the people with cut rows, each weighing 1, or 0 where its row has a missing cell."""
     X = cut_rows(
         people.X, truncation=query.truncation, norm=float(query.norm), intercept=query.model.geometry.intercept
     )
-    return replace(people, X=X, weights=np.ones(len(X)))
+    return replace(people, X=X, weights=np.sign(people.weights))
 
 
 def cut_rows(X: FloatArray, *, truncation: float, norm: float, intercept: bool) -> FloatArray:

@@ -19,6 +19,10 @@ the norm of a box; on means of statistics it reaches the parameters through the 
 :math:`d\theta/d\tau = (d\tau/d\theta)^{-1}`. Intervals are quantiles of the sum of both, drawn from the release's own
 generator.
 
+Where the number of people who count is noisy, with a standard deviation of :math:`s_j`, a mean of statistics errs by
+:math:`(\bar T_j - l) s_j / n_j` besides, in all coordinates together, ``l`` being the lower ends of the statistics:
+that is counted as noise, and drawn.
+
 For standard errors alone, parameters at the edge of their ranges are moved inwards by ``1 / (n + 2)`` of the ranges:
 the information of a probability of 0 is infinite.
 """
@@ -60,15 +64,22 @@ AT_THE_EDGE = "An estimate lies at the edge of its range: the ranges may be too 
 class _Answer:
     """What a site released, ``sha256``: values (d,) with noise of a distribution, from so many people.
 
-    `loss_of_blocks` says what ``loss`` is; parameters beyond ``edges`` were projected on them.
+    ``counting`` (d,) is what the noise in that number moves the values by. `loss_of_blocks` says what ``loss`` is;
+    parameters beyond ``edges`` were projected on them.
     """
 
     values: FloatArray
     distribution: NoiseDistribution
+    counting: FloatArray
     records: int
     loss: float
     sha256: str
     edges: Sequence[Interval]
+
+    @property
+    def noise(self) -> FloatArray:
+        """The covariance (d, d) of what privacy adds to the values."""
+        return np.asarray(np.diag(self.distribution.variance) + np.outer(self.counting, self.counting))
 
 
 @final
@@ -101,23 +112,32 @@ class _Found:
 
 
 def from_statistics(
-    family: Family, releases: Sequence[StatisticsRelease], *, ranges: Sequence[Interval], sha256: str
+    family: Family,
+    releases: Sequence[StatisticsRelease],
+    *,
+    people: Sequence[tuple[int, float]],
+    ranges: Sequence[Interval],
+    sha256: str,
 ) -> Estimates:
     """Return maximum likelihood at the combined means of statistics, projected on the ranges of the parameters.
 
-    ``releases`` are those of the sites; ``sha256`` names all of them, and seeds what is drawn.
+    ``releases`` are those of the sites, of so many ``people`` each, with the standard deviation of the noise in that
+    number; ``sha256`` names all of them, and seeds what is drawn.
     """
-    answers = [
-        _Answer(
-            values=out_of_units(each.units, family.box, count=each.records),
-            distribution=noise_distribution(family.box, rate=each.noise_rate, count=each.records),
-            records=each.records,
-            loss=1.0,
-            sha256=each.sha256,
-            edges=ranges,
+    answers = []
+    for each, (number, sd) in zip(releases, people, strict=True):
+        values = out_of_units(each.units, family.box, count=number)
+        answers.append(
+            _Answer(
+                values=values,
+                distribution=noise_distribution(family.box, rate=each.noise_rate, count=number),
+                counting=by_counting(family, values, relative_sd=sd / number),
+                records=number,
+                loss=1.0,
+                sha256=each.sha256,
+                edges=ranges,
+            )
         )
-        for each in releases
-    ]
     reading = _Reading(
         family=family,
         ranges=ranges,
@@ -133,12 +153,14 @@ def from_blocks(
     family: Family,
     releases: Sequence[SubsampleRelease],
     *,
+    people: Sequence[int],
     boxes: Sequence[Sequence[Interval]],
     ranges: Sequence[Interval],
     sha256: str,
 ) -> Estimates:
     """Return the combined means of the estimates of blocks, which each site projected on a box of its own.
 
+    ``people`` are the sites' numbers of people; an error of them is one of the errors that are told, not of estimates.
     The variance of sampling is multiplied by ``t / (t - 2)``, ``t`` being the size of a block: what blocks lose against
     one estimate, exactly so for the rate of an exponential distribution.
     """
@@ -146,12 +168,13 @@ def from_blocks(
         _Answer(
             values=out_of_units(each.units, box, count=each.blocks),
             distribution=noise_distribution(box, rate=each.noise_rate, count=each.blocks),
-            records=each.records,
-            loss=loss_of_blocks(each.records / each.blocks),
+            counting=np.zeros(len(box)),
+            records=number,
+            loss=loss_of_blocks(number / each.blocks),
             sha256=each.sha256,
             edges=box,
         )
-        for each, box in zip(releases, boxes, strict=True)
+        for each, box, number in zip(releases, boxes, people, strict=True)
     ]
     reading = _Reading(
         family=family,
@@ -170,11 +193,16 @@ def loss_of_blocks(size: float) -> float:
 
 
 def predicted(
-    family: Family, place: FloatArray, *, records: Sequence[int], epsilons: Sequence[float]
+    family: Family,
+    place: FloatArray,
+    *,
+    records: Sequence[int],
+    epsilons: Sequence[float],
+    counts_sd: Sequence[float],
 ) -> tuple[FloatArray, FloatArray]:
     """Return the covariances (d, d) by sampling and by noise that noisy statistics of sites would have at ``place``.
 
-    Each site has so many records and spends one of the epsilons.
+    Each site has so many records, known up to noise of a standard deviation, and spends one of the epsilons.
     """
     distributions = [
         noise_distribution(family.box, rate=epsilon / UNITS, count=count)
@@ -182,9 +210,21 @@ def predicted(
     ]
     spread, through = spread_of_statistics(family, place), np.linalg.inv(family.slope(place))
     sampling = np.array([spread / count for count in records])
-    noise = np.array([np.diag(distribution.variance) for distribution in distributions])
+    counting = (
+        by_counting(family, family.mean(place), relative_sd=sd / count)
+        for count, sd in zip(records, counts_sd, strict=True)
+    )
+    noise = np.array(
+        [np.diag(each.variance) + np.outer(by, by) for each, by in zip(distributions, counting, strict=True)]
+    )
     weights = through @ shares(sampling + noise)
     return _summed(weights, sampling), _summed(weights, noise)
+
+
+def by_counting(family: Family, values: FloatArray, *, relative_sd: float) -> FloatArray:
+    """Return how far means of statistics (d,) are off by one standard deviation of the number of people."""
+    lower = np.array([low for low, _ in family.box])
+    return np.asarray((values - lower) * relative_sd)
 
 
 def noise_distribution(box: Sequence[Interval], *, rate: float, count: int) -> NoiseDistribution:
@@ -237,7 +277,7 @@ def _combine(reading: _Reading, answers: Sequence[_Answer]) -> _Found:
     """Weight sites by inverse variance, with the spread of one value at ``start`` and then at what that gives."""
     values = np.array([each.values for each in answers])
     parts = np.array([each.loss / each.records for each in answers])[:, None, None]
-    noise = np.array([np.diag(each.distribution.variance) for each in answers])
+    noise = np.array([each.noise for each in answers])
     people = sum(each.records for each in answers)
     spread = reading.start
     for _ in range(STEPS):
@@ -281,12 +321,16 @@ def _alone(reading: _Reading, answer: _Answer) -> Estimate:
 
 def _errors(found: _Found, answers: Sequence[_Answer], rng: draws.Generator) -> FloatArray:
     """Return draws of the errors of released values (k, B, d): sampling, and noise of its exact distribution."""
-    return np.array(
+    errors = np.array(
         [
             draws.normal(rng, sampling, DRAWS) + draws.perturbation(rng, answer.distribution, count=DRAWS)
             for sampling, answer in zip(found.sampling, answers, strict=True)
         ]
     )
+    for error, answer in zip(errors, answers, strict=True):
+        if answer.counting.any():
+            error += rng.standard_normal(DRAWS)[:, None] * answer.counting
+    return errors
 
 
 def _estimate(reading: _Reading, answers: Sequence[_Answer], found: _Found, errors: FloatArray) -> Estimate:

@@ -14,6 +14,8 @@ of the means of blocks, which the printed algorithm forms, is the mean, so that 
 the differences lie in a box. :math:`2^{20}` in the maximum norm, attained by a person at one end of every interval
 replaced by one at the other end.
 
+A person with a missing cell adds 0 to every sum, as one at the lower end of every interval does.
+
 **Guarantee.** The exponents of an output under neighbours differ by at most :math:`\rho 2^{20} = \epsilon` (triangle
 inequality): epsilon-DP for the whole vector, not per coordinate. Independent Laplace noise of that scale in each
 coordinate would be :math:`d \epsilon`-DP. With the scale that it needs its variance is :math:`2 d^2`, that of the box
@@ -31,7 +33,7 @@ from dataclasses import dataclass
 from typing import final
 
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease, in_units
@@ -56,7 +58,7 @@ class PreparedStatistics(Prepared):
     def compute(self, table: AdmittedTable) -> StatisticsRelease:
         """Draw the noise, sum, add and release."""
         noise = self.noise.draw()
-        sums = sums_of_statistics(self.family, table.numeric[self.query.column])
+        sums = sums_of_statistics(self.family, table.numeric[self.query.column], table.complete)
         return StatisticsRelease(
             units=tuple(z + total for z, total in zip(noise, sums, strict=True)),
             noise_rate=float(self.noise.rate),
@@ -108,6 +110,7 @@ def family_of(name: str, column: str, schema: Schema) -> Family:
     return family(lower=declared.lower, upper=declared.upper)
 
 
-def sums_of_statistics(family: Family, x: FloatArray) -> list[int]:
-    """Return the d sums of rounded statistics of numbers (n,) between the bounds: exact, in any order."""
-    return [int(total) for total in in_units(family.statistics(x), family.box).sum(axis=0)]
+def sums_of_statistics(family: Family, x: FloatArray, complete: BoolArray) -> list[int]:
+    """Return the d sums of rounded statistics of complete rows' numbers, between the bounds: exact, in any order."""
+    units = in_units(family.statistics(x), family.box) * complete[:, None]
+    return [int(total) for total in units.sum(axis=0)]

@@ -12,8 +12,10 @@ the sums are released with integer noise
 
 **Sensitivity.** Replacing the record of a row changes one block, hence one estimate, which moves by at most
 :math:`2^{20}` in each coordinate: :math:`2^{20}` in the maximum norm, attained where a block's estimate jumps from one
-corner of the box to the opposite one. Without the projection there is no bound: one record of 1e6 moves a mean of ten
-blocks of ten rows by 10,000. Nor is there one unless the blocks are made without a look at values, in one of two ways.
+corner of the box to the opposite one. A row with a missing cell is left out of its block, whose estimate is then that
+of its other rows, or the middle of the box where there are none: within the box in any case. Without the projection
+there is no bound: one record of 1e6 moves a mean of ten blocks of ten rows by 10,000. Nor is there one unless the
+blocks are made without a look at values, in one of two ways.
 
 *By rows, where their order is declared.* Neighbours are two tables of ``n`` rows of which the same row, say number
 ``r``, holds different records, all others being equal and at equal numbers. Blocks depend on numbers of rows and on the
@@ -88,11 +90,7 @@ class PreparedSubsample(Prepared):
     def compute(self, table: AdmittedTable) -> SubsampleRelease:
         """Draw the noise, estimate in blocks, project, sum, add and release."""
         noise = self.noise.draw()
-        x = table.numeric[self.query.column]
-        by_row = self.query.by == "rows"
-        units = (
-            units_of_blocks(self.query, self.family, x) if by_row else units_of_persons(self.query, self.family, table)
-        )
+        units = (units_of_blocks if self.query.by == "rows" else units_of_persons)(self.query, self.family, table)
         return SubsampleRelease(
             units=tuple(z + int(total) for z, total in zip(noise, units.sum(axis=0), strict=True)),
             noise_rate=float(self.noise.rate),
@@ -143,28 +141,34 @@ def check_order(row_order: str) -> None:
         )
 
 
-def units_of_blocks(query: SubsampleQuery, family: Family, x: FloatArray) -> IntArray:
+def units_of_blocks(query: SubsampleQuery, family: Family, table: AdmittedTable) -> IntArray:
     """Return the projected estimate of each block (k, d), in 2^-20 of the box: a row depends on its block's rows."""
-    starts = starts_of_blocks(len(x), query.blocks)
-    counts = np.diff(starts, append=len(x)).astype(np.float64)
-    means = np.add.reduceat(family.statistics(x), starts, axis=0) / counts[:, None]
-    return in_units(corrected(family, means, counts), query.box)
+    starts, complete = starts_of_blocks(table.rows, query.blocks), table.complete.astype(np.float64)
+    values = family.statistics(table.numeric[query.column]) * complete[:, None]
+    return _in_units(
+        query, family, sums=np.add.reduceat(values, starts, axis=0), counts=np.add.reduceat(complete, starts)
+    )
 
 
 def units_of_persons(query: SubsampleQuery, family: Family, table: AdmittedTable) -> IntArray:
     """Return the projected estimate of each block (k, d), people being dealt to blocks by their marks.
 
-    Of a person's rows the first counts; rows that name nobody do not. Sums are taken block by block in the order of
-    rows, so that a row moves nothing in another block.
+    Of a person's rows the first complete one counts; rows that name nobody do not. Sums are taken block by block in the
+    order of rows, so that a row moves nothing in another block.
     """
     if table.marks is None or table.persons is None:
         raise MechanismError("blocks by persons need people who are named")
-    who, first = np.unique(table.persons, return_index=True)
+    who, first = np.unique(np.where(table.complete, table.persons, -1), return_index=True)
     kept = first[who >= 0]
     block = table.marks[kept] % query.blocks
     values = family.statistics(table.numeric[query.column][kept])
     counts = np.bincount(block, minlength=query.blocks).astype(np.float64)
     sums = np.column_stack([np.bincount(block, weights=column, minlength=query.blocks) for column in values.T])
+    return _in_units(query, family, sums=np.asarray(sums, dtype=np.float64), counts=counts)
+
+
+def _in_units(query: SubsampleQuery, family: Family, *, sums: FloatArray, counts: FloatArray) -> IntArray:
+    """Return projected estimates (k, d) from the sums (k, d) of statistics of so many rows (k,) in each block."""
     with np.errstate(all="ignore"):
         means = sums / counts[:, None]
     return in_units(corrected(family, means, counts), query.box)

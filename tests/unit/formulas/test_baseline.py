@@ -8,14 +8,14 @@ from hdpstats.formulas.baseline import dummies, dummy_names, grid_of, spline, sp
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.columns import Duration
 
-YEARS = Duration(7, unit="years")
-FINE = grid_of(1000, Duration(1))
+YEARS = Duration(7, unit="years", complete=True)
+FINE = grid_of(1000, Duration(1, complete=True))
 
 
 def test_equal_intervals_end_at_the_horizon_exactly():
     assert grid_of(np.int64(7), YEARS).cuts == (1, 2, 3, 4, 5, 6, 7)
     for count in (1, 3, 49, 10_000):
-        grid = grid_of(count, Duration(0.7))
+        grid = grid_of(count, Duration(0.7, complete=True))
         assert (grid.intervals, grid.horizon) == (count, 0.7)
         np.testing.assert_allclose(np.diff([0, *grid.cuts]), 0.7 / count, rtol=1e-9)
 
@@ -55,7 +55,7 @@ def test_intervals_that_are_none_are_refused(intervals, reason):
 
 
 def test_the_default_spline_is_the_one_of_the_paper():
-    A = spline(grid_of(200, Duration(2557)))
+    A = spline(grid_of(200, Duration(2557, complete=True)))
     t = np.arange(1, 201) / 200
     third = t**3 - np.maximum(t - 0.5, 0) ** 3 / 0.5
     np.testing.assert_allclose(A, np.column_stack([np.ones(200), t, third]), rtol=0, atol=1e-15)
@@ -64,7 +64,10 @@ def test_the_default_spline_is_the_one_of_the_paper():
 
 @pytest.mark.parametrize("df", [2, 3, 4, 7, 20])
 def test_a_row_is_bounded_whatever_the_unit_of_time(df):
-    short, long = spline(grid_of(100, Duration(1)), df), spline(grid_of(100, Duration(1e6)), df)
+    short, long = (
+        spline(grid_of(100, Duration(1, complete=True)), df),
+        spline(grid_of(100, Duration(1e6, complete=True)), df),
+    )
     np.testing.assert_array_equal(short, long)
     assert np.max(np.sum(short**2, axis=1)) <= 2 + 9 * (df - 2)
 

@@ -14,11 +14,11 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
 SCHEMA = Schema(
-    a=Categorical(["x", "y", "z", "u"]),
-    b=Categorical(["p", "q", "r"]),
-    k=Continuous(0, 1),
-    s=Continuous(-1, 1),
-    h=Binary(),
+    a=Categorical(["x", "y", "z", "u"], complete=True),
+    b=Categorical(["p", "q", "r"], complete=True),
+    k=Continuous(0, 1, complete=True),
+    s=Continuous(-1, 1, complete=True),
+    h=Binary(complete=True),
 )
 
 
@@ -105,7 +105,7 @@ def test_the_intercept_counts_in_the_leverage():
 def test_levels_of_one_category_exclude_each_other_and_nothing_else_does():
     columns = compile_one_sided("~ a + b + C(h) + a:k", SCHEMA).columns[1:]
     assert [is_indicator(column) for column in columns] == [True] * 3 + [True] * 2 + [True] + [False] * 4
-    many = Schema(**{f"c{i}": Binary() for i in range(9)})
+    many = Schema(**{f"c{i}": Binary(complete=True) for i in range(9)})
     design = compile_one_sided("~ 0 + " + " + ".join(many), many)
     assert extent(plain(design)[1], design.columns).diameter == pytest.approx(3.0)
 

@@ -16,20 +16,24 @@ from hdpstats.schema.table import AdmittedTable
 REFERENCE = json.loads((Path(__file__).parents[2] / "reference" / "model_matrix.json").read_text())
 
 SCHEMA = Schema(
-    {"age at entry": Continuous(19, 90), "größe": Continuous(1, 2), "class": Binary()},
-    y=Binary(),
-    age=Continuous(20, 90),
-    nodes=Continuous(0, 40),
-    pgr=Continuous(0.125, 1000),
-    change=Continuous(-2, 3),
-    hormon=Binary(),
-    size=Categorical(["<=20", "20-50", ">50"]),
-    grade=Categorical(["1", "2", "3"]),
-    meno=Categorical(["pre", "post"]),
-    site=Categorical([f"s{number}" for number in range(300)]),
-    time=Duration(10),
-    w=Weight(max=5),
-    o=Offset(-2, 2),
+    {
+        "age at entry": Continuous(19, 90, complete=True),
+        "größe": Continuous(1, 2, complete=True),
+        "class": Binary(complete=True),
+    },
+    y=Binary(complete=True),
+    age=Continuous(20, 90, complete=True),
+    nodes=Continuous(0, 40, complete=True),
+    pgr=Continuous(0.125, 1000, complete=True),
+    change=Continuous(-2, 3, complete=True),
+    hormon=Binary(complete=True),
+    size=Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade=Categorical(["1", "2", "3"], complete=True),
+    meno=Categorical(["pre", "post"], complete=True),
+    site=Categorical([f"s{number}" for number in range(300)], complete=True),
+    time=Duration(10, complete=True),
+    w=Weight(max=5, complete=True),
+    o=Offset(-2, 2, complete=True),
 )
 TABLE = AdmittedTable(
     numeric={name: np.array(values, dtype=np.float64) for name, values in REFERENCE["numbers"].items()},
@@ -46,7 +50,7 @@ def in_r(name: str) -> str:
 
 @pytest.mark.parametrize("case", REFERENCE["beyond"], ids=lambda case: case["formula"])
 def test_splines_of_public_rows_go_on_beyond_their_boundary_knots_as_in_r(case):
-    schema = Schema(y=Binary(), age=Continuous(30, 80))
+    schema = Schema(y=Binary(complete=True), age=Continuous(30, 80, complete=True))
     matrix = compile_design(case["formula"], schema).evaluate_unclipped(TABLE)
     np.testing.assert_allclose(matrix, np.array(case["columns"]).T, rtol=1e-13, atol=1e-13)
 
@@ -184,7 +188,7 @@ def test_tables_of_no_and_of_one_row(rows):
 
 
 def test_values_stay_within_bounds_where_a_function_is_rounded():
-    schema = Schema(y=Binary(), x=Continuous(0.1, 0.3))
+    schema = Schema(y=Binary(complete=True), x=Continuous(0.1, 0.3, complete=True))
     design = compile_design("y ~ sqrt(I(log(x) - log(0.1)))", schema)
     ends = np.concatenate([np.full(64, 0.1), np.nextafter(np.full(64, 0.1), 1), np.full(65, 0.3)])
     matrix = design.matrix(AdmittedTable(numeric={"x": ends}, codes={}, rows=len(ends)))
@@ -258,14 +262,19 @@ def test_refusals_name_the_term_the_reason_and_the_remedy(formula, reason, remed
 
 
 def test_the_bound_of_exp_is_where_it_is_said_to_be():
-    schema = Schema(y=Binary(), x=Continuous(0, 50), z=Continuous(0, 50.001))
+    schema = Schema(y=Binary(complete=True), x=Continuous(0, 50, complete=True), z=Continuous(0, 50.001, complete=True))
     assert compile_design("y ~ exp(x)", schema).columns[1].upper == np.exp(50.0)
     with pytest.raises(FormulaError, match="50"):
         compile_design("y ~ exp(z)", schema)
 
 
 def test_domains_end_where_they_are_said_to_end():
-    schema = Schema(y=Binary(), x=Continuous(0, 1), low=Continuous(-1, 1), tiny=Continuous(1e-9, 1))
+    schema = Schema(
+        y=Binary(complete=True),
+        x=Continuous(0, 1, complete=True),
+        low=Continuous(-1, 1, complete=True),
+        tiny=Continuous(1e-9, 1, complete=True),
+    )
     assert compile_design("y ~ sqrt(x) + log1p(x) + log(tiny)", schema).names[1:] == (
         "sqrt(x)",
         "log1p(x)",
@@ -276,7 +285,11 @@ def test_domains_end_where_they_are_said_to_end():
 
 
 def test_two_columns_of_one_name_are_refused():
-    schema = Schema(y=Binary(), h=Categorical(["a]:g[b", "a"]), g=Categorical(["c", "b]:g[c"]))
+    schema = Schema(
+        y=Binary(complete=True),
+        h=Categorical(["a]:g[b", "a"], complete=True),
+        g=Categorical(["c", "b]:g[c"], complete=True),
+    )
     with pytest.raises(FormulaError, match=r"h\[a\]:g\[b\]:g\[c\]: two columns of the design have this name"):
         compile_design("y ~ 0 + h:g", schema)
 

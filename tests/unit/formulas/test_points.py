@@ -13,10 +13,10 @@ from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
-    x=hdp.Continuous(-10, 10),
-    b=hdp.Binary(),
-    t=hdp.Duration(100),
-    g=hdp.Categorical(["a", "b", "c"], other="c"),
+    x=hdp.Continuous(-10, 10, complete=True),
+    b=hdp.Binary(complete=True),
+    t=hdp.Duration(100, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], other="c", complete=True),
 )
 NAMES = ("x", "b", "t", "g")
 PUBLIC = PublicTable.from_frame(

@@ -14,12 +14,12 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
 SCHEMA = Schema(
-    {"two words": Continuous(0, 1)},
-    y=Binary(),
-    age=Continuous(20, 90),
-    nodes=Continuous(0, 40),
-    big=Continuous(1e9, 1e9 + 1),
-    size=Categorical(["<=20", "20-50", ">50"]),
+    {"two words": Continuous(0, 1, complete=True)},
+    y=Binary(complete=True),
+    age=Continuous(20, 90, complete=True),
+    nodes=Continuous(0, 40, complete=True),
+    big=Continuous(1e9, 1e9 + 1, complete=True),
+    size=Categorical(["<=20", "20-50", ">50"], complete=True),
 )
 AGES = np.linspace(20, 90, 20_001)
 KNOTS = [[], [50], [30, 60], [21, 22, 40, 41, 89]]

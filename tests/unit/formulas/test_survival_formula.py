@@ -12,16 +12,16 @@ from hdpstats.schema.schema import Schema
 
 SCHEMA = Schema(
     {"entry time": Duration(50, missing=0)},
-    time=Duration(100, unit="days"),
+    time=Duration(100, unit="days", complete=True),
     start=Duration(100, missing=0),
-    other=Duration(100),
-    event=Binary(),
-    cause=Categorical(["none", "relapse", "death"]),
-    age=Continuous(20, 90),
-    nodes=Continuous(0, 40),
-    size=Categorical(["<=20", "20-50", ">50"]),
-    w=Weight(max=5),
-    o=Offset(-2, 2),
+    other=Duration(100, complete=True),
+    event=Binary(complete=True),
+    cause=Categorical(["none", "relapse", "death"], complete=True),
+    age=Continuous(20, 90, complete=True),
+    nodes=Continuous(0, 40, complete=True),
+    size=Categorical(["<=20", "20-50", ">50"], complete=True),
+    w=Weight(max=5, complete=True),
+    o=Offset(-2, 2, complete=True),
 )
 
 
@@ -91,8 +91,13 @@ REFUSED = [
     ("Surv(time, event) ~ event", "event", "cannot explain itself", "leave it out"),
     ("Surv(time, event) ~ other", "other", "other is a time of follow-up", "as Continuous"),
     ("Surv(time, event) ~ age:sqrt(other)", "sqrt(other)", "other is a time of follow-up", "as Continuous"),
-    ("Surv(age, event) ~ nodes", "age", "a continuous column cannot be a time", "age=Duration(horizon)"),
-    ("Surv(age, time, event) ~ nodes", "age", "a continuous column cannot be a time", "age=Duration(horizon)"),
+    ("Surv(age, event) ~ nodes", "age", "a continuous column cannot be a time", "age=Duration(horizon, complete=True)"),
+    (
+        "Surv(age, time, event) ~ nodes",
+        "age",
+        "a continuous column cannot be a time",
+        "age=Duration(horizon, complete=True)",
+    ),
     ("Surv(event, time) ~ age", "event", "a binary column cannot be a time", "Duration"),
     ("Surv(start, time) ~ age", "time", "a duration column cannot be the event", "Binary"),
     ("Surv(time, age) ~ nodes", "age", "a continuous column cannot be the event", "no event first"),

@@ -13,7 +13,9 @@ from hdpstats.inference.sandwich import averaged, of_point, predicted_errors
 from hdpstats.mechanisms.objective.request import noise_distribution
 from tests.unit.inference.sides import BETA, public_side
 
-SCHEMA = hdp.Schema(a=hdp.Continuous(-4, 4), b=hdp.Continuous(0, 10), y=hdp.Binary())
+SCHEMA = hdp.Schema(
+    a=hdp.Continuous(-4, 4, complete=True), b=hdp.Continuous(0, 10, complete=True), y=hdp.Binary(complete=True)
+)
 EPSILONS = [0.05, 0.1, 0.5, 1, 3, 20]
 
 

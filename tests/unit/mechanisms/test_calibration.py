@@ -185,7 +185,12 @@ def test_more_weight_needs_more_noise():
 
 def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
     query = make_query()
-    schema = Schema(y=Binary(), x=Continuous(-1, 1), z=Continuous(-1, 1), v=Continuous(-1, 1))
+    schema = Schema(
+        y=Binary(complete=True),
+        x=Continuous(-1, 1, complete=True),
+        z=Continuous(-1, 1, complete=True),
+        v=Continuous(-1, 1, complete=True),
+    )
     model = replace(query.model, formula="y ~ x + z + v")
     assert regression_person_loss(model, schema).largest_weight == 1.0
     with pytest.raises(MechanismError, match="no loss is called"):

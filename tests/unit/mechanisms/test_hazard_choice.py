@@ -5,13 +5,13 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective import hazard_request as hazard_objective
 
 SCHEMA = hdp.Schema(
-    age=hdp.Continuous(20, 90),
-    size=hdp.Categorical(["<=20", "20-50", ">50"]),
-    grade3=hdp.Binary(),
-    hormon=hdp.Binary(),
-    nodes=hdp.Continuous(0, 40),
-    time=hdp.Duration(2557),
-    event=hdp.Binary(),
+    age=hdp.Continuous(20, 90, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    grade3=hdp.Binary(complete=True),
+    hormon=hdp.Binary(complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    time=hdp.Duration(2557, complete=True),
+    event=hdp.Binary(complete=True),
 )
 
 

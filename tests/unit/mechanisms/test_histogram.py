@@ -21,7 +21,9 @@ from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-SCHEMA = hdp.Schema(x=hdp.Continuous(-3, 3, missing=0), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary())
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-3, 3, missing=0), g=hdp.Categorical(["a", "b", "c"], complete=True), y=hdp.Binary(complete=True)
+)
 QUERY = HistogramQuery(
     axes=(Axis(name="x", cuts=(-1.0, 1.0)), Axis(name="g", levels=3), Axis(name="y", cuts=(0.5,))),
     epsilon=Fraction(1),

@@ -20,10 +20,10 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
 SCHEMA = Schema(
-    age=Continuous(20, 90),
-    nodes=Continuous(0, 40),
-    hormon=Binary(),
-    grade=Categorical(["1", "2", "3", "4"]),
+    age=Continuous(20, 90, complete=True),
+    nodes=Continuous(0, 40, complete=True),
+    hormon=Binary(complete=True),
+    grade=Categorical(["1", "2", "3", "4"], complete=True),
 )
 RNG = np.random.default_rng(4)
 FRAME = pd.DataFrame(
@@ -89,7 +89,7 @@ def test_without_an_intercept_the_coding_is_that_of_the_paper():
 def test_whitening_needs_rows_and_few_columns():
     assert len(list(geometries_of(sample_of("~ age + nodes")))) == 5
     assert not list(geometries_of(sample_of("~ age + nodes", FRAME.iloc[:39])))
-    many = Schema(**{f"c{i}": Binary() for i in range(101)})
+    many = Schema(**{f"c{i}": Binary(complete=True) for i in range(101)})
     frame = pd.DataFrame(RNG.integers(0, 2, (80, 101)), columns=list(many))
     assert not list(geometries_of(sample_of("~ " + " + ".join(many), frame, many)))
 
@@ -132,7 +132,7 @@ def test_the_ridge_has_a_floor_and_ends_where_nothing_helps():
 def test_a_few_columns_are_whitened_and_many_levels_stay_in_their_box():
     few = choose_importance(sample_of("~ age + nodes"), asked())
     assert isinstance(few.query.model.coding, Geometry)
-    levels = Schema(**{f"c{i}": Binary() for i in range(60)})
+    levels = Schema(**{f"c{i}": Binary(complete=True) for i in range(60)})
     shares = np.linspace(0.02, 0.5, 60)
     frame = pd.DataFrame((RNG.random((3000, 60)) < shares).astype(float), columns=list(levels))
     sample = sample_of("~ " + " + ".join(levels), frame, levels)
@@ -145,7 +145,7 @@ def test_noise_is_chosen_by_what_is_predicted():
     best = choose_importance(sample, asked(kinds=("objective", "output")))
     assert best.query.perturbs == "objective"
     assert choose_importance(sample, asked(kinds=("output",))).error > best.error
-    levels = Schema(**{f"c{i}": Binary() for i in range(90)})
+    levels = Schema(**{f"c{i}": Binary(complete=True) for i in range(90)})
     frame = pd.DataFrame(RNG.integers(0, 2, (300, 90)), columns=list(levels))
     wide = sample_of("~ 0 + " + " + ".join(levels), frame, levels)
     normal = choose_importance(wide, asked(kinds=("output",), delta=Fraction(1, 10**6), ridges=(0.1,)))

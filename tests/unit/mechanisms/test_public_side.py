@@ -30,7 +30,13 @@ from hdpstats.schema.columns import Binary, Continuous, Offset, Weight
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
-SCHEMA = Schema(a=Continuous(-4, 4), b=Continuous(0, 10), y=Binary(), w=Weight(max=3), o=Offset(-1, 2))
+SCHEMA = Schema(
+    a=Continuous(-4, 4, complete=True),
+    b=Continuous(0, 10, complete=True),
+    y=Binary(complete=True),
+    w=Weight(max=3, complete=True),
+    o=Offset(-1, 2, complete=True),
+)
 DESIGN = compile_design("y ~ a + b", SCHEMA)
 LOSS = LogisticLoss()
 

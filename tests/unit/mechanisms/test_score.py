@@ -28,7 +28,7 @@ from hdpstats.schema.table import AdmittedTable
 from tests import chance
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
-SCHEMA = Schema(y=Binary(), x=Continuous(-4, 4), w=Continuous(0, 1))
+SCHEMA = Schema(y=Binary(complete=True), x=Continuous(-4, 4, complete=True), w=Continuous(0, 1, complete=True))
 MODEL = RegressionModel(
     formula="y ~ x", loss="logistic", geometry=from_box([-1.0], [1.0], intercept=True, row_norm=1e3)
 )

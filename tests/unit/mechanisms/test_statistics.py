@@ -23,7 +23,10 @@ from tests import chance
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
-    x=hdp.Continuous(-3, 3, missing=0), p=hdp.Continuous(0.5, 40), b=hdp.Binary(), g=hdp.Categorical(["a", "b"])
+    x=hdp.Continuous(-3, 3, missing=0),
+    p=hdp.Continuous(0.5, 40, complete=True),
+    b=hdp.Binary(complete=True),
+    g=hdp.Categorical(["a", "b"], complete=True),
 )
 EPSILON = Fraction(3, 10)
 QUERY = StatisticsQuery(column="x", family="normal", epsilon=EPSILON, schema_sha256=SCHEMA.sha256)
@@ -48,7 +51,7 @@ def sums(query, cells):
     """Return the integer sums without noise."""
     answer = prepared(query)
     table = PrivateTable.from_frame(frame_of(cells), SCHEMA).admit(answer.needs)
-    return np.array(statistics.sums_of_statistics(answer.family, table.numeric[query.column]))
+    return np.array(statistics.sums_of_statistics(answer.family, table.numeric[query.column], table.complete))
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -22,7 +22,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import chance
 
-SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50))
+SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50, complete=True))
 EPSILON = Fraction(7, 10)
 QUERY = SubsampleQuery(
     column="x",
@@ -46,7 +46,7 @@ def units(query, cells):
     answer = prepared(query, records=len(cells))
     frame = pd.DataFrame({"x": cells, "p": cells})
     table = PrivateTable.from_frame(frame, SCHEMA).admit(answer.needs)
-    return units_of_blocks(query, answer.family, table.numeric[query.column])
+    return units_of_blocks(query, answer.family, table)
 
 
 def ordinary(seed=0, n=N):

@@ -20,7 +20,7 @@ from hdpstats.sites.forms import Facts
 
 EPSILON = Fraction(7, 10)
 BLOCKS = 200
-SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50))
+SCHEMA = hdp.Schema(x=hdp.Continuous(-1e7, 1e7, missing=0), p=hdp.Continuous(0, 50, complete=True))
 BY_ROWS = SubsampleQuery(
     column="x",
     family="normal",
@@ -52,7 +52,7 @@ def site_facts(**fields):
 def units(cells, *, row_order="arbitrary"):
     prepared = subsample.prepare(BY_ROWS, site_facts(row_order=row_order))
     table = PrivateTable.from_frame(frame_of(cells), SCHEMA).admit(prepared.needs)
-    return subsample.units_of_blocks(BY_ROWS, prepared.family, table.numeric["x"])
+    return subsample.units_of_blocks(BY_ROWS, prepared.family, table)
 
 
 def test_a_sorted_file_is_why_the_order_matters():

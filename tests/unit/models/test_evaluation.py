@@ -22,13 +22,13 @@ from tests.support import CORNERS, seen_of_ledger
 
 SCHEMA = hdp.Schema(
     start=hdp.Duration(100, missing=0),
-    time=hdp.Duration(100, unit="weeks"),
-    event=hdp.Binary(),
-    cause=hdp.Categorical(["none", "relapse", "death"]),
-    y=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
-    g=hdp.Categorical(["a", "b"]),
-    o=hdp.Offset(-1, 1),
+    time=hdp.Duration(100, unit="weeks", complete=True),
+    event=hdp.Binary(complete=True),
+    cause=hdp.Categorical(["none", "relapse", "death"], complete=True),
+    y=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
+    g=hdp.Categorical(["a", "b"], complete=True),
+    o=hdp.Offset(-1, 1, complete=True),
 )
 FORMULA = "Surv(time, event) ~ x + g"
 
@@ -300,7 +300,7 @@ def test_a_result_of_another_schema_or_kind_is_refused_unpaid(hazard):
     model, result = hazard
     study = model._spec.study
     logit = hdpf.logit("y ~ x + g", data=study)
-    schema = hdp.Schema({**SCHEMA, "x": hdp.Continuous(-4, 4)})
+    schema = hdp.Schema({**SCHEMA, "x": hdp.Continuous(-4, 4, complete=True)})
     foreign = hazard_of(hdp.Study(public=PUBLIC, schema=schema)).fit_public()
     refused(study, lambda: model.evaluate(foreign, epsilon=1.0), hdp.ArgumentError, "this study's schema")
     refused(study, lambda: model.evaluate(logit.fit_public(), epsilon=1.0), hdp.ArgumentError, "of this model")

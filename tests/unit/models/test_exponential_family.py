@@ -10,12 +10,12 @@ from tests import chance
 
 N = 4000
 SCHEMA = hdp.Schema(
-    sbp=hdp.Continuous(60, 220),
-    stay=hdp.Continuous(0.05, 60),
-    visits=hdp.Continuous(0, 25),
-    died=hdp.Binary(),
-    site=hdp.Categorical(["a", "b"]),
-    time=hdp.Duration(100),
+    sbp=hdp.Continuous(60, 220, complete=True),
+    stay=hdp.Continuous(0.05, 60, complete=True),
+    visits=hdp.Continuous(0, 25, complete=True),
+    died=hdp.Binary(complete=True),
+    site=hdp.Categorical(["a", "b"], complete=True),
+    time=hdp.Duration(100, complete=True),
 )
 CASES = {
     "normal": ("sbp", {"sd": (5, 40)}, [130.0, 15.0]),
@@ -268,7 +268,7 @@ def test_public_rows_that_are_all_equal_tell_no_errors_and_break_nothing(name):
 
 
 def test_exponential_times_of_zero_in_public_rows_break_nothing():
-    schema = hdp.Schema(stay=hdp.Continuous(0, 60))
+    schema = hdp.Schema(stay=hdp.Continuous(0, 60, complete=True))
     study = hdp.Study(public=pd.DataFrame({"stay": [0.0] * 30}), schema=schema)
     model = hdpf.distribution("stay ~ 1", data=study, family="exponential", ranges={"rate": (0.1, 2)})
     assert np.isinf(model.fit_public().params["rate"])

@@ -14,7 +14,11 @@ from hdpstats.mechanisms.subsample.site import optimal_blocks
 from hdpstats.noise import BoxNoise
 from tests import known_noise
 
-SCHEMA = hdp.Schema(stay=hdp.Continuous(0, 20), visits=hdp.Continuous(0, 25), sbp=hdp.Continuous(60, 220))
+SCHEMA = hdp.Schema(
+    stay=hdp.Continuous(0, 20, complete=True),
+    visits=hdp.Continuous(0, 25, complete=True),
+    sbp=hdp.Continuous(60, 220, complete=True),
+)
 RATES = {"rate": (0.05, 2)}
 
 

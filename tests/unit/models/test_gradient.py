@@ -35,7 +35,9 @@ def logit_study(covariates, *, rows=400, public=300):
     X = rng.uniform(-1.0, 1.0, (rows + public, covariates))
     y = (rng.uniform(size=rows + public) < 1.0 / (1.0 + np.exp(-X[:, 0]))).astype(int)
     frame = pd.DataFrame({f"x{j}": X[:, j] for j in range(covariates)} | {"y": y})
-    schema = hdp.Schema({f"x{j}": hdp.Continuous(-1, 1) for j in range(covariates)} | {"y": hdp.Binary()})
+    schema = hdp.Schema(
+        {f"x{j}": hdp.Continuous(-1, 1, complete=True) for j in range(covariates)} | {"y": hdp.Binary(complete=True)}
+    )
     study = study_of(frame.iloc[rows:], frame.iloc[:rows], schema=schema)
     return hdpf.logit("y ~ " + " + ".join(f"x{j}" for j in range(covariates)), data=study)
 
@@ -211,8 +213,8 @@ def test_how_people_are_followed_may_be_declared():
 WEIGHTED = hdp.Schema(
     {
         **dict(TRIAL.schema.items()),
-        "o": hdp.Offset(-4, 4),
-        "cause": hdp.Categorical(["a", "b", "c"]),
+        "o": hdp.Offset(-4, 4, complete=True),
+        "cause": hdp.Categorical(["a", "b", "c"], complete=True),
     }
 )
 EXTRA = {"o": 0.0, "cause": "a"}

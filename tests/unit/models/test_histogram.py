@@ -22,7 +22,7 @@ def test_cells_are_projected_neighbourhood_by_neighbourhood(monkeypatch):
     Noise of the distribution is that of a generator with a seed: no chance.
     """
     known_noise.counts(monkeypatch, 1)
-    schema = hdp.Schema(x=hdp.Continuous(-8, 8), z=hdp.Continuous(-8, 8))
+    schema = hdp.Schema(x=hdp.Continuous(-8, 8, complete=True), z=hdp.Continuous(-8, 8, complete=True))
     people = pd.DataFrame(np.random.default_rng(1).normal(-3, 1.5, (2_000, 2)).clip(-8, 8), columns=["x", "z"])
     study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
     sample = perturbed_histogram(study, ("x", "z"), epsilon=Fraction(1), bins=40, replicate=1)
@@ -57,13 +57,17 @@ def test_classes_are_few_enough_for_fits_and_not_only_for_means(monkeypatch):
 )
 def test_the_number_of_classes(columns, people, rate, classes):
     """With epsilon 2, 1/2 and 2 by simulation the best were 20, 13, 6 to 9 and 9 to 13 of 4, 6, 9, 13, 20, 30, 45."""
-    schema = hdp.Schema({name: hdp.Continuous(-8, 8) for name in "xzw"} | {"y": hdp.Binary()})
+    schema = hdp.Schema(
+        {name: hdp.Continuous(-8, 8, complete=True) for name in "xzw"} | {"y": hdp.Binary(complete=True)}
+    )
     axes = axes_of(schema, tuple(columns), people=people, rate=Fraction(rate), bins=None)
     assert [axis.classes for axis in axes] == [classes] * (len(columns) - 1) + [2]
 
 
 def test_a_grid_that_says_little_is_refused():
-    schema = hdp.Schema(x=hdp.Continuous(0, 1), z=hdp.Continuous(0, 1), b=hdp.Binary())
+    schema = hdp.Schema(
+        x=hdp.Continuous(0, 1, complete=True), z=hdp.Continuous(0, 1, complete=True), b=hdp.Binary(complete=True)
+    )
     with pytest.raises(hdp.MechanismError, match="says too little about 100 people"):
         axes_of(schema, ("x", "z", "b"), people=100, rate=Fraction(1, 2), bins=None)
     with pytest.raises(hdp.MechanismError, match="says too little about 10 people"):

@@ -19,10 +19,10 @@ from tests import chance
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
-    x=hdp.Continuous(-4, 4),
-    g=hdp.Categorical(["a", "b", "c"]),
-    y=hdp.Binary(),
-    z=hdp.Continuous(0, 1),
+    x=hdp.Continuous(-4, 4, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    y=hdp.Binary(complete=True),
+    z=hdp.Continuous(0, 1, complete=True),
 )
 COLUMNS = ["x", "g", "y"]
 
@@ -217,7 +217,7 @@ def test_one_public_row(select):
 def test_more_than_a_hundred_columns():
     rng = np.random.default_rng(0)
     names = [f"v{number}" for number in range(120)]
-    schema = hdp.Schema({name: hdp.Continuous(-4, 4) for name in names})
+    schema = hdp.Schema({name: hdp.Continuous(-4, 4, complete=True) for name in names})
     private, public = (pd.DataFrame(rng.normal(size=(400, 120)), columns=names) for _ in range(2))
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=2))
     sample = hybrid_weights(study, names, epsilon=2, select=True)
@@ -272,7 +272,7 @@ def test_a_site_keeps_the_latest_public_tables_only():
 
 
 def test_a_site_refuses_public_rows_of_another_schema_and_what_is_none():
-    other = hdp.Study(public=people(5)[["z"]], schema=hdp.Schema(z=hdp.Continuous(0, 2)))
+    other = hdp.Study(public=people(5)[["z"]], schema=hdp.Schema(z=hdp.Continuous(0, 2, complete=True)))
     with pytest.raises(hdp.SiteError, match="another schema"):
         study_of().site.put_public(other.public)
     with pytest.raises(hdp.ArgumentError):

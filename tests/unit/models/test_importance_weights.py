@@ -22,10 +22,10 @@ from tests import known_noise
 from tests.support import CORNERS
 
 SCHEMA = hdp.Schema(
-    x=hdp.Continuous(-5, 5),
-    g=hdp.Categorical(["a", "b", "c"]),
-    y=hdp.Binary(),
-    k=hdp.Continuous(0, 40),
+    x=hdp.Continuous(-5, 5, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    y=hdp.Binary(complete=True),
+    k=hdp.Continuous(0, 40, complete=True),
 )
 
 
@@ -159,7 +159,7 @@ def test_one_private_record_is_an_ordinary_study():
 
 
 def test_more_than_a_hundred_columns_are_weighted():
-    schema = hdp.Schema(**{f"c{i}": hdp.Binary() for i in range(120)})
+    schema = hdp.Schema(**{f"c{i}": hdp.Binary(complete=True) for i in range(120)})
     rng = np.random.default_rng(2)
     frames = [pd.DataFrame(rng.integers(0, 2, (n, 120)), columns=list(schema)) for n in (400, 300)]
     study = hdp.Study(private=frames[0], public=frames[1], schema=schema, budget=hdp.Budget(epsilon=1))
@@ -324,7 +324,7 @@ def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
     private, public = (
         pd.DataFrame((rng.random((rows, 60)) < 0.2).astype(int), columns=names) for rows in (20_000, 2_000)
     )
-    schema = hdp.Schema({name: hdp.Binary() for name in names})
+    schema = hdp.Schema({name: hdp.Binary(complete=True) for name in names})
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=1))
 
     def bought(vectors):

@@ -11,18 +11,18 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.registry import query_from_json
 
 SCHEMA = hdp.Schema(
-    y=hdp.Continuous(0, 50),
-    k=hdp.Continuous(0, 12),
-    below=hdp.Continuous(-1, 12),
-    b=hdp.Binary(),
-    x=hdp.Continuous(-1, 1),
-    g=hdp.Categorical(["a", "b", "c"]),
+    y=hdp.Continuous(0, 50, complete=True),
+    k=hdp.Continuous(0, 12, complete=True),
+    below=hdp.Continuous(-1, 12, complete=True),
+    b=hdp.Binary(complete=True),
+    x=hdp.Continuous(-1, 1, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
     entry=hdp.Duration(1000, missing=0),
-    time=hdp.Duration(1000, unit="days"),
-    event=hdp.Binary(),
-    kind=hdp.Categorical(["none", "one", "two"]),
-    o=hdp.Offset(-5, 5),
-    w=hdp.Weight(2),
+    time=hdp.Duration(1000, unit="days", complete=True),
+    event=hdp.Binary(complete=True),
+    kind=hdp.Categorical(["none", "one", "two"], complete=True),
+    o=hdp.Offset(-5, 5, complete=True),
+    w=hdp.Weight(2, complete=True),
 )
 LARGE = 1e6
 
@@ -223,7 +223,7 @@ def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_larg
     assert result.bse.max() < MODELS["poisson"](data).fit(1.0).bse.max()
     assert "Counts are taken to be Poisson" in " ".join(str(result.summary()).split())
     assert hdp.Result.from_json(result.to_json()).to_json() == result.to_json()
-    many = hdp.Schema({name: SCHEMA[name] for name in SCHEMA} | {"k": hdp.Continuous(0, 300)})
+    many = hdp.Schema({name: SCHEMA[name] for name in SCHEMA} | {"k": hdp.Continuous(0, 300, complete=True)})
     wide = hdp.Study(private=rows(500, 0), public=rows(100, 1), schema=many, budget=hdp.Budget(epsilon=1, delta=1e-5))
     with pytest.raises(hdp.MechanismError, match="at most 200"):
         MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="clipped_newton")
@@ -242,7 +242,10 @@ def test_other_mechanisms_fit_too(name: str, mechanism: str) -> None:
 def test_normal_noise_is_used_where_it_is_smaller() -> None:
     many = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (900, 40)), columns=[f"v{j}" for j in range(40)])
     frame = many.assign(y=10 + many.sum(axis=1).clip(-9, 9))
-    schema = hdp.Schema({name: hdp.Continuous(-1, 1) for name in many.columns} | {"y": hdp.Continuous(0, 20)})
+    schema = hdp.Schema(
+        {name: hdp.Continuous(-1, 1, complete=True) for name in many.columns}
+        | {"y": hdp.Continuous(0, 20, complete=True)}
+    )
     data = hdp.Study(private=frame[:700], public=frame[700:], schema=schema, budget=hdp.Budget(epsilon=10, delta=1e-3))
     model = hdpf.linear("y ~ " + " + ".join(many.columns), data)
     assert "normal noise" in model.fit(1.0, delta=1e-6).facts.method
@@ -430,7 +433,7 @@ def test_units_of_the_outcome_do_not_matter() -> None:
     frame, public = rows(2000, 0), rows(200, 1)
     errors = []
     for factor in (1.0, 1e-6, 1e6):
-        schema = hdp.Schema(y=hdp.Continuous(0, 50 * factor), x=hdp.Continuous(-1, 1))
+        schema = hdp.Schema(y=hdp.Continuous(0, 50 * factor, complete=True), x=hdp.Continuous(-1, 1, complete=True))
         data = hdp.Study(
             private=frame.assign(y=frame["y"] * factor),
             public=public.assign(y=public["y"] * factor),
@@ -456,7 +459,7 @@ def test_public_rows_on_a_line_tell_no_curvature_of_a_quantile_and_lose_no_purch
     x, others = rng.uniform(0, 5, 100), rng.uniform(0, 5, 1000)
     public = pd.DataFrame({"x": x, "y": 20 + 8 * x})
     private = pd.DataFrame({"x": others, "y": 20 + 8 * others + rng.normal(size=1000)})
-    schema = hdp.Schema(x=hdp.Continuous(0, 5), y=hdp.Continuous(0, 100))
+    schema = hdp.Schema(x=hdp.Continuous(0, 5, complete=True), y=hdp.Continuous(0, 100, complete=True))
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=5))
     result = hdpf.quantile("y ~ x", data=study).fit(epsilon=1)
     assert np.isfinite(result.params).all()

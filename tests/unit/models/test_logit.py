@@ -70,7 +70,7 @@ def other_covariates():
     rng = np.random.default_rng(5)
     private = pd.DataFrame({"x": rng.uniform(-1, 1, 4000), "y": rng.integers(0, 2, 4000)})
     public = pd.DataFrame({"x": rng.uniform(-1 / 3, 1 / 3, 400), "y": rng.integers(0, 2, 400)})
-    schema = hdp.Schema(x=hdp.Continuous(-1, 1), y=hdp.Binary())
+    schema = hdp.Schema(x=hdp.Continuous(-1, 1, complete=True), y=hdp.Binary(complete=True))
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=1000))
     return hdpf.logit("y ~ x", data=study), private
 

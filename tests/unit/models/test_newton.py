@@ -14,12 +14,12 @@ from hdpstats.sites import Site
 from tests import chance
 
 SCHEMA = hdp.Schema(
-    y=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
-    g=hdp.Categorical(["a", "b"]),
-    n=hdp.Continuous(0, 10),
-    w=hdp.Weight(max=2),
-    o=hdp.Offset(-1, 1),
+    y=hdp.Binary(complete=True),
+    x=hdp.Continuous(-3, 3, complete=True),
+    g=hdp.Categorical(["a", "b"], complete=True),
+    n=hdp.Continuous(0, 10, complete=True),
+    w=hdp.Weight(max=2, complete=True),
+    o=hdp.Offset(-1, 1, complete=True),
 )
 FORMULA = "y ~ x + g"
 NEWTON = hdp.mechanisms.PublicHessian

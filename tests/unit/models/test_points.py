@@ -15,11 +15,11 @@ from tests.support import CORNERS, people, replaced
 from tests.support import SCHEMA as CELLS
 
 SCHEMA = hdp.Schema(
-    a=hdp.Continuous(-4, 4),
-    b=hdp.Continuous(-4, 4),
-    y=hdp.Binary(),
-    time=hdp.Duration(5, unit="years"),
-    dead=hdp.Binary(),
+    a=hdp.Continuous(-4, 4, complete=True),
+    b=hdp.Continuous(-4, 4, complete=True),
+    y=hdp.Binary(complete=True),
+    time=hdp.Duration(5, unit="years", complete=True),
+    dead=hdp.Binary(complete=True),
 )
 BETA = np.array([0.7, -0.4])
 

@@ -7,7 +7,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.models.request import left_for_fit
+from hdpstats.models.request import LEAST_SHARE, MOST_SHARE, left_for_fit, share_of_count
 from hdpstats.privacy.relation import Relation
 from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
 
@@ -15,17 +15,47 @@ ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 PUBLIC = people(PUBLIC_ROWS, seed=1)
 
 
+LACKING = "rows may be left out"
+
+
+def study_of(relation):
+    """Return a study under a relation; `LACKING`: under replace_one, with a column that is not declared complete."""
+    lacking = relation == LACKING
+    return hdp.Study(
+        public=PUBLIC[["x"]],
+        schema=hdp.Schema(x=hdp.Continuous(-3, 3, complete=not lacking)),
+        relation=REPLACE.value if lacking else relation.value,
+        **({"n_max": 500} if relation is ADD else {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "epsilon", "share"),
+    [
+        (3000, 1, Fraction(94, 10_000)),
+        (500, 1, Fraction(565, 10_000)),
+        (500, Fraction(1, 2), MOST_SHARE),
+        (10, Fraction(1, 10), MOST_SHARE),
+        (10**6, 1, LEAST_SHARE),
+    ],
+)
+def test_the_number_of_complete_rows_is_bought_with_a_relative_error_of_a_twentieth(records, epsilon, share):
+    found = share_of_count(study_of(LACKING), ["x"], Fraction(epsilon), records=records)
+    assert found == max(share, LEAST_SHARE)
+    assert share_of_count(study_of(REPLACE), ["x"], Fraction(epsilon), records=records) == 0
+
+
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 3), Fraction(1), Fraction(31, 10), Fraction(50)])
 def test_a_fiftieth_buys_the_number_where_it_is_protected(epsilon):
-    left = left_for_fit(epsilon, ADD)
+    left = left_for_fit(study_of(ADD), ["x"], epsilon, records=500)
     assert 0 <= left - epsilon * Fraction(49, 50) < Fraction(1, 10**9)
     assert left < epsilon
-    assert left_for_fit(epsilon, REPLACE) == epsilon
+    assert left_for_fit(study_of(REPLACE), ["x"], epsilon, records=500) == epsilon
 
 
 def test_what_is_left_has_no_more_digits_than_a_query_may_have():
-    assert left_for_fit(Fraction(10**29 + 1, 10**29), ADD).denominator <= 10**30
-    assert left_for_fit(Fraction(1, 999_999_937), ADD).denominator <= 10**30
+    for relation, epsilon in ((ADD, Fraction(10**29 + 1, 10**29)), (LACKING, Fraction(1, 999_999_937))):
+        assert left_for_fit(study_of(relation), ["x"], epsilon, records=500).denominator <= 10**30
 
 
 def planned(**terms):

@@ -190,7 +190,7 @@ def test_a_size_that_takes_long_to_write_is_refused_by_its_number(
         made(13)
 
 
-SCHEMA = hdp.Schema(x=hdp.Continuous(0, 1), y=hdp.Binary())
+SCHEMA = hdp.Schema(x=hdp.Continuous(0, 1, complete=True), y=hdp.Binary(complete=True))
 
 
 def site(records: int, public: PublicTable | None = None) -> SiteFacts:

@@ -25,11 +25,11 @@ RECORDS = 2982
 
 def make_schema():
     return Schema(
-        nodes=Continuous(0, 40),  # not in alphabetical order
-        age=Continuous(20, 90),
-        size=Categorical(["<=20", "20-50", ">50"]),
-        event3=Binary(),
-        o=Offset(-2, 2),
+        nodes=Continuous(0, 40, complete=True),  # not in alphabetical order
+        age=Continuous(20, 90, complete=True),
+        size=Categorical(["<=20", "20-50", ">50"], complete=True),
+        event3=Binary(complete=True),
+        o=Offset(-2, 2, complete=True),
     )
 
 
@@ -50,15 +50,15 @@ def make_estimate(label, values, sampling_sd, privacy_sd, *, distribution=False,
 
 def make_hazard_schema():
     return Schema(
-        age=Continuous(20, 90),
-        size=Categorical(["<=20", "20-50", ">50"]),
-        hormon=Binary(),
-        time=Duration(10, unit="years"),
+        age=Continuous(20, 90, complete=True),
+        size=Categorical(["<=20", "20-50", ">50"], complete=True),
+        hormon=Binary(complete=True),
+        time=Duration(10, unit="years", complete=True),
         entry=Duration(10, unit="years", missing=0),
-        event=Binary(),
-        cause=Categorical(["none", "relapse", "death"]),
-        w=Weight(max=5),
-        o=Offset(-2, 2),
+        event=Binary(complete=True),
+        cause=Categorical(["none", "relapse", "death"], complete=True),
+        w=Weight(max=5, complete=True),
+        o=Offset(-2, 2, complete=True),
     )
 
 

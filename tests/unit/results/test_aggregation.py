@@ -30,8 +30,10 @@ def made(values, scale=1.0, *, distribution=None, terms=TERMS, facts=FACTS, corr
         privacy=0.4 * covariance, distribution=distribution,
     )  # fmt: skip
     return hdp.Result(
-        facts=facts, schema=hdp.Schema(age=hdp.Continuous(0, 1), died=hdp.Binary()), estimate=estimate,
-    )  # fmt: skip
+        facts=facts,
+        schema=hdp.Schema(age=hdp.Continuous(0, 1, complete=True), died=hdp.Binary(complete=True)),
+        estimate=estimate,
+    )
 
 
 def several(k, seed=0, spread=1.0):
@@ -284,7 +286,9 @@ def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
 
 @pytest.mark.usefixtures("no_noise")
 def test_hazard_models_are_combined_and_shown_by_their_covariates():
-    schema = hdp.Schema(x=hdp.Continuous(-2, 2), time=hdp.Duration(10), event=hdp.Binary())
+    schema = hdp.Schema(
+        x=hdp.Continuous(-2, 2, complete=True), time=hdp.Duration(10, complete=True), event=hdp.Binary(complete=True)
+    )
 
     def patients(n, seed):
         rng = np.random.default_rng(seed)

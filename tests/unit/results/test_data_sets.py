@@ -15,7 +15,7 @@ from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
 from r_bridge.handles import aggregate as aggregate_for_r
 
-SCHEMA = hdp.Schema(died=hdp.Binary())
+SCHEMA = hdp.Schema(died=hdp.Binary(complete=True))
 
 
 def study_of(ledger):
@@ -110,7 +110,7 @@ class OnlyCounted(hdp.LocalSite):
 
 def test_a_site_that_sold_only_its_number_of_people_belongs_to_the_result():
     """Its people paid for both results: 0.04 and 3."""
-    schema = hdp.Schema(died=hdp.Binary(), age=hdp.Continuous(0, 1))
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
     died = np.arange(2000) % 5 < 2
     people = pd.DataFrame({"died": died, "age": (np.arange(2000) % 97) / 97})
     terms = {"epsilon": 8, "relation": "add_or_remove_one"}

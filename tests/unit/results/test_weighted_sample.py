@@ -50,7 +50,7 @@ def test_the_frame_is_the_public_rows_and_a_weight(sample):
 
 
 def test_a_column_called_weight_keeps_its_name():
-    schema = hdp.Schema(y=hdp.Binary(), weight=hdp.Continuous(40, 150))
+    schema = hdp.Schema(y=hdp.Binary(complete=True), weight=hdp.Continuous(40, 150, complete=True))
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"y": rng.integers(0, 2, 50), "weight": rng.uniform(50, 90, 50)})
     study = study_of(rows, rows.copy(), schema=schema)

@@ -16,7 +16,10 @@ from hdpstats.records.timegrid import TimeGrid
 from tests.support import CORNERS, seen_of_ledger
 
 SCHEMA = hdp.Schema(
-    start=hdp.Duration(100, missing=0), stop=hdp.Duration(100), event=hdp.Binary(), x=hdp.Continuous(0, 1)
+    start=hdp.Duration(100, missing=0),
+    stop=hdp.Duration(100, complete=True),
+    event=hdp.Binary(complete=True),
+    x=hdp.Continuous(0, 1, complete=True),
 )
 PEOPLE = 40
 COLUMNS = ("patient", "start", "stop", "event", "x")

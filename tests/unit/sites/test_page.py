@@ -7,7 +7,7 @@ from hdpstats.jupyter.namespace import Accounts
 from hdpstats.ledger.account import accounts_html
 from hdpstats.sites.study import sites_html
 
-SCHEMA = hdp.Schema(age=hdp.Continuous(20, 90))
+SCHEMA = hdp.Schema(age=hdp.Continuous(20, 90, complete=True))
 
 
 def study_of(names, sizes, **options):

@@ -75,7 +75,7 @@ def test_sites_protect_alike_and_have_one_schema():
     hidden = hdp.LocalSite(people(5), schema=SCHEMA, ledger=ledger(relation="add_or_remove_one"), n_max=50)
     with pytest.raises(hdp.ArgumentError, match="the same relation and the same unit"):
         hdp.Study(private=[site(5, 1), hidden])
-    other = hdp.Schema(y=hdp.Binary())
+    other = hdp.Schema(y=hdp.Binary(complete=True))
     stranger = hdp.LocalSite(pd.DataFrame({"y": [0, 1]}), schema=other, ledger=ledger())
     with pytest.raises(hdp.ArgumentError, match="schema must equal the site's own"):
         hdp.Study(private=[site(5, 1), stranger])

@@ -56,7 +56,7 @@ def test_a_site_brings_its_schema_and_its_ledger():
     with pytest.raises(hdp.ArgumentError, match="a site brings its own"):
         hdp.Study(private=site, budget=hdp.Budget(epsilon=1))
     with pytest.raises(hdp.ArgumentError, match="schema must equal"):
-        hdp.Study(private=site, schema=hdp.Schema(y=hdp.Binary()))
+        hdp.Study(private=site, schema=hdp.Schema(y=hdp.Binary(complete=True)))
     assert hdp.Study(private=site, schema=hdp.Schema(dict(SCHEMA))).site is site
 
 

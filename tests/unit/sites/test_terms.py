@@ -11,7 +11,10 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.sites.site import MOST_PEOPLE, MOST_ROWS_OF_A_PERSON, SiteTerms
 
 SCHEMA = hdp.Schema(
-    start=hdp.Duration(100, missing=0), stop=hdp.Duration(100), event=hdp.Binary(), x=hdp.Continuous(0, 1)
+    start=hdp.Duration(100, missing=0),
+    stop=hdp.Duration(100, complete=True),
+    event=hdp.Binary(complete=True),
+    x=hdp.Continuous(0, 1, complete=True),
 )
 LONG = {"unit": "patient", "max_rows_per_unit": 12, "n_max": 5000}
 HIDDEN = {"relation": "add_or_remove_one", "n_max": 700}

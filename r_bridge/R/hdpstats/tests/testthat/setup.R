@@ -8,9 +8,9 @@ need_installed <- function() {
 
 declared <- function() {
   dp_schema(
-    age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), grade3 = dp_binary(),
-    nodes = dp_continuous(0, 40, missing = 1), hormon = dp_binary(), time = dp_duration(1826, unit = "days"),
-    event = dp_binary(), event3 = dp_binary()
+    age = dp_continuous(20, 90, complete = TRUE), size = dp_categorical(c("<=20", "20-50", ">50"), complete = TRUE), grade3 = dp_binary(complete = TRUE),
+    nodes = dp_continuous(0, 40, complete = TRUE), hormon = dp_binary(complete = TRUE), time = dp_duration(1826, unit = "days", complete = TRUE),
+    event = dp_binary(complete = TRUE), event3 = dp_binary(complete = TRUE)
   )
 }
 

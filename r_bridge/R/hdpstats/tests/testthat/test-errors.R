@@ -37,7 +37,7 @@ test_that("neither a condition nor a saved result holds data", {
   expect_s3_class(wrong, "dp_error")
   expect_false(any(grepl("41.41", c(conditionMessage(wrong), deparse(conditionCall(wrong))), fixed = TRUE)))
   nested <- caught(eval(bquote(dp_logit(event3 ~ nope, data = dp_study(
-    private = .(secret), schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary()), budget = dp_budget(1)
+    private = .(secret), schema = dp_schema(age = dp_continuous(20, 90, complete = TRUE), event3 = dp_binary(complete = TRUE)), budget = dp_budget(1)
   ), epsilon = 1))))
   expect_s3_class(nested, "dp_formula_error")
   expect_false(any(grepl("41.41", deparse(conditionCall(nested)), fixed = TRUE)))
@@ -74,7 +74,7 @@ test_that("what was given in the wrong place is not quoted", {
     fit(weights = rows$age), fit(offset = rows), fit(mechanism = rows$age), fit(row_norm = rows$age),
     fit(mechanism = list(name = "clipped_newton", rounds = rows$age)),
     caught(dp_logit(event3 ~ age, study, rows$age)), caught(dp_logit(rows, study, 1)), caught(dp_budget(rows)),
-    caught(dp_logit(bquote(event3 ~ age + .(rows$age)), study, 1)), caught(dp_continuous(rows$age, 90)),
+    caught(dp_logit(bquote(event3 ~ age + .(rows$age)), study, 1)), caught(dp_continuous(rows$age, 90, complete = TRUE)),
     caught(dp_hazard(Surv(time, event) ~ age, study, 1, baseline = rows$age)), caught(dp_ledger(rows)), caught(dp_tidy(rows))
   )
   for (mistake in mistakes) {
@@ -82,7 +82,7 @@ test_that("what was given in the wrong place is not quoted", {
     expect_no_match(conditionMessage(mistake), "41")
     expect_match(deparse(conditionCall(mistake))[[1L]], "^dp_")
   }
-  expect_equal(unclass(dp_continuous(stats::quantile(1:5, 0.5), 90))$lower, 3)
+  expect_equal(unclass(dp_continuous(stats::quantile(1:5, 0.5), 90, complete = TRUE))$lower, 3)
 })
 
 test_that("a dump of frames holds no row", {

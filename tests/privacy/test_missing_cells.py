@@ -1,0 +1,321 @@
+"""A row with a missing cell contributes nothing, whatever its other cells, to every mechanism; and nothing is unpaid.
+
+Two private tables that differ in the other cells of a row with a missing one give the same releases, to the last bit,
+under the same noise. Where a mechanism read such a row half-way, they would not.
+"""
+
+import functools
+import itertools
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count import site as count
+from hdpstats.mechanisms.count.query import CountQuery
+from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.privacy.relation import Relation
+from hdpstats.schema.table import PrivateTable
+from tests import seeded
+
+ROWS, SPOILED = 120, 17
+MISSING = {
+    "x": [None, np.nan, "much", "2,5"],
+    "b": [None, 2, "yes", 0.5],
+    "g": [None, "A", "a ", ""],
+    "t": [np.nan, "soon", pd.Timestamp("2020-01-01")],
+    "s": [None],
+    "d": [3, "dead"],
+    "c": [None, "Relapse"],
+    "w": [None, "heavy"],
+    "o": [None, "x"],
+    "k": [None, "many"],
+}
+"""Cells that hold no value of their column."""
+
+OTHERS = [
+    {"x": 3.0, "b": 1, "g": "c", "t": 9.0, "s": 0.0, "d": 1, "c": "relapse", "w": 2.0, "o": 1.0, "k": 8},
+    {"x": -3.0, "b": 0, "g": "a", "t": 7.0, "s": 2.0, "d": 0, "c": "none", "w": 0.1, "o": -1.0, "k": 0},
+]
+"""What the other cells of the row hold in one table and in the other."""
+
+
+def schema_of(*, complete):
+    declared = {"complete": complete}
+    return hdp.Schema(
+        x=hdp.Continuous(-3, 3, **declared),
+        b=hdp.Binary(**declared),
+        g=hdp.Categorical(["a", "b", "c"], **declared),
+        t=hdp.Duration(10, **declared),
+        s=hdp.Duration(10, **declared),
+        d=hdp.Binary(**declared),
+        c=hdp.Categorical(["none", "relapse", "death"], **declared),
+        w=hdp.Weight(2, **declared),
+        o=hdp.Offset(-1, 1, **declared),
+        k=hdp.Continuous(0, 8, **declared),
+    )
+
+
+def people(seed, rows=ROWS):
+    rng = np.random.default_rng(seed)
+    time = rng.uniform(1.0, 12.0, rows)
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=rows),
+            "b": rng.integers(0, 2, rows),
+            "g": rng.choice(["a", "b", "c"], rows),
+            "t": time,
+            "s": time * rng.uniform(0.0, 0.5, rows),
+            "d": rng.integers(0, 2, rows),
+            "c": rng.choice(["none", "relapse", "death"], rows),
+            "w": rng.uniform(0.1, 2.0, rows),
+            "o": rng.uniform(-1.0, 1.0, rows),
+            "k": rng.poisson(2.0, rows).clip(0, 8),
+        }
+    )
+
+
+PUBLIC = people(1, rows=150)
+
+
+def private(column, cell, others):
+    """Return rows of which one lacks a cell of a column, the others of which are as named; with None none does."""
+    frame = people(2).astype(object)
+    for name, value in others.items():
+        frame.at[SPOILED, name] = value
+    if column is not None:
+        frame.at[SPOILED, column] = cell
+    return frame
+
+
+def study_of(frame, *, complete, unit=None, relation="replace_one", row_order="arbitrary"):
+    options = {} if unit is None else {"unit": unit, "max_rows_per_unit": 2, "n_max": 80}
+    if relation != "replace_one":
+        options["n_max"] = 500
+    if unit is not None:
+        frame = frame.assign(who=[f"p{row // 2}" for row in range(len(frame))])
+    return hdp.Study(
+        private=frame,
+        public=PUBLIC,
+        schema=schema_of(complete=complete),
+        budget=hdp.Budget(epsilon=100, delta=0.1),
+        relation=relation,
+        row_order=row_order,
+        **options,
+    )
+
+
+def fit(model, **arguments):
+    return lambda study: _releases(model(study).fit(**({"epsilon": 1.0} | arguments)))
+
+
+def _releases(found):
+    return _numbers((found.release, *([] if found.count is None else [found.count])))
+
+
+def _numbers(releases):
+    """Return what releases hold, without their places in ledgers."""
+    return [json.dumps(_placeless(json.loads(each.to_json())), sort_keys=True) for each in releases]
+
+
+def _placeless(value):
+    if isinstance(value, dict):
+        return {name: _placeless(each) for name, each in value.items() if name != "entry"}
+    return [_placeless(each) for each in value] if isinstance(value, list) else value
+
+
+def logit(study, formula="b ~ x + g", **columns):
+    return hdpf.logit(formula, data=study, **columns)
+
+
+def hazard(formula, **arguments):
+    return lambda study: hdpf.hazard(formula, data=study, **({"intervals": 5} | arguments))
+
+
+def sample(make):
+    def released(study):
+        return _numbers(make(study).releases)
+
+    return released
+
+
+def evaluated(opened):
+    def released(study):
+        model = opened(study)
+        return _numbers([model.evaluate(model.fit_public(), epsilon=1.0).release])
+
+    return released
+
+
+ANALYSES = {
+    "objective": (fit(logit), "xbg"),
+    "objective with a Hessian": (fit(logit, se_share=0.2), "xbg"),
+    "objective, normal noise": (fit(logit, delta=1e-3, mechanism="objective"), "xbg"),
+    "weights and offset": (fit(functools.partial(logit, weights="w", offset="o")), "xbgwo"),
+    "output": (fit(logit, mechanism="output"), "xbg"),
+    "exponential": (fit(functools.partial(logit, formula="b ~ x"), mechanism="exponential", delta=1e-3), "xb"),
+    "clipped_newton": (fit(logit, mechanism="clipped_newton", delta=1e-3), "xbg"),
+    "public_hessian": (fit(logit, mechanism="public_hessian"), "xbg"),
+    "histogram": (fit(functools.partial(logit, formula="b ~ g"), mechanism="histogram"), "bg"),
+    "linear": (fit(lambda study: hdpf.linear("x ~ k + g", data=study)), "xkg"),
+    "quantile": (fit(lambda study: hdpf.quantile("x ~ k", data=study, q=0.5)), "xk"),
+    "poisson": (fit(lambda study: hdpf.poisson("k ~ x", data=study)), "xk"),
+    "multinomial": (fit(lambda study: hdpf.multinomial("g ~ x", data=study)), "xg"),
+    "hazard": (fit(hazard("Surv(t, d) ~ x + g")), "tdxg"),
+    "hazard, cloglog": (fit(hazard("Surv(t, d) ~ x", link="cloglog")), "tdx"),
+    "hazard, entry": (fit(hazard("Surv(s, t, d) ~ x")), "stdx"),
+    "hazard, causes": (fit(hazard("Surv(t, c) ~ x")), "tcx"),
+    "hazard, clipped_newton": (fit(hazard("Surv(t, d) ~ x"), mechanism="clipped_newton", delta=1e-3), "tdx"),
+    "statistics": (fit(lambda study: hdpf.distribution("x ~ 1", data=study, family="normal")), "x"),
+    "subsample": (
+        fit(
+            lambda study: hdpf.distribution("k ~ 1", data=study, family="poisson", ranges={"mean": (0.5, 6)}),
+            mechanism=hdp.mechanisms.SubsampleAggregate(blocks=6),
+        ),
+        "k",
+    ),
+    "hybrid weights": (sample(lambda study: hdp.hybrid_weights(study, ["b", "g"], epsilon=1.0)), "bg"),
+    "hybrid weights by distance": (
+        sample(lambda study: hdp.hybrid_weights(study, ["x", "b"], epsilon=1.0, select=True, distance_share=0.1)),
+        "xb",
+    ),
+    "hybrid weights by loss": (
+        sample(lambda study: hdp.hybrid_weights(study, ["x", "b"], epsilon=1.0, select="loss", model="b ~ x")),
+        "xb",
+    ),
+    "hybrid weights by curve": (
+        sample(lambda study: hdp.hybrid_weights(study, ["x", "b"], epsilon=1.0, select="curve", model="b ~ x")),
+        "xb",
+    ),
+    "importance weights": (sample(lambda study: hdp.importance_weights(study, "~ x + g", epsilon=1.0)), "xg"),
+    "evaluation": (evaluated(functools.partial(logit, formula="b ~ x", offset="o")), "xbo"),
+    "evaluation of survival": (evaluated(hazard("Surv(t, d) ~ x + g")), "tdxg"),
+}
+
+
+def released(analysis, frame, **terms):
+    """Return what an analysis releases of private rows, under the same noise each time."""
+    with seeded.named("missing cells"):
+        return analysis(study_of(frame, **terms))
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("name", ANALYSES)
+def test_the_other_cells_of_a_row_with_a_missing_cell_count_for_nothing(name, complete):
+    analysis, columns = ANALYSES[name]
+    whole = [released(analysis, private(None, None, others), complete=complete) for others in OTHERS]
+    assert whole[0] != whole[1], "the row counts where it is complete: the comparison can fail"
+    for place, column in enumerate(columns):
+        cell = MISSING[column][place % len(MISSING[column])]
+        one, other = (released(analysis, private(column, cell, others), complete=complete) for others in OTHERS)
+        assert one == other
+        assert one not in whole
+
+
+WITH_SEVERAL_ROWS = fit(hazard("Surv(s, t, d) ~ x"))
+
+
+def test_a_row_of_a_person_with_several_is_left_out_and_the_others_stay():
+    for column, cell in (("x", None), ("t", "soon"), ("s", None), ("d", 2)):
+        one, other = (
+            released(WITH_SEVERAL_ROWS, private(column, cell, others), complete=False, unit="who") for others in OTHERS
+        )
+        assert one == other
+    gone = private("x", None, OTHERS[0])
+    for name in ("t", "d", "s"):
+        gone.at[SPOILED, name] = None
+    assert released(WITH_SEVERAL_ROWS, gone, complete=False, unit="who") == one
+    other_row = private("x", None, OTHERS[0])
+    other_row.at[SPOILED - 1, "x"] = 2.5
+    assert released(WITH_SEVERAL_ROWS, other_row, complete=False, unit="who") != one
+
+
+@pytest.mark.parametrize("name", ["objective", "clipped_newton", "histogram", "hazard"])
+def test_a_row_with_a_missing_cell_is_no_row_where_the_number_is_protected(name):
+    """Under add_or_remove_one the releases are those of the table without the row."""
+    analysis, (column, *_) = ANALYSES[name]
+    spoiled = private(column, None, OTHERS[0])
+    without = spoiled.drop(index=SPOILED).reset_index(drop=True)
+    terms = {"complete": False, "relation": "add_or_remove_one"}
+    assert released(analysis, spoiled, **terms) == released(analysis, without, **terms)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_person_moves_scores_and_curvature_by_no_more_than_is_claimed_whichever_cells_are_missing(relation):
+    """Neighbours that differ in missingness: the set of contributions holds 0, and no claim is exceeded."""
+    study = study_of(people(2), complete=False)
+    model = hdpf.logit("b ~ x + g", data=study)
+    query = model._spec.ask(epsilon=Fraction(1), records=ROWS, share=Fraction(0), replicate=1)
+    person_loss = regression_person_loss(query.model, study.schema)
+    theta = np.array([0.3, -2.0, 1.0, 0.5])
+    corners = [*OTHERS, {"x": 0.0, "b": 1, "g": "b"}]
+    tables = [private(column, cell, others) for others in corners for column, cell in CASES]
+    own = [_contribution(person_loss, study.schema, frame, theta) for frame in tables]
+    missing = [
+        score for (score, _), (column, _) in zip(own, itertools.cycle(CASES), strict=False) if column is not None
+    ]
+    assert not np.any(missing)
+    reach, trace = float(person_loss.reach), float(person_loss.trace)
+    gone = (np.zeros(len(theta)), 0.0)
+    pairs = itertools.combinations(own, 2) if relation is Relation.REPLACE_ONE else ((each, gone) for each in own)
+    widest = 2.0 if relation is Relation.REPLACE_ONE else 1.0
+    for (one, curved), (other, bent) in pairs:
+        apart = np.abs(one - other)
+        assert max(apart[0], float(np.linalg.norm(apart[1:])) / query.model.geometry.radius) <= widest * reach
+        assert abs(curved - bent) <= trace
+
+
+CASES = [(None, None), ("x", None), ("b", 2), ("g", "A")]
+
+
+def _contribution(person_loss, schema, frame, theta):
+    """Return the score (D,) of the person of the row, and the trace of the Hessian."""
+    alone = frame.iloc[[SPOILED]].reset_index(drop=True)
+    found = person_loss.people(PrivateTable.from_frame(alone, schema).admit(person_loss.needs))
+    i, j = np.triu_indices(len(theta))
+    stacked = found.stacked_hessian(theta, grid=2.0**-40) * 2.0**-40
+    return found.scores(theta)[0], float(stacked[i == j].sum())
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_number_of_complete_rows_is_charged_for_where_it_is_private_and_never_told_else(complete):
+    schema = schema_of(complete=complete)
+    query = CountQuery(epsilon=Fraction(1), schema_sha256=schema.sha256, columns=("b", "x"))
+    facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=ROWS)
+    if complete:
+        with pytest.raises(hdp.MechanismError, match="declares the columns complete"):
+            count.prepare(query, facts)
+        return
+    prepared = count.prepare(query, facts)
+    [event] = prepared.events
+    assert event.epsilon == query.epsilon == prepared.noise.rate
+    assert set(prepared.needs) == {"b", "x"}
+    numbers = {
+        count.number_of_people(PrivateTable.from_frame(private(column, cell, others), schema).admit(prepared.needs))
+        for others in OTHERS
+        for column, cell in [(None, None), ("x", None), ("b", "yes"), ("g", None)]
+    }
+    assert numbers == {ROWS, ROWS - 1}
+
+
+def test_a_person_of_several_rows_counts_once_with_one_complete_row():
+    schema = schema_of(complete=False)
+    frame = people(2, rows=6).astype(object).assign(who=["a", "a", "b", "b", None, "c"])
+    frame.loc[[0, 2, 3], "x"] = None
+    table = PrivateTable.from_frame(frame, schema, unit="who").admit(["x"])
+    assert count.number_of_people(table) == 2
+    frame.loc[[2, 5], "x"] = 0.5, None
+    assert count.number_of_people(PrivateTable.from_frame(frame, schema, unit="who").admit(["x"])) == 2
+
+
+@pytest.mark.parametrize("change", [("x", "x"), ("x", "b"), ("y",)])
+def test_a_count_names_declared_columns_once_and_in_order(change):
+    schema = schema_of(complete=False)
+    facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=ROWS)
+    with pytest.raises(hdp.HdpError):
+        count.prepare(CountQuery(epsilon=Fraction(1), schema_sha256=schema.sha256, columns=change), facts)
