@@ -1,5 +1,11 @@
 """The account of a site: one that exists, on the terms that the settings name, with its head kept elsewhere.
 
+**The head.** A ledger proves that nothing before its last entry was altered, and cannot prove that its end is there. So
+a site keeps the number and the hash of its last entry at a second place, and rewrites them durably after every charge
+and release, before the answer leaves. At its start it compares: the entry that was kept must still be on the chain. It
+so notices a ledger that was deleted, or restored from an older copy. Who can rewrite both places is not noticed; they
+belong on different disks, and in different backups.
+
 **The file is held open.** A ledger's connections live for one transaction. When the last connection to a SQLite file
 closes, SQLite merges its log (the file ``-wal``) into the file and deletes it: with one analyst at work that would be
 after every transaction, with several times the flushes that a durable commit needs. So a site holds one more
@@ -8,29 +14,230 @@ are in the log, and the log on the disk (``synchronous=FULL``); a copy of the fi
 second.
 """
 
+import fcntl
+import json
+import os
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any, final
 
-from hdpstats._base.errors import LedgerError
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from hdpstats._base.errors import ArgumentError, LedgerError
+from hdpstats._base.validation import integer
 from hdpstats.custodian import journal
-from hdpstats.custodian.heads import (
-    Head,
-    HeadInDatabase,
-    HeadInFile,
-    HeadInSettings,
-    HeadStore,
-    check_heads,
-    check_kept,
-)
-from hdpstats.custodian.reading import closed_to_others
+from hdpstats.custodian.reading import closed_to_others, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
-from hdpstats.ledger.location import file_of, locate
+from hdpstats.ledger.location import file_of, locate, shown
+from hdpstats.ledger.records import checked_sha256
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.charging import agreed
+
+FORMAT = "hdpstats head 1"
+MOST_ENTRIES = 2**31 - 1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The number of a ledger's entries and the hash of the last one."""
+
+    entries: int
+    head: str
+
+
+class HeadStore(ABC):
+    """A place where a head is kept.
+
+    Attributes
+    ----------
+    name : str
+        The place, in words without a password.
+    """
+
+    name: str
+
+    @abstractmethod
+    def read(self) -> Head | None:
+        """Return the head that is kept, None where there is none yet."""
+
+    @abstractmethod
+    def write(self, head: Head) -> Head:
+        """Keep a head, durably, unless one of as many entries is kept; return what is kept now.
+
+        Another one than was to be kept is not right for that: the caller looks it up on the chain (`check_kept`).
+        """
+
+
+@final
+class HeadInSettings(HeadStore):
+    """A head that the custodian wrote into the settings; it stays what it is."""
+
+    def __init__(self, head: Head) -> None:
+        self._head, self.name = head, "the settings"
+
+    def read(self) -> Head | None:
+        """Return the head."""
+        return self._head
+
+    def write(self, head: Head) -> Head:
+        """Change nothing: settings are the custodian's own words, and compared when a site starts."""
+        return head
+
+
+@final
+class HeadInFile(HeadStore):
+    """A head in a file of one line, replaced as a whole; processes that share it wait for each other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.name = path, str(path)
+
+    def read(self) -> Head | None:
+        """Return the head."""
+        try:
+            fields = json.loads(self._path.read_text(encoding="utf-8"))
+            return checked(fields if fields["format"] == FORMAT else {})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, ArgumentError):
+            raise LedgerError(f"the head kept in {self._path} cannot be read; restore the file") from None
+
+    def write(self, head: Head) -> Head:
+        """Keep a head: written to a second file, flushed, and renamed."""
+        text = json.dumps({"format": FORMAT, "entries": head.entries, "head": head.head}) + "\n"
+        try:
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX)
+                known = self.read()
+                if known is not None and known.entries >= head.entries:
+                    return known
+                write_durably(self._path, text)
+                return head
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise LedgerError(
+                f"the head cannot be kept in {self._path} ({error.strerror}): give this process write permission to "
+                "its directory, and space; what was charged stays charged, and is not charged again"
+            ) from None
+
+
+_METADATA = MetaData()
+_HEADS = Table(
+    "hdpstats_head",
+    _METADATA,
+    Column("dataset", String(200), primary_key=True),
+    Column("entries", Integer, nullable=False),
+    Column("head", String(64), nullable=False),
+)
+
+
+@final
+class HeadInDatabase(HeadStore):
+    """A head in a table ``hdpstats_head`` of a database, a row for each data set."""
+
+    def __init__(self, url: str, dataset: str) -> None:
+        place = locate(url)
+        self._dataset, self.name = dataset, shown(place)
+        self._durable = place.get_backend_name() == "postgresql"
+        self._engine = create_engine(place, poolclass=NullPool, hide_parameters=True)
+
+    def read(self) -> Head | None:
+        """Return the head."""
+        try:
+            with self._engine.connect() as connection:
+                if not self._engine.dialect.has_table(connection, _HEADS.name):
+                    return None
+                found = connection.execute(select(_HEADS).where(_HEADS.c.dataset == self._dataset)).mappings().all()
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+        return checked(found[0]) if found else None
+
+    def write(self, head: Head) -> Head:
+        """Keep a head, in one transaction that is flushed when it ends."""
+        values: dict[str, Any] = {"entries": head.entries, "head": head.head}
+        row = _HEADS.c.dataset == self._dataset
+        try:
+            with self._engine.begin() as connection:
+                if self._durable:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
+                if not self._engine.dialect.has_table(connection, _HEADS.name):
+                    _METADATA.create_all(connection)
+                if connection.execute(select(_HEADS.c.entries).where(row)).scalars().all():
+                    connection.execute(update(_HEADS).where(row, _HEADS.c.entries < head.entries).values(**values))
+                else:
+                    connection.execute(insert(_HEADS).values(dataset=self._dataset, **values))
+                kept = connection.execute(select(_HEADS).where(row)).mappings().one()
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+        return checked(kept)
+
+    def _failed(self, error: SQLAlchemyError) -> LedgerError:
+        reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
+        return LedgerError(
+            f"the place {self.name} where the head is kept cannot be used ({reason}): check that its server runs; "
+            "what was charged stays charged, and is not charged again"
+        )
+
+
+def checked(fields: Any) -> Head:
+    """Return a head from named values, or raise an `ArgumentError`."""
+    return Head(
+        entries=integer(fields["entries"], name="entries", lower=1, upper=MOST_ENTRIES),
+        head=checked_sha256(fields["head"], name="head"),
+    )
+
+
+def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str) -> Head:
+    """Return the head of a ledger that goes on where every kept head left off.
+
+    Raises
+    ------
+    LedgerError
+        Nothing is kept at a place, or the ledger is older than what is kept there, or another one.
+    """
+    for store in head_stores:
+        kept = store.read()
+        if kept is None:
+            raise LedgerError(
+                f"no head is kept in {store.name} yet, or it was deleted: compare the ledger with a head that you "
+                f"know (hdpstats ledger verify --head), and then have its own kept there: {remedy}"
+            )
+        check_kept(ledger, kept, store)
+    found = ledger.verify()
+    return Head(entries=found.entries, head=found.head)
+
+
+def check_kept(ledger: Ledger, kept: Head, store: HeadStore) -> None:
+    """Raise a `LedgerError` unless a kept head is on the chain of a ledger."""
+    found = ledger.verify()
+    try:
+        ledger.verify(kept.head)
+    except LedgerError:
+        raise _rolled_back(found.entries, kept, store) from None
+    if found.entries < kept.entries:
+        raise _rolled_back(found.entries, kept, store)
+
+
+def _rolled_back(entries: int, kept: Head, store: HeadStore) -> LedgerError:
+    return LedgerError(
+        f"the ledger has {entries} entries, and entry {kept.entries} with the hash {kept.head}, which is kept in "
+        f"{store.name}, is not among them: it is an older copy, or another ledger, and would grant again what was "
+        "charged since. Restore the newest copy that has this entry (hdpstats ledger verify --head). If there is none, "
+        "what was charged since is unknown: count the whole total as spent",
+        entries=entries,
+        kept=kept.entries,
+    )
 
 
 def open_account(settings: SiteSettings) -> Ledger:
@@ -41,34 +248,30 @@ def open_account(settings: SiteSettings) -> Ledger:
     LedgerError
         There is no such account, it does not verify, or its terms are not those of the settings.
     """
-    declared = dict(settings.ledger)
-    place, dataset, version = declared.pop("place"), declared.pop("dataset"), declared.pop("version", 1)
-    path = file_of(locate(place))
+    terms, dataset = settings.ledger, settings.ledger.dataset
+    path = file_of(locate(terms.place))
     if path is not None and not path.exists():
         raise LedgerError(
             f"there is no ledger {path}. If it was there before, it is lost or elsewhere: restore its newest copy, "
             "since a new one would start from zero. If the account is new: hdpstats ledger open "
             f"{path} --dataset {dataset} --epsilon …"
         )
-    ledger = Ledger.open_existing(place, dataset=dataset, version=version)
-    same = declared.pop("same_people_as", None)
-    if same is not None and not ledger.shares_account_with(Ledger.open_existing(place, dataset=same)):
+    ledger, same = Ledger.open_existing(terms.place, dataset=dataset, version=terms.version), terms.same_people_as
+    if same is not None and not ledger.shares_account_with(Ledger.open_existing(terms.place, dataset=same)):
         raise LedgerError(f"dataset {dataset!r} does not share the account of {same!r}, as the settings say")
-    own = {
-        "epsilon": ledger.budget.epsilon,
-        "delta": ledger.budget.delta,
-        "gaussian": ledger.balance.gaussian,
-        "relation": ledger.relation,
+    budget, part = ledger.budget, terms.gaussian
+    delta = budget.delta if terms.delta is None else terms.delta
+    total = agreed(Budget(terms.epsilon or budget.epsilon, delta), name="the total")
+    compared = {
+        "epsilon": (budget.epsilon, total.epsilon),
+        "delta": (budget.delta, total.delta),
+        "gaussian": (ledger.balance.gaussian, part and agreed(Budget(part.epsilon, part.delta), name="gaussian")),
+        "relation": (ledger.relation, terms.relation),
     }
-    if "epsilon" in declared:
-        total = agreed(Budget(declared["epsilon"], declared.get("delta", ledger.budget.delta)), name="the total")
-        declared |= {name: getattr(total, name) for name in ("epsilon", "delta") if name in declared}
-    if declared.get("gaussian") is not None:
-        declared["gaussian"] = agreed(declared["gaussian"], name="gaussian")
-    for name, value in declared.items():
-        if value != own[name]:
+    for name, (own, said) in compared.items():
+        if getattr(terms, name) is not None and own != said:
             raise LedgerError(
-                f"the account of dataset {dataset!r} has {name} {own[name]}, and the settings say {value}; terms are "
+                f"the account of dataset {dataset!r} has {name} {own}, and the settings say {said}; terms are "
                 "agreed once: leave them out of the settings, or name the account that has them"
             )
     return ledger
@@ -76,7 +279,7 @@ def open_account(settings: SiteSettings) -> Ledger:
 
 def head_stores(settings: SiteSettings) -> tuple[HeadStore, ...]:
     """Return the places where the settings have the head kept."""
-    heads, dataset = settings.heads, settings.ledger["dataset"]
+    heads, dataset = settings.heads, settings.ledger.dataset
     found: list[HeadStore] = []
     if heads.file is not None:
         found.append(HeadInFile(heads.file))
@@ -93,7 +296,7 @@ def account_for_serving(settings: SiteSettings) -> Ledger:
     Raises
     ------
     ArgumentError, LedgerError
-        As `open_account` and `hdpstats.custodian.heads.check_heads`; or the ledger's file cannot be closed to others.
+        As `open_account` and `hdpstats.custodian.account.check_heads`; or the ledger's file cannot be closed to others.
     """
     ledger, places = open_account(settings), head_stores(settings)
     _close(settings)
@@ -106,8 +309,9 @@ def account_for_serving(settings: SiteSettings) -> Ledger:
     ledger.watch(partial(keep_head, ledger, places))
     for analyst in settings.analysts:
         ledger.limit(analyst, most_charges=settings.limits.charges_each, most_bytes=settings.limits.stored_each)
-    for analyst, cap in settings.caps.items():
-        ledger.grant(analyst, epsilon=cap.epsilon, delta=cap.delta)
+    for analyst, permissions in settings.analysts.items():
+        if permissions.cap is not None:
+            ledger.grant(analyst, epsilon=permissions.cap.epsilon, delta=permissions.cap.delta)
     return ledger
 
 
@@ -137,7 +341,7 @@ def note(settings: SiteSettings) -> Head:
 
 def _close(settings: SiteSettings) -> None:
     """Take others' permissions to the ledger's file away, and say so: releases are in it, and what was spent."""
-    path = file_of(locate(settings.ledger["place"]))
+    path = file_of(locate(settings.ledger.place))
     for each in () if path is None else (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         if closed_to_others(each):
             journal.write(closed_to_others=str(each), was="readable or writable by others than its owner")
@@ -148,7 +352,7 @@ SECONDS = 1.0
 
 
 @contextmanager
-def held_open(place: str) -> Iterator[None]:
+def held_open(place: str | Path) -> Iterator[None]:
     """Hold a ledger's file open, if it is in one; the ledger must exist."""
     path = file_of(locate(place))
     if path is None:

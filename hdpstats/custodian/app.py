@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, final
 
 import anyio.to_thread
+import numpy as np
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
@@ -29,16 +30,15 @@ from hdpstats._base import canonical
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, body
-from hdpstats.custodian.clock import Clock, Rates
 from hdpstats.custodian.exchange import FINGERPRINT
+from hdpstats.custodian.prediction import Clock
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.custodian.slots import Overruns, Slots
+from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
-from hdpstats.inference import draws
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import total
 from hdpstats.records.query import Query
-from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+from hdpstats.schema.invented import cells, shares
 from hdpstats.sites import LocalSite
 from hdpstats.sites.forms import CODES, AnalystAccount, Facts, Quote, RequestRefused, code_of, public_from_dict
 
@@ -218,26 +218,12 @@ def dummy_columns(facts: Facts, *, rows: int, seed: int) -> dict[str, list[Any]]
     A function of the schema, the terms and the arguments: it has never seen a row. With a unit, persons have one to
     ``max_rows_per_unit`` rows each.
     """
-    rng = draws.generator(canonical.sha256({"dummy": facts.schema.sha256, "rows": rows, "seed": seed}))
-    columns = {name: _cells(column, rows, rng) for name, column in facts.schema.items()}
-    unit = facts.terms.unit
+    columns = {name: cells(column, f"dummy {seed} {name}", rows).tolist() for name, column in facts.schema.items()}
+    unit, most = facts.terms.unit, min(facts.terms.most_rows, 10)
     if unit is not None:
-        named: list[str] = []
-        while len(named) < rows:
-            several = int(rng.integers(1, min(facts.terms.most_rows, 10) + 1))
-            named += [f"person-{len(named) + 1}"] * several
-        columns[unit] = named[:rows]
+        several = 1 + (most * shares(f"dummy {seed}", rows)).astype(np.int64)
+        columns[unit] = [f"person-{person + 1}" for person in np.repeat(np.arange(rows), several)[:rows]]
     return columns
-
-
-def _cells(column: Column, rows: int, rng: draws.Generator) -> list[Any]:
-    if isinstance(column, Categorical):
-        return [column.levels[place] for place in rng.integers(0, len(column.levels), rows).tolist()]
-    if isinstance(column, Binary):
-        return [float(value) for value in rng.integers(0, 2, rows).tolist()]
-    if isinstance(column, NumericColumn):
-        return [float(value) for value in rng.uniform(column.lower, column.upper, rows).tolist()]
-    raise TypeError(f"{type(column).__name__} is no kind of column")
 
 
 def read_query(text: str) -> Query:

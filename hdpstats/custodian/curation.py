@@ -45,7 +45,7 @@ def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
         It names columns, and no cell or number.
     """
     known = settings.acknowledged
-    most = {name: 0.0 if column.complete else MOST_MISSING for name, column in settings.schema.items()}
+    most = {name: 0.0 if column.complete else MOST_MISSING for name, column in settings.dictionary.items()}
     most |= known.missing_share
     labels = [each.name for each in found.columns if each.labelled and each.strange]
     labels = [name for name in labels if name not in known.undeclared_levels]
@@ -115,7 +115,7 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
 
 
 def _place_of_key(settings: SiteSettings) -> Path:
-    ledger = file_of(locate(settings.ledger["place"]))
+    ledger = file_of(locate(settings.ledger.place))
     return settings.cells.with_suffix(".key") if ledger is None else ledger.with_name(f"{ledger.name}.cells.key")
 
 

@@ -1,13 +1,16 @@
 """What an analyst may ask a site for: what is listed, and nothing else."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, final
+from collections.abc import Collection
+from fractions import Fraction
+from functools import partial
+from typing import Annotated, Final, Self, final
 
-from hdpstats._base.errors import ArgumentError
-from hdpstats.custodian.reading import known, words
+from pydantic import BeforeValidator, model_validator
+
+from hdpstats.custodian.reading import Amount, Section
 from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.registry import FAMILIES, family_of
+from hdpstats.privacy.budget import Budget
 from hdpstats.records.query import Query
 
 MODELS: Final = frozenset().union(*FAMILIES.values())
@@ -17,15 +20,31 @@ ALL: Final = "all"
 """The word of a settings file for everything there is."""
 
 
+def _among(options: Collection[str] | None, value: object) -> frozenset[str] | None:
+    """Return a list of known names, or of any; None for the word ``all``."""
+    if value == ALL:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("must be a list of names, or the word 'all'")
+    strange = [] if options is None else [each for each in value if each not in options]
+    if strange:
+        raise ValueError(f"must be among {', '.join(sorted(options or ()))}; unknown: {', '.join(map(repr, strange))}")
+    return frozenset(value)
+
+
 @final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Permissions:
+class Permissions(Section):
     """The mechanisms, models and columns that one analyst may ask for; None where all are.
 
     A query is permitted where its kind is among the mechanisms, and the family of its model, if it has one, is among
     the models, and every column that it would read is among the columns. What is not listed is denied. Permissions are
     what a custodian has reasons for outside this package: a protocol, a data use agreement. The guarantee of a release
     does not rest on them.
+
+    In the settings they are lists, or the word ``all``. Where the mechanisms are left out, they are those that fit or
+    read one of the models, and the number of people (``count``), which a fit asks first where it is protected; no other
+    one without a model. Where the models are left out, every listed mechanism must be one without a model. Left out
+    columns are all that are declared.
 
     Attributes
     ----------
@@ -36,48 +55,44 @@ class Permissions:
         ``distribution``.
     columns : frozenset of str or None
         Declared columns that answers may be computed from.
+    epsilon, delta : Fraction or None
+        What the analyst may receive in all.
     """
 
-    mechanisms: frozenset[str] | None
-    models: frozenset[str] | None
-    columns: frozenset[str] | None = None
+    mechanisms: Annotated[frozenset[str] | None, BeforeValidator(partial(_among, FAMILIES))] = None
+    models: Annotated[frozenset[str] | None, BeforeValidator(partial(_among, MODELS))] = None
+    columns: Annotated[frozenset[str] | None, BeforeValidator(partial(_among, None))] = None
+    epsilon: Amount | None = None
+    delta: Amount | None = None
 
-    @classmethod
-    def from_dict(cls, entries: Mapping[str, Any], *, name: str, declared: Collection[str]) -> "Permissions":
-        """Read the entries of an analyst: lists, or the word ``all``.
-
-        Where the mechanisms are left out, they are those that fit or read one of the models, and the number of people
-        (``count``), which a fit asks first where it is protected; no other one without a model. Where the models are
-        left out, every listed mechanism must be one without a model. Left out columns are all that are declared.
-
-        Raises
-        ------
-        ArgumentError
-            Neither mechanisms nor models are listed; a mechanism is listed without its models; or nothing has a name.
-        """
-        found = known(entries, name=name, allowed={"mechanisms", "models", "columns"})
-        options = {"mechanisms": FAMILIES, "models": MODELS, "columns": declared}
-        listed = {key: _among(found[key], options[key], name=f"{name}: {key}") for key in found}
-        if not found.keys() & {"mechanisms", "models"}:
-            raise ArgumentError(
-                f"{name} permit nothing: list mechanisms, models or both, or write 'mechanisms: all' and 'models: all'",
-                argument=name,
+    @model_validator(mode="after")
+    def _filled(self) -> Self:
+        """Fill in what is left out, as the class says, or refuse it."""
+        if not self.model_fields_set & {"mechanisms", "models"}:
+            raise ValueError(
+                "permit nothing: list mechanisms, models or both, or write 'mechanisms: all' and 'models: all'"
             )
-        if "mechanisms" not in found:
-            models = MODELS if listed["models"] is None else listed["models"]
+        if self.epsilon is None and self.delta is not None:
+            raise ValueError("must have an epsilon where there is a delta")
+        if "mechanisms" not in self.model_fields_set:
+            models = MODELS if self.models is None else self.models
             fitting = {kind for kind, families in FAMILIES.items() if families & models}
-            listed["mechanisms"] = frozenset({CountQuery.kind.partition("/")[0]} | fitting)
-        if "models" not in found:
-            kinds = FAMILIES.keys() if listed["mechanisms"] is None else listed["mechanisms"]
+            return self.model_copy(update={"mechanisms": frozenset({CountQuery.kind.partition("/")[0]} | fitting)})
+        if "models" not in self.model_fields_set:
+            kinds = FAMILIES.keys() if self.mechanisms is None else self.mechanisms
             with_model = sorted(kind for kind in kinds if FAMILIES[kind])
             if with_model:
-                raise ArgumentError(
-                    f"{name}: models must say what {', '.join(with_model)} may fit or read: list among "
-                    f"{', '.join(sorted(MODELS))}, or write 'models: all'",
-                    argument=f"{name}: models",
+                raise ValueError(
+                    f"must say by models what {', '.join(with_model)} may fit or read: list among "
+                    f"{', '.join(sorted(MODELS))}, or write 'models: all'"
                 )
-            listed["models"] = frozenset()
-        return cls(**listed)
+            return self.model_copy(update={"models": frozenset[str]()})
+        return self
+
+    @property
+    def cap(self) -> Budget | None:
+        """What the analyst may receive in all; None without a cap."""
+        return None if self.epsilon is None else Budget(self.epsilon, self.delta or Fraction(0))
 
     def allow(self, query: Query, columns: Collection[str]) -> bool:
         """Whether a query may be asked, given the columns that it would read."""
@@ -99,17 +114,3 @@ class Permissions:
         """Return the permissions as JSON values."""
         parts = {"mechanisms": self.mechanisms, "models": self.models, "columns": self.columns}
         return {key: None if part is None else sorted(part) for key, part in parts.items()}
-
-
-def _among(value: object, options: Collection[str], *, name: str) -> frozenset[str] | None:
-    """Return a list of known names; None for the word ``all``."""
-    if value == ALL:
-        return None
-    listed = words(value, name=name)
-    strange = [each for each in listed if each not in options]
-    if strange:
-        raise ArgumentError(
-            f"{name} must be among {', '.join(sorted(options))}; unknown: {', '.join(map(repr, strange))}",
-            argument=name,
-        )
-    return frozenset(listed)

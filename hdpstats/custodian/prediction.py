@@ -16,13 +16,14 @@ with a margin ``m`` = 1.5 for what grows faster beyond ``n``, such as rows that 
 
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from hdpstats._base import canonical
 from hdpstats._base.validation import rational
-from hdpstats.custodian.clock import Clock
 from hdpstats.records.query import Query
 from hdpstats.sites.forms import RequestRefused
 
@@ -52,6 +53,20 @@ AMOUNTS: Final = frozenset({"epsilon", "delta", "mu_squared", "cost"})
 
 PLACES: Final = frozenset({"theta", "coefficients", "candidates"})
 """Entries where a loss is evaluated: their number decides the work."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock that never goes back, and a way to wait; tests have their own."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait_until(self, instant: float) -> None:
+        """Return at an instant, or at once where it is over."""
+        while (left := instant - self.now()) > 0:
+            self.sleep(left)
 
 
 def shape_of(query: Query) -> str:
@@ -142,41 +157,17 @@ def predict(
 
 
 @final
-class AnalystPredictions:
-    """The predictions of one analyst, the latest used ones, and a lock for who finds another.
+class Predictions:
+    """What was found by shape of query: seconds, or the code with which a rehearsal failed.
 
-    A prediction is a number of seconds, or the code with which a rehearsal failed.
+    Of each analyst the latest used ones are kept, apart from others', so that nobody's questions push out another's;
+    and of each one prediction is found at a time.
     """
 
     def __init__(self) -> None:
-        self.finding, self._lock = threading.Lock(), threading.Lock()
-        self._found: OrderedDict[str, float | str] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def get(self, shape: str) -> float | str | None:
-        """Return what was found for a shape, None where nothing was."""
-        with self._lock:
-            if shape in self._found:
-                self._found.move_to_end(shape)
-            return self._found.get(shape)
-
-    def put(self, shape: str, found: float | str) -> None:
-        """Keep what was found, and let the one go that was not used for longest."""
-        with self._lock:
-            self._found[shape] = found
-            while len(self._found) > MOST_SHAPES:
-                self._found.popitem(last=False)
-
-
-@final
-class Predictions:
-    """Seconds by shape of query, each analyst's apart, so that nobody's questions push out another's."""
-
-    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[str, AnalystPredictions] = {}
+        self._finding: dict[str, threading.Lock] = {}
+        self._of: dict[str, OrderedDict[str, float | str]] = {}
 
     def of(self, analyst: str, query: Query, find: Callable[[], float]) -> float:
         """Return the seconds of a query, found anew where they are not known; of one analyst one at a time.
@@ -188,17 +179,31 @@ class Predictions:
         """
         shape = shape_of(query)
         with self._lock:
-            known = self._of.setdefault(analyst, AnalystPredictions())
-        found = known.get(shape)
+            finding = self._finding.setdefault(analyst, threading.Lock())
+        found = self._known(analyst, shape)
         if found is None:
-            with known.finding:
-                found = known.get(shape)  # another request of his may have found it meanwhile
+            with finding:
+                found = self._known(analyst, shape)  # another request of his may have found it meanwhile
                 if found is None:
                     try:
                         found = find()
                     except RequestRefused as refusal:
                         found = refusal.code
-                    known.put(shape, found)
+                    self._keep(analyst, shape, found)
         if isinstance(found, str):
             raise RequestRefused(found)
         return found
+
+    def _known(self, analyst: str, shape: str) -> float | str | None:
+        with self._lock:
+            of = self._of.setdefault(analyst, OrderedDict())
+            if shape in of:
+                of.move_to_end(shape)
+            return of.get(shape)
+
+    def _keep(self, analyst: str, shape: str, found: float | str) -> None:
+        with self._lock:
+            of = self._of[analyst]
+            of[shape] = found
+            if len(of) > MOST_SHAPES:
+                of.popitem(last=False)

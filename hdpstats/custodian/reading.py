@@ -1,20 +1,28 @@
-"""Files that a site is given: who may read and write them, and entries of settings, each known and of its type."""
+"""Files that a site is given: who may read and write them; sections of settings, each entry known and of its type."""
 
 import os
 import stat
+from abc import ABC
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import exact, integer, real, text
+from hdpstats._base.validation import exact
 from hdpstats.ledger.location import locate
-from hdpstats.privacy.budget import Budget
 from hdpstats.schema.dictionary import UniqueKeys
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -87,82 +95,91 @@ def write_durably(path: Path, text: str) -> None:
         os.close(folder)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML document of named entries, none given twice; else raise an `ArgumentError`."""
-    try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), Loader=UniqueKeys)  # noqa: S506  (a SafeLoader)
-    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ArgumentError(f"the settings {path} cannot be read: {error}", argument="settings") from None
-    return section(entries, name="the settings")
+class Section(BaseModel, ABC):
+    """Entries of the settings with a name each: all of them known, and of their types; what is left out has a default.
+
+    Its types say what a value may be; paths are relative to the folder of the settings.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+    @classmethod
+    def read(cls, entries: object, *, name: str, file: Path | None = None) -> Self:
+        """Return the entries of a section in a settings file.
+
+        Raises
+        ------
+        ArgumentError
+            An entry is missing, unknown or of the wrong type. It quotes no value.
+        """
+        try:
+            return cls.model_validate(entries, context=file)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise ArgumentError("; ".join(_in_words(name, each["loc"], each["msg"]) for each in found), argument=name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, entries: Any) -> Any:
+        if not isinstance(entries, Mapping) or not all(isinstance(key, str) for key in entries):
+            raise ValueError("must be a mapping from names to values")
+        options = [field.alias or name for name, field in cls.model_fields.items()]
+        strange = [repr(key) for key in entries if key not in options]
+        if strange:
+            raise ValueError(f"must not have {', '.join(strange)}; known are {', '.join(sorted(options))}")
+        return entries
 
 
-def section(entries: object, *, name: str) -> dict[str, Any]:
-    """Return a mapping from texts, or raise."""
-    if not isinstance(entries, Mapping) or not all(isinstance(key, str) for key in entries):
-        raise ArgumentError(f"{name} must be a mapping from names to values", argument=name)
-    return dict(entries)
+def _in_words(name: str, path: tuple[int | str, ...], message: str) -> str:
+    """Return what is wrong with an entry, in the words of this package's errors."""
+    words = message.removeprefix("Value error, ")
+    for theirs, ours in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
+        words = words.replace(theirs, ours)
+    return f"{': '.join(map(str, path or (name,)))} {words}"
 
 
-def known(
-    entries: object, *, name: str, needed: AbstractSet[str] = frozenset(), allowed: AbstractSet[str] = frozenset()
-) -> dict[str, Any]:
-    """Return a section that has the needed entries and none but those and the allowed ones."""
-    found = section(entries, name=name)
-    missing, strange = sorted(needed - set(found)), sorted(set(found) - needed - allowed)
-    if missing:
-        raise ArgumentError(f"{name} lack {', '.join(map(repr, missing))}", argument=name)
-    if strange:
-        possible = ", ".join(sorted(needed | allowed))
-        raise ArgumentError(
-            f"{name} must not have {', '.join(map(repr, strange))}; known are {possible}", argument=name
-        )
-    return found
+def in_folder(value: object, info: ValidationInfo) -> Path:
+    """Return a path of the settings, which is relative to their folder."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("must be the name of a file")
+    return (info.context or Path("settings")).resolve().parent / value
 
 
-def words(value: object, *, name: str) -> tuple[str, ...]:
-    """Return a list of texts."""
-    if not isinstance(value, list):
-        raise ArgumentError(f"{name} must be a list", argument=name)
-    return tuple(text(each, name=name, longest=200) for each in value)
+def existing(value: object, info: ValidationInfo) -> Path:
+    """Return the path of a file that is there."""
+    path = in_folder(value, info)
+    if not path.is_file():
+        raise ValueError(f"must be a file; there is none at {path}")
+    return path
 
 
-def amount(value: object, *, name: str) -> Fraction:
+def _amount(value: object) -> Fraction:
     """Return an exact number; ``1e-6``, which YAML takes for a text, too."""
     try:
-        return exact(Decimal(value) if isinstance(value, str) else value, name=name)
+        return exact(Decimal(value) if isinstance(value, str) else value, name="it")
     except InvalidOperation:
-        raise ArgumentError(f"{name} must be a number", argument=name) from None
+        raise ValueError("must be a number") from None
 
 
-def budget(entries: object, *, name: str) -> Budget:
-    """Return an epsilon and a delta, 0 where it is left out."""
-    found = known(entries, name=name, needed={"epsilon"}, allowed={"delta"})
-    return Budget(**{key: amount(value, name=f"{name}: {key}") for key, value in found.items()})
+File = Annotated[Path, BeforeValidator(existing)]
+Amount = Annotated[Fraction, BeforeValidator(_amount)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-def numbers(entries: object, bounds: Mapping[str, tuple[float, float]], *, name: str) -> dict[str, Any]:
-    """Return a section of numbers, each between its bounds: a whole number where these are.
-
-    What is left out is not returned: it has the default of the record that the numbers are for.
-    """
-    found = known(entries, name=name, allowed=bounds.keys())
-    for key, value in found.items():
-        least, most = bounds[key]
-        if isinstance(least, int) and isinstance(most, int):
-            found[key] = integer(value, name=key, lower=least, upper=most)
-        else:
-            found[key] = real(value, name=key, lower=least, upper=most)
-    return found
+def read_yaml(path: Path) -> Any:
+    """Read a YAML document without entries that are given twice; else raise an `ArgumentError`."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=UniqueKeys)  # noqa: S506  (a SafeLoader)
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ArgumentError(f"the settings {path} cannot be read: {error}", argument="settings") from None
 
 
-def with_password(url: str, variable: object, *, name: str) -> str:
+def with_password(url: str, variable: str | None) -> str:
     """Return a database URL with the password that an environment variable holds, if one is named."""
     if variable is None:
         return url
-    word = os.environ.get(text(variable, name=f"{name}: password_variable", longest=200))
+    word = os.environ.get(variable)
     if word is None:
-        raise ArgumentError(
-            f"{name}: password_variable names {variable!r}, which is not in the environment; set it",
-            argument=name,
-        )
+        raise ValueError(f"password_variable names {variable!r}, which is not in the environment; set it")
     return locate(url).set(password=word).render_as_string(hide_password=False)

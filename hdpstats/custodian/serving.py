@@ -61,20 +61,19 @@ def open_site(settings: SiteSettings) -> LocalSite:
 @forgets_rows
 def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]:
     rows = read_rows(settings.data)
-    site = LocalSite(rows, schema=settings.schema, ledger=ledger, **settings.persons)
-    return site, check(rows, settings.schema, unit=site.unit)
+    site = LocalSite(rows, schema=settings.dictionary, ledger=ledger, **settings.persons.model_dump(exclude_unset=True))
+    return site, check(rows, settings.dictionary, unit=site.unit)
 
 
 def check_files(settings: SiteSettings) -> None:
     """Refuse secrets that others may read, and files that others may write and the site relies on."""
-    check_secret(settings.data, name="data")
-    check_secret(settings.tls.key, name="tls: key")
-    check_trusted(settings.tls.certificate, name="tls: certificate")
-    check_trusted(settings.tls.clients, name="tls: clients")
-    if settings.tls.crl is not None:
-        check_trusted(settings.tls.crl, name="tls: crl")
-    if settings.identities.key is not None:
-        check_trusted(settings.identities.key, name="tokens: key")
+    tls = settings.tls
+    for name, path in (("data", settings.data), ("tls: key", tls.key)):
+        check_secret(path, name=name)
+    trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
+    for name, each in {**trusted, "tokens: key": settings.identities.key}.items():
+        if each is not None:
+            check_trusted(each, name=name)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -106,7 +105,7 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
     check_acknowledged(found, settings)
     check_version(site, settings, note=False)
     lines = [
-        f"https://{settings.host}:{settings.port}",
+        f"https://{settings.listen.host}:{settings.listen.port}",
         f"{site}, {site.records} people",
         *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
         str(site.ledger),
@@ -133,7 +132,7 @@ def serve(settings: SiteSettings) -> None:
         admission=Admission(limits, most),
         deadlines=Deadlines(limits.seconds),
     )
-    with held_open(settings.ledger["place"]):
+    with held_open(settings.ledger.place):
         asyncio.run(_listen(listener, settings, most))
 
 
@@ -142,13 +141,14 @@ async def _listen(listener: Listener, settings: SiteSettings, most: int) -> None
     loop.set_exception_handler(_log_failure)
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, ended.set)
+    host, port = settings.listen.host, settings.listen.port
     try:
-        sockets = sockets_at(settings.host, settings.port)
+        sockets = sockets_at(host, port)
     except OSError as error:
-        message = f"listen: the site cannot listen at {settings.host}, port {settings.port}: {error.strerror}"
+        message = f"listen: the site cannot listen at {host}, port {port}: {error.strerror}"
         raise ArgumentError(message, argument="listen") from None
     port = sockets[0].getsockname()[1]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = f"[{host}]" if ":" in host else host
     journal.write(event=f"running on https://{host}:{port}", connections=most)
     await listener.serve(sockets, ended)
     journal.write(event="ended")

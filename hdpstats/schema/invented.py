@@ -69,23 +69,24 @@ def costly_frame(
     >>> frame.sort_values(["person", "entry"]).to_numpy().tolist()[:2]
     [[0.0, 10.0, 0.0, 'person-1'], [10.0, 30.0, 1.0, 'person-1']]
     """
-    columns: dict[str, Any] = {name: _cells(column, name, rows) for name, column in schema.items()}
+    columns: dict[str, Any] = {name: cells(column, name, rows) for name, column in schema.items()}
     if follow_up is not None:
         columns |= _followed(follow_up, schema, rows=rows, most_rows=most_rows)
     if unit is not None:
         columns[unit] = [f"person-{i // most_rows + 1}" for i in range(rows)]
     frame = pd.DataFrame(columns)
-    return frame.iloc[np.argsort(_shares("order of rows", rows))].reset_index(drop=True)
+    return frame.iloc[np.argsort(shares("order of rows", rows))].reset_index(drop=True)
 
 
-def _shares(name: str, count: int) -> FloatArray:
+def shares(name: str, count: int) -> FloatArray:
     """Return numbers (count,) in [0, 1) without apparent relation to each other, made from a name."""
     digest = hashlib.shake_256(name.encode("utf-8", "surrogatepass")).digest(4 * count)
     return np.frombuffer(digest, dtype="<u4") / 2.0**32
 
 
-def _cells(column: Column, name: str, rows: int) -> Any:
-    share = _shares(name, rows)
+def cells(column: Column, name: str, rows: int) -> Any:
+    """Return the cells of a column (rows,), every declared value as often as any other, made from a name."""
+    share = shares(name, rows)
     if isinstance(column, Categorical):
         return np.array(column.levels, dtype=object)[(share * len(column.levels)).astype(np.int64)]
     if isinstance(column, Binary):
@@ -109,7 +110,7 @@ def _followed(outcome: FollowUpColumns, schema: Schema, *, rows: int, most_rows:
     ends = number == spells - 1
     event = schema[outcome.event]
     if isinstance(event, Categorical):
-        cause = 1 + (_shares(outcome.event, rows) * (len(event.levels) - 1)).astype(np.int64)
+        cause = 1 + (shares(outcome.event, rows) * (len(event.levels) - 1)).astype(np.int64)
         found[outcome.event] = np.array(event.levels, dtype=object)[np.where(ends, cause, 0)]
     else:
         found[outcome.event] = _of_binary(event, ends.astype(np.float64))

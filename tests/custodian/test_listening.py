@@ -249,7 +249,9 @@ def test_a_list_that_cannot_be_read_or_has_expired_starts_no_site(institution, t
     assert certificates(crl).allow(der)
     assert not certificates(crl).allow(None)
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
-    for path, now in ((institution.authority.path, None), (tmp_path / "none.pem", None), (crl, later)):
+    gone = tmp_path / "none.pem"
+    gone.touch()
+    for path, now in ((institution.authority.path, None), (gone, None), (crl, later)):
         with pytest.raises(hdp.ArgumentError, match="crl"):
             certificates(path, now)
 

@@ -37,7 +37,7 @@ ALL = (CURVE, LOSSES, EVALUATION, SURVIVAL, COUNT, HISTOGRAM, STATISTICS)
 
 
 def permitted(**entries):
-    permissions = Permissions.from_dict(entries, name="ann", declared=COLUMNS)
+    permissions = Permissions.read(entries, name="ann")
     return {query.kind.partition("/")[0] for query in ALL if permissions.allow(query, COLUMNS)}
 
 
@@ -59,7 +59,7 @@ def test_fits_that_name_no_model_have_a_family():
 
 
 def test_who_may_fit_hazards_may_not_fit_or_read_logistic_regressions():
-    permissions = Permissions.from_dict({"models": ["hazard"]}, name="ann", declared=COLUMNS)
+    permissions = Permissions.read({"models": ["hazard"]}, name="ann")
     assert [permissions.allow(query, COLUMNS) for query in ALL] == [False, False, False, True, True, False, False]
 
 
@@ -75,7 +75,7 @@ def test_a_description_has_a_permission_of_its_own():
     query = DescriptionQuery(columns=(DescribedColumn(name="x"), DescribedColumn(name="y", levels=2)), **COMMON)
 
     def allowed(**entries):
-        return Permissions.from_dict(entries, name="ann", declared=COLUMNS).allow(query, COLUMNS)
+        return Permissions.read(entries, name="ann").allow(query, COLUMNS)
 
     assert allowed(mechanisms=["description"])
     assert allowed(mechanisms=["description", "curve"], models=["regression"])
@@ -100,4 +100,4 @@ def test_columns_that_are_not_listed_are_denied():
 )
 def test_permissions_that_leave_open_what_is_permitted(entries, remedy):
     with pytest.raises(hdp.ArgumentError, match=remedy):
-        Permissions.from_dict(entries, name="ann", declared=COLUMNS)
+        Permissions.read(entries, name="ann")

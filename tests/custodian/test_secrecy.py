@@ -101,7 +101,7 @@ class Overheard(httpx.BaseTransport):
 def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, running):
     sent = []
     with institution.connect(running) as site:
-        site._client._transport = Overheard(site._client._transport, sent)
+        site._client._client._transport = Overheard(site._client._client._transport, sent)
         site.answer(histogram("secret", epsilon="1", replicate=40_000))
         site.dummy(100)
         site.account()

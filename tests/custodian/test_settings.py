@@ -38,7 +38,7 @@ CHANGES = {
     "bound to a word": ({"tokens": {"audience": "t", "key": "site.yaml", "bound": "yes"}}, "bound"),
     "an unknown mechanism": ({"analysts": {"ann": {"mechanisms": ["objective"]}}}, "objective"),
     "an unknown model": ({"analysts": {"ann": {"models": ["logit"]}}}, "logit"),
-    "an unknown column": ({"analysts": {"ann": {"columns": ["z"]}}}, "'z'"),
+    "an unknown column": ({"analysts": {"ann": {"models": "all", "columns": ["z"]}}}, "'z'"),
     "no list": ({"analysts": {"ann": {"columns": "x"}}}, "list"),
     "an unknown entry of an analyst": ({"analysts": {"ann": {"rows": 1}}}, "rows"),
     "a cap for some": ({"analysts": {"ann": {"models": "all", "epsilon": 1}, "bob": {"models": "all"}}}, "bob"),

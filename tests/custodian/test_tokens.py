@@ -6,7 +6,6 @@ import json
 import ssl
 import threading
 import time
-from dataclasses import replace
 
 import jwt
 import pytest
@@ -116,7 +115,7 @@ def test_an_address_that_the_issuer_did_not_verify_names_nobody(issuer, identiti
 
 
 def test_another_claim_needs_no_verified_address(issuer, identities):
-    by_number = replace(identities, claim="sub")
+    by_number = identities.model_copy(update={"claim": "sub"})
     assert TokenVerifier(by_number).verify(issuer.token("one", email_verified=False), None) == "0815"
 
 
