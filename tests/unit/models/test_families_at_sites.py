@@ -81,7 +81,7 @@ def test_every_ledger_is_charged_its_own_epsilon_once(mechanism):
     assert (result.guarantee.delta, result.guarantee.sites) == (0, 3)
     assert {name: query.epsilon for name, query in result.query.sites} == asked
     again = visits(study).fit(asked, mechanism=mechanism)
-    assert again.to_json() == result.to_json()
+    assert (again.release, again.params.tolist()) == (result.release, result.params.tolist())
     assert {name: float(ledger.spent.epsilon) for name, ledger in study.ledgers.items()} == asked
 
 
