@@ -34,8 +34,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.noise import BallNoise
 
-rotterdam, gbsg = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
-schema = hdp.Schema(nodes=hdp.Continuous(0, 40, complete=True), event3=hdp.Binary())
+rotterdam, gbsg = hdp.datasets.load_rotterdam().dropna(subset=["event3"]), hdp.datasets.load_gbsg()
+schema = hdp.Schema(nodes=hdp.Continuous(0, 40, complete=True), event3=hdp.Binary(complete=True))
 
 # %% [markdown]
 # ## 1. The exact privacy loss

@@ -122,7 +122,7 @@ tokens: {audience: rotterdam, key: tokens.pub}
 timing: {requests: 600, overruns: 1000}
 analysts:
   ann:
-    mechanisms: [objective, output]
+    mechanisms: [objective, output, count]
     models: [regression]
     columns: [age, size, grade3, nodes, event3]
     epsilon: 2

@@ -252,7 +252,7 @@ schema = hdp.Schema(
     size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
     grade3=hdp.Binary(complete=True),
     hormon=hdp.Binary(complete=True),
-    event3=hdp.Binary(),
+    event3=hdp.Binary(complete=True),
 )
 
 

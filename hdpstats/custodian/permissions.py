@@ -42,9 +42,9 @@ class Permissions(Section):
     does not rest on them.
 
     In the settings they are lists, or the word ``all``. Where the mechanisms are left out, they are those that fit or
-    read one of the models, and the number of people (``count``), which a fit asks first where it is protected; no other
-    one without a model. Where the models are left out, every listed mechanism must be one without a model. Left out
-    columns are all that are declared.
+    read one of the models, and the number of people (``count``), which a fit asks first where it is protected, or where
+    rows may lack a cell of the model; no other one without a model. Where the models are left out, every listed
+    mechanism must be one without a model. Left out columns are all that are declared.
 
     Attributes
     ----------
