@@ -1,15 +1,19 @@
 """What every mechanism offers a site: a check without rows and a computation with them; rows on which it costs most."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from fractions import Fraction
+from typing import Any, final
 
 from hdpstats._base.errors import SiteError
+from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_survival
+from hdpstats.losses.families import Family, Interval
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.invented import FollowUpColumns, costly_frame
 from hdpstats.schema.public import PublicTable
@@ -83,6 +87,66 @@ class Prepared(ABC):
     @abstractmethod
     def compute(self, table: AdmittedTable) -> Release:
         """Compute the release from the admitted rows. Only a site calls this, after it charged its ledger."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DistributionTask:
+    """What is asked of one site in a fit of a distribution: all of it public.
+
+    Attributes
+    ----------
+    family, column, ranges : Family, str, sequence of (float, float)
+        The family, its column, and the declared interval of each parameter.
+    guess, public : (d,) float64, int
+        Parameters to plan with, and the number of public values that they rest on: 0 for the middle of the ranges.
+    unit : str or None
+        The column that names people.
+    records, people : int
+        How many people there are at the site, and at all sites together.
+    epsilon, schema_sha256, replicate
+        See `Query`.
+    """
+
+    family: Family
+    column: str
+    ranges: Sequence[Interval]
+    guess: FloatArray
+    public: int
+    unit: str | None
+    records: int
+    people: int
+    epsilon: Fraction
+    schema_sha256: str
+    replicate: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DistributionMethod:
+    """How a mechanism fits the parameters of a distribution.
+
+    Attributes
+    ----------
+    words : callable
+        From the releases of the sites to what the fit is called.
+    ask : callable
+        From the options of the mechanism and a `DistributionTask` to the query of a site.
+    read : callable
+        From the family, the queries and the releases of the sites, and by name ``people`` (numbers with the standard
+        deviations of their noise), ``ranges`` and ``sha256``, to `Estimates`.
+    check : callable
+        Takes the declared order of a site's rows and the column that names people; raises MechanismError where the
+        mechanism has no proof for them.
+    predicted : callable or None
+        The covariances by sampling and by noise that the fit would have, where they are known beforehand.
+    """
+
+    words: Callable[[Sequence[Any]], str]
+    ask: Callable[[Any, DistributionTask], Query]
+    read: Callable[..., Estimates]
+    check: Callable[[str, str | None], None] = lambda _order, _unit: None
+    predicted: Callable[..., tuple[FloatArray, FloatArray]] | None = None
 
 
 def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTable:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast, final
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.validation import integer
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import DistributionMethod, Prepared, SiteFacts
 from hdpstats.mechanisms.clipped_newton import query as clipped_newton
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
@@ -45,10 +45,12 @@ from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.mechanisms.public_hessian import query as public_hessian
 from hdpstats.mechanisms.public_hessian import site as public_hessian_site
 from hdpstats.mechanisms.public_hessian.query import PublicHessian
+from hdpstats.mechanisms.statistics import estimate as statistics_estimate
 from hdpstats.mechanisms.statistics import query as statistics
 from hdpstats.mechanisms.statistics import site as statistics_site
 from hdpstats.mechanisms.statistics.query import SufficientStatistics
 from hdpstats.mechanisms.subsample import query as subsample
+from hdpstats.mechanisms.subsample import request as subsample_request
 from hdpstats.mechanisms.subsample import site as subsample_site
 from hdpstats.mechanisms.subsample.query import SubsampleAggregate
 from hdpstats.records.codec import declare_kinds, from_dict
@@ -96,6 +98,8 @@ class Mechanism:
         Whether the site computes one person's loss under the query's model for it.
     options : type or None
         The options that `fit` takes; None where users do not name the mechanism.
+    distribution : DistributionMethod or None
+        How it fits a distribution, where it does.
     columns : callable or None
         Returns the columns that an answer is computed from, from a query and the facts about a site, where they are
         known without `prepare`.
@@ -107,6 +111,7 @@ class Mechanism:
     prepare: Callable[..., Prepared]
     uses_person_loss: bool = False
     options: type[MechanismOptions] | None = None
+    distribution: DistributionMethod | None = None
     columns: Callable[[Any, SiteFacts], tuple[str, ...]] | None = None
 
     @property
@@ -186,6 +191,7 @@ MECHANISMS: Final = (
         DISTRIBUTION,
         statistics_site.prepare,
         options=SufficientStatistics,
+        distribution=statistics_estimate.METHOD,
     ),
     Mechanism(
         subsample.SubsampleQuery,
@@ -193,6 +199,7 @@ MECHANISMS: Final = (
         DISTRIBUTION,
         subsample_site.prepare,
         options=SubsampleAggregate,
+        distribution=subsample_request.METHOD,
     ),
     Mechanism(count.CountQuery, (count.CountRelease,), NO_MODEL, count_site.prepare),
     Mechanism(
@@ -263,6 +270,11 @@ def named(mechanism: object) -> MechanismOptions | None:
         "whose proofs the package holds",
         available=tuple(BY_NAME),
     )
+
+
+def entry_of(options: MechanismOptions) -> Mechanism:
+    """Return the entry of the mechanism that options are of."""
+    return next(each for each in MECHANISMS if each.options is type(options))
 
 
 def prepare(query: Query, site_facts: SiteFacts) -> Prepared:

@@ -1,9 +1,9 @@
 """A family of distributions on a study: arguments checked, queries asked, answers read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -14,46 +14,31 @@ from hdpstats._base.validation import choice, real
 from hdpstats.formulas import compile_design
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.losses.families import FAMILIES, Family, Interval
-from hdpstats.mechanisms.count.query import CountRelease
-from hdpstats.mechanisms.statistics.estimate import (
-    from_blocks,
-    from_statistics,
-    inside,
-    likelihood,
-    predicted,
-    projected,
-)
-from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease, SufficientStatistics
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
+from hdpstats.mechanisms.registry import entry_of
+from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projected
 from hdpstats.mechanisms.statistics.site import family_of
-from hdpstats.mechanisms.subsample.query import SubsampleAggregate, SubsampleQuery, SubsampleRelease
-from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import (
     Contribution,
     Contributions,
     FitRequest,
+    SiteRecords,
     count_sd,
     planned_records,
     private_result,
     record_counts,
 )
-from hdpstats.records.estimate import Estimate, Estimates
+from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
-from hdpstats.records.query import Release, of_kind
+from hdpstats.records.query import MechanismOptions, Query, of_kind
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
 from hdpstats.sites.study import ask
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
 AT_MIDDLE = "Without 25 public rows the prediction, for noisy statistics, is at the middle of the ranges."
-
-METHODS = {
-    SufficientStatistics: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
-    SubsampleAggregate: "subsample and aggregate (Chen and Sung, algorithm 1)",
-}
-ROUNDS = 50
-"""Of the search for the number of blocks, which decides how wide a window is, which decides the number."""
 
 FEWEST_PUBLIC = 25
 
@@ -118,6 +103,22 @@ class DistributionSpec(ModelSpec):
         found = self.public_estimate
         middle = np.array(self.ranges, dtype=np.float64).mean(axis=1)
         return middle if found is None else projected(found.values, self.ranges)
+
+    def task(self, site: SiteRecords, *, people: int) -> DistributionTask:
+        """Return what a site is asked for, when ``people`` are at all sites together."""
+        return DistributionTask(
+            family=self.family,
+            column=self.column,
+            ranges=self.ranges,
+            guess=self.guess,
+            public=0 if self.public is None or self.public_estimate is None else len(self.public),
+            unit=self.study.unit,
+            records=site.records,
+            people=people,
+            epsilon=site.request.epsilon,
+            schema_sha256=self.study.schema.sha256,
+            replicate=site.request.replicate,
+        )
 
     def facts(
         self,
@@ -207,42 +208,50 @@ def _interval(family: Family, name: str, pair: object) -> Interval:
     return low, high
 
 
-def fit_distribution(
-    model: DistributionSpec, mechanism: SufficientStatistics | SubsampleAggregate, request: FitRequest
-) -> Result:
+def fit_distribution(model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest) -> Result:
     """Ask every site for noisy statistics, or for blocks, and read the answers."""
-    sites = model.study.sites
-    request = replace(request, delta=Fraction(0))  # whatever was offered: both mechanisms are pure
-    if isinstance(mechanism, SubsampleAggregate) and model.study.unit is None:
-        for site in sites.values():  # each would refuse for itself, when others have been charged
-            check_order(site.terms.row_order)
-    whole = sum(site.records for site in sites.values())
-    counts = record_counts(
-        model, request, lambda site: question(model, mechanism, site.request, records=site.records, people=whole)
-    )
+    found, method = entry_of(mechanism), method_of(mechanism)
+    request = replace(request, delta=Fraction(0))  # whatever was offered: these mechanisms are pure
+    for site in model.study.sites.values():  # each would refuse for itself, when others have been charged
+        method.check(site.terms.row_order, model.study.unit)
+
+    def query_of(site: SiteRecords, people: int) -> Query:
+        return method.ask(mechanism, model.task(site, people=people))
+
+    whole = sum(site.records for site in model.study.sites.values())
+    counts = record_counts(model, request, lambda site: query_of(site, whole))
     people = sum(site.records for site in counts.sites.values())
-    queries = {
-        name: question(model, mechanism, site.request, records=site.records, people=people)
-        for name, site in counts.sites.items()
-    }
+    queries = {name: query_of(site, people) for name, site in counts.sites.items()}
     answered = ask(model.study, queries)
     given = {
-        name: answer_to(queries[name], release, counts.sites[name].count) for name, release in answered.releases.items()
+        name: Contribution(
+            query=queries[name], release=of_kind(release, found.releases[0]), count=counts.sites[name].count
+        )
+        for name, release in answered.releases.items()
     }
     missing = (*counts.missing, *answered.missing)
-    contributions = Contributions(given=given, missing=missing, alone=counts.alone(given))
-    return read_distribution(model, request, contributions, method=METHODS[type(mechanism)])
+    return read_distribution(
+        model, mechanism, request, Contributions(given=given, missing=missing, alone=counts.alone(given))
+    )
 
 
-def predict_statistics(
-    model: DistributionSpec, mechanism: SufficientStatistics, request: FitRequest, people: Mapping[str, int]
+def method_of(mechanism: MechanismOptions) -> DistributionMethod:
+    """Return how a mechanism fits a distribution."""
+    method = entry_of(mechanism).distribution
+    if method is None:
+        raise MechanismError("this mechanism does not fit distributions")
+    return method
+
+
+def predict_distribution(
+    model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
-    """Return what a fit by noisy sufficient statistics would report."""
+    """Return what a fit by a mechanism whose errors are known beforehand would report."""
     public, sites = model.public_estimate, planned_records(model, request, people)
-    place = inside(model.guess, model.ranges, records=sum(people.values()))
+    predicted = cast(Callable[..., tuple[FloatArray, FloatArray]], method_of(mechanism).predicted)
     parts = predicted(
         model.family,
-        place,
+        inside(model.guess, model.ranges, records=sum(people.values())),
         records=[site.records for site in sites.values()],
         epsilons=[float(site.request.epsilon) for site in sites.values()],
         counts_sd=[count_sd(request.at(name).epsilon - site.request.epsilon) for name, site in sites.items()],
@@ -257,119 +266,17 @@ def predict_statistics(
     return Prediction(mechanism=mechanism, errors=errors, reported=True)
 
 
-Answer = Contribution[StatisticsQuery | SubsampleQuery, StatisticsRelease | SubsampleRelease]
-
-
-def answer_to(query: StatisticsQuery | SubsampleQuery, release: Release, count: CountRelease | None) -> Answer:
-    """Return a site's part in a fit, if its release answers the query; ``count`` is that of its complete rows."""
-    found: StatisticsRelease | SubsampleRelease
-    if isinstance(query, SubsampleQuery):
-        found = of_kind(release, SubsampleRelease)
-    else:
-        found = of_kind(release, StatisticsRelease)
-    return Contribution(query=query, release=found, count=count)
-
-
-def question(
-    model: DistributionSpec,
-    mechanism: SufficientStatistics | SubsampleAggregate,
-    request: FitRequest,
-    *,
-    records: int,
-    people: int,
-) -> StatisticsQuery | SubsampleQuery:
-    """Return what a site of so many records is asked, when ``people`` are at all sites together."""
-    if isinstance(mechanism, SubsampleAggregate):
-        return question_of_blocks(model, mechanism, request, records=records, people=people)
-    return StatisticsQuery(
-        column=model.column,
-        family=model.family.name,
-        epsilon=request.epsilon,
-        schema_sha256=model.study.schema.sha256,
-        replicate=request.replicate,
-    )
-
-
-def question_of_blocks(
-    model: DistributionSpec, options: SubsampleAggregate, request: FitRequest, *, records: int, people: int
-) -> SubsampleQuery:
-    """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
-    by = "rows" if model.study.unit is None else "persons"
-    public = model.public
-    place = inside(model.guess, model.ranges, records=records)
-    spreads = np.sqrt(np.diag(np.linalg.inv(model.family.information(place))))
-    ranges = np.array(model.ranges, dtype=np.float64).T
-
-    def box(blocks: int) -> FloatArray:
-        if public is None or model.public_estimate is None or options.window is None:
-            return ranges
-        half = options.window * spreads * np.sqrt(blocks / records + 1.0 / len(public))
-        return np.asarray(np.clip([place - half, place + half], ranges[0], ranges[1]))
-
-    def best(blocks: int) -> int:
-        lower, upper = box(blocks)
-        epsilon = float(request.epsilon) / blocks_of_neighbours(by)
-        return optimal_blocks(records, epsilon=epsilon, widths=upper - lower, spreads=spreads, parties=people / records)
-
-    if options.blocks is not None and options.blocks > records:
-        raise MechanismError(f"blocks must be at most {records}, the people at a site, not {options.blocks}")
-    blocks = options.blocks or 1
-    for _ in range(0 if options.blocks else ROUNDS):
-        blocks = best(blocks)
-    return SubsampleQuery(
-        column=model.column,
-        family=model.family.name,
-        box=tuple((float(low), float(high)) for low, high in box(blocks).T),
-        blocks=blocks,
-        by=by,
-        epsilon=request.epsilon,
-        schema_sha256=model.study.schema.sha256,
-        replicate=request.replicate,
-    )
-
-
 def read_distribution(
-    model: DistributionSpec, request: FitRequest, answers: Contributions[Any, Any], *, method: str
+    model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest, answers: Contributions[Any, Any]
 ) -> Result:
     """Return the result of the sites' releases: post-processing of released and public numbers."""
-    releases = [each.release for each in answers.given.values()]
-    blocks = [release for release in releases if isinstance(release, SubsampleRelease)]
-    records = sum(people for people, _ in sizes(answers.given))
-    facts = model.facts(f"{method}, {_blocks(blocks)}" if blocks else method, records=records)
-    return private_result(model, request, answers, facts=facts, found=estimates_of(model, answers.given))
-
-
-def sizes(answers: Mapping[str, Answer]) -> list[tuple[int, float]]:
-    """Return the number of people of each site who count, and the standard deviation of the noise in it."""
-    return [
-        (each.release.records, 0.0) if each.count is None else (each.count.count, each.count.noise_sd)
-        for each in answers.values()
+    method, given = method_of(mechanism), answers.given.values()
+    releases = [each.release for each in given]
+    people = [
+        (each.release.records, 0.0) if each.count is None else (each.count.count, each.count.noise_sd) for each in given
     ]
-
-
-def estimates_of(model: DistributionSpec, answers: Mapping[str, Answer]) -> Estimates:
-    """Return the estimates from the answers of one or several sites."""
-    given = [each.release for each in answers.values()]
-    sha256 = given[0].sha256 if len(given) == 1 else canonical.sha256([each.sha256 for each in given])
-    statistics = [each for each in given if isinstance(each, StatisticsRelease)]
-    blocks = [each for each in given if isinstance(each, SubsampleRelease)]
-    if statistics:
-        found = from_statistics(model.family, statistics, people=sizes(answers), ranges=model.ranges, sha256=sha256)
-    else:
-        boxes = [each.query.box for each in answers.values() if isinstance(each.query, SubsampleQuery)]
-        found = from_blocks(
-            model.family,
-            blocks,
-            people=[number for number, _ in sizes(answers)],
-            boxes=boxes,
-            ranges=model.ranges,
-            sha256=sha256,
-        )
-    return replace(found, public_only=model.public_estimate)
-
-
-def _blocks(releases: Sequence[SubsampleRelease]) -> str:
-    """Return how many blocks there were at a site, and how small, in words."""
-    low, high = min(each.blocks for each in releases), max(each.blocks for each in releases)
-    fewest = min(each.records // each.blocks for each in releases)
-    return f"{low if low == high else f'{low} to {high}'} blocks of {fewest} people or more"
+    sha256 = releases[0].sha256 if len(releases) == 1 else canonical.sha256([each.sha256 for each in releases])
+    queries = [each.query for each in given]
+    found = method.read(model.family, queries, releases, people=people, ranges=model.ranges, sha256=sha256)
+    facts = model.facts(method.words(releases), records=sum(number for number, _ in people))
+    return private_result(model, request, answers, facts=facts, found=replace(found, public_only=model.public_estimate))

@@ -12,10 +12,9 @@ from hdpstats.mechanisms.histogram.query import PerturbedHistogram
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
 from hdpstats.mechanisms.output.query import OutputPerturbation
 from hdpstats.mechanisms.public_hessian.query import PublicHessian
-from hdpstats.mechanisms.registry import BY_NAME
+from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
 from hdpstats.mechanisms.statistics.query import SufficientStatistics
-from hdpstats.mechanisms.subsample.query import SubsampleAggregate
-from hdpstats.models.distribution_spec import fit_distribution, predict_statistics
+from hdpstats.models.distribution_spec import fit_distribution, predict_distribution
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import Plan
@@ -89,13 +88,21 @@ LOSS_METHODS: Final = FitMethods(
 )
 """Regressions and hazard models."""
 
+_OF_DISTRIBUTIONS: Final = {each.name: each for each in MECHANISMS if each.distribution is not None}
+
+_NAMES: Final = " or ".join(map(repr, _OF_DISTRIBUTIONS))
+
 DISTRIBUTION_METHODS: Final = FitMethods(
     methods={
-        SufficientStatistics: FitMethod(fit=fit_distribution, predict=predict_statistics),
-        SubsampleAggregate: FitMethod(fit=fit_distribution),
+        entry.options: FitMethod(
+            fit=fit_distribution,
+            predict=None if entry.distribution.predicted is None else predict_distribution,
+        )
+        for entry in _OF_DISTRIBUTIONS.values()
+        if entry.options is not None and entry.distribution is not None
     },
-    refusal="a family of distributions takes mechanism 'statistics' or 'subsample', not one for regressions",
-    available=("statistics", "subsample"),
+    refusal=f"a family of distributions takes mechanism {_NAMES}, not one for regressions",
+    available=tuple(_OF_DISTRIBUTIONS),
 )
 """Parameters of a distribution."""
 

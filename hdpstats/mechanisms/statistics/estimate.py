@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -40,7 +40,14 @@ from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import scalar_weight, shares
 from hdpstats.losses.families import Family, Interval
-from hdpstats.mechanisms.statistics.query import UNITS, StatisticsRelease, out_of_units
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
+from hdpstats.mechanisms.statistics.query import (
+    UNITS,
+    StatisticsQuery,
+    StatisticsRelease,
+    SufficientStatistics,
+    out_of_units,
+)
 from hdpstats.mechanisms.subsample.query import SubsampleRelease
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
@@ -347,3 +354,34 @@ def _estimate(reading: _Reading, answers: Sequence[_Answer], found: _Found, erro
         distribution=ErrorDistribution.of_draws(np.einsum("kij,kbj->bi", weights, errors)),
         note=f"{NOTE} {AT_THE_EDGE}" if at_the_edge else NOTE,
     )
+
+
+def _ask(_: SufficientStatistics, task: DistributionTask) -> StatisticsQuery:
+    return StatisticsQuery(
+        column=task.column,
+        family=task.family.name,
+        epsilon=task.epsilon,
+        schema_sha256=task.schema_sha256,
+        replicate=task.replicate,
+    )
+
+
+def _read(
+    family: Family,
+    _: Sequence[StatisticsQuery],
+    releases: Sequence[StatisticsRelease],
+    *,
+    people: Sequence[tuple[int, float]],
+    ranges: Sequence[Interval],
+    sha256: str,
+) -> Estimates:
+    return from_statistics(family, releases, people=people, ranges=ranges, sha256=sha256)
+
+
+METHOD: Final = DistributionMethod(
+    words=lambda _: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
+    ask=_ask,
+    read=_read,
+    predicted=predicted,
+)
+"""How noisy sufficient statistics fit a distribution."""
