@@ -61,7 +61,7 @@ class DescriptionPlan(Reported):
         return {epsilon: _verdict(part) for epsilon, part in self.frame.groupby("epsilon")}  # type: ignore[misc]
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
-        frame = self.frame
+        frame = _shown(self.frame)
         epsilons = sorted(set(frame["epsilon"]))
         first = frame[frame["epsilon"] == epsilons[0]]
         names = [_name(row) for row in first.to_dict("records")]
@@ -129,19 +129,32 @@ def _cell(value: float) -> str:
 def _verdict(part: pd.DataFrame) -> str:
     """Say which groups and columns would be N/A, and where noise dominates."""
     own = part[part["statistic"] != "n"]
-    lost, said = own[own["drowns"]], []
+    said: dict[str, list[str]] = {}
     for group in dict.fromkeys(own["group"]):
-        of_group = own["group"].isna() if group is None else own["group"] == group
-        missing = lost[lost["group"].isna() if group is None else lost["group"] == group]
-        name = "" if group is None else f" of {group}"
-        if len(missing) == int(of_group.sum()):
-            said.append("everything" + name)
-        elif len(missing):
-            what = dict.fromkeys(f"{row.variable} ({row.statistic})" for row in missing.itertuples())
-            said.append(", ".join(what) + name)
-    words = "N/A would be " + "; ".join(said) if said else "no number drowns"
+        of_group = own[own["group"].isna() if group is None else own["group"] == group]
+        lost = of_group[of_group["drowns"]]
+        if len(lost):
+            what = "everything" if len(lost) == len(of_group) else _listed(lost)
+            said.setdefault(what, []).append("" if group is None else str(group))
+    drowned = [f"{what} of {', '.join(groups)}" if any(groups) else what for what, groups in said.items()]
+    words = "N/A would be " + "; ".join(drowned) if drowned else "no number drowns"
     sampling = np.sqrt(np.maximum(own["std_error"] ** 2 - own["noise"] ** 2, 0.0))
     loud = own[(own["noise"] > LOUD * sampling) & ~own["drowns"]]
     if len(loud):
         words += f"; noise is more than twice the sampling error in {len(loud)} of {len(own)} numbers"
     return words
+
+
+def _listed(lost: pd.DataFrame) -> str:
+    """Return columns with their statistics, such as ``age (q1, median)``."""
+    found: dict[str, dict[str, None]] = {}
+    for variable, statistic in zip(lost["variable"], lost["statistic"], strict=True):
+        found.setdefault(str(variable), {})[str(statistic)] = None
+    return ", ".join(f"{variable} ({', '.join(statistics)})" for variable, statistics in found.items())
+
+
+def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without the first of two levels, which says the same as the second."""
+    levels = frame.groupby(["variable", "statistic"], dropna=False)["level"].transform("nunique")
+    first = frame.groupby(["variable", "statistic"], dropna=False)["level"].transform("first")
+    return frame[~((levels == 2) & (frame["level"] == first))]

@@ -23,6 +23,7 @@ from hdpstats.results.description_tables import (
     first_table,
     follow_up_frame,
     groups_of,
+    labels_of,
     sums_frame,
     tidy_frame,
 )
@@ -141,7 +142,7 @@ class Description(Reported, Saved):
     def balance(self, alpha: float = 0.05, *, between: str | None = None) -> pd.DataFrame:
         """Return standardised differences of means and shares.
 
-        Columns: group, variable, level, difference, std_error, conf_low, conf_high.
+        Columns: group, variable, level, difference, std_error, conf_low, conf_high. Of two levels the second is shown.
 
         Parameters
         ----------
@@ -158,7 +159,7 @@ class Description(Reported, Saved):
         """
         default = "groups" if self.public is None else "public"
         kind = choice(default if between is None else between, name="between", options=("public", "groups"))
-        z, own = normal_quantile(alpha), self.tidy(1.0 - alpha)
+        z, own = normal_quantile(alpha), self._shown(self.tidy(1.0 - alpha))
         if kind == "public":
             if self.public is None:
                 raise ArgumentError("between='public' needs public rows with the groups", argument="between")
@@ -170,16 +171,20 @@ class Description(Reported, Saved):
         parts = [differences(own[own["group"] == group], reference.assign(group=group), z=z) for group in others]
         return pd.concat(parts, ignore_index=True)
 
+    def _shown(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows without the first of two levels, which says the same as the second."""
+        labels = {each.name: labels_of(self.schema, each.name) for each in self.query.columns if each.levels == 2}
+        first = [(name, level) in {(key, two[0]) for key, two in labels.items()} for name, level in _pairs(frame)]
+        return frame[~np.array(first, dtype=bool)]
+
     def plot(self, *, between: str | None = None, ax: "Axes | None" = None) -> "Axes":
         """Draw the standardised differences with 95 % intervals, a line per variable or level: a balance plot.
 
         See `balance`. Differences within 0.1 are shaded.
         """
         kind = between or ("groups" if self.public is None else "public")
-        words = (
-            "private less public people" if kind == "public" else f"difference from {self.query.by} = {self.groups[0]}"
-        )
-        return plot_differences(self.balance(between=between), by=self.query.by, label=words, ax=ax)
+        of = "private less public people" if kind == "public" else f"from {self.query.by} = {self.groups[0]}"
+        return plot_differences(self.balance(between=between), by=self.query.by, label=of, ax=ax)
 
     def to_docx(self, path: str | PathLike[str]) -> None:
         """Write the summary's tables to a Word file. Needs ``pip install 'hdpstats[word]'``."""
@@ -312,6 +317,10 @@ class Description(Reported, Saved):
     def __repr__(self) -> str:
         names = ", ".join(each.name for each in self.query.columns) or "follow-up"
         return f"<description of {names}: {self.guarantee}>"
+
+
+def _pairs(frame: pd.DataFrame) -> list[tuple[object, object]]:
+    return list(zip(frame["variable"], frame["level"], strict=True))
 
 
 def _of_group(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:

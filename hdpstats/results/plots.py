@@ -344,7 +344,7 @@ def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Ax
         )  # fmt: skip
     axes.set_yticks(range(len(lines)), lines)
     axes.set_ylim(len(lines) - 0.5, -0.5)
-    axes.set_xlabel(f"standardised difference, {label} (95% interval)")
+    axes.set_xlabel(f"standardised difference {label} (95% interval)")
     axes.spines[["top", "right"]].set_visible(False)
     if len(groups) > 1:
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -62,6 +62,20 @@ PROMISED = {
             '"analyst": "ann", "endpoint": "answer"',
         ),
     ),
+    "describe-the-cohort": (
+        1,
+        (
+            "Check of private rows against their schema: for the custodian only",
+            "the label 'obs' (251 cells) is not declared, 'Obs' is",
+            "it is coded 1 and 2, not 0 and 1",
+            "epsilon = 0.2: N/A would be everything of Obs, Lev, Lev+5FU",
+            "Predicted standard errors, 729 private people; nothing is spent",
+            "Description of the private cohort, differentially private",
+            "2-differential privacy (pure)",
+            "the same numbers: True - spent: 2.0",
+            "left: 0.5",
+        ),
+    ),
     "five-hospitals": (
         1,
         (
