@@ -168,13 +168,7 @@ class LossSelectionQuery(StepQuery):
         """Refuse a query that contradicts itself."""
         check_pure(self, "a choice")
         check_reach(self.reach)
-        check_size("candidates", len(self.candidates), MOST_CANDIDATES, remedy="leave some out")
-        if len(self.candidates) < 2:
-            raise MechanismError(f"there must be 2 to {MOST_CANDIDATES} candidates")
-        lengths = {len(candidate) for candidate in self.candidates}
-        values = [value for candidate in self.candidates for value in candidate]
-        if len(lengths) != 1 or not values or not all(math.isfinite(v) and abs(v) < LARGEST for v in values):
-            raise MechanismError("all candidates must have the same number of finite coefficients")
+        _check_candidates(self.candidates, fewest=2)
 
 
 @final
@@ -225,20 +219,27 @@ class CurveQuery(StepQuery):
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "a curve")
-        check_size("candidates", len(self.candidates), MOST_CANDIDATES, remedy="leave some out")
-        if not self.candidates:
-            raise MechanismError(f"there must be 1 to {MOST_CANDIDATES} candidates")
-        if any(len(candidate) != len(self.scale) for candidate in self.candidates) or not self.scale:
+        _check_candidates(self.candidates, fewest=1)
+        if len(self.candidates[0]) != len(self.scale):
             raise MechanismError("all candidates must have as many coefficients as there are scales")
-        values = [value for candidate in self.candidates for value in candidate]
-        if not all(math.isfinite(value) and abs(value) <= LARGEST for value in values):
-            raise MechanismError(f"coefficients must be finite, at most {LARGEST:g}")
         if not all(1e-12 <= value <= 1e12 for value in self.scale):
             raise MechanismError("scales must be between 1e-12 and 1e12")
         if not (Fraction(1, 10**6) <= self.radius <= 10**6 and Fraction(1, 10**6) <= self.ridge <= 10**6):
             raise MechanismError("radius and ridge must be between 1e-6 and 1e6")
         if max(self.radius.denominator, self.ridge.denominator) > 10**30:
             raise MechanismError("radius and ridge must be fractions of at most 30 digits")
+
+
+def _check_candidates(candidates: tuple[tuple[float, ...], ...], *, fewest: int) -> None:
+    """Refuse coefficients of candidates that are none, too many or of different lengths."""
+    check_size("candidates", len(candidates), MOST_CANDIDATES, remedy="leave some out")
+    if len(candidates) < fewest:
+        raise MechanismError(f"there must be {fewest} to {MOST_CANDIDATES} candidates")
+    values = [value for candidate in candidates for value in candidate]
+    if len({len(candidate) for candidate in candidates}) != 1 or not values:
+        raise MechanismError("all candidates must have the same number of coefficients, one or more")
+    if not all(math.isfinite(value) and abs(value) <= LARGEST for value in values):
+        raise MechanismError(f"coefficients must be finite, at most {LARGEST:g}")
 
 
 @final

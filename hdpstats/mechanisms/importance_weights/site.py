@@ -59,8 +59,9 @@ from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.importance_weights.coding import Extent, boxed, extent
+from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
 from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.integer_sums import check_one_row
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
@@ -69,7 +70,7 @@ from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
-from hdpstats.records.geometry import Geometry, Rows, whiten
+from hdpstats.records.geometry import Rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -238,8 +239,7 @@ def density_ratio_person_loss(
         Under ``add_or_remove_one``.
     """
     _check_relation(site_facts.relation)
-    if site_facts.unit is not None:
-        raise SiteError("this site's people have several rows each; a density ratio is of people with one row")
+    check_one_row(site_facts, "a density ratio is of people")
     design = ratio_design(model, site_facts.schema)
     rows = coded(model, design, public.admitted(design.needs))
     if not len(rows.X):
@@ -271,10 +271,7 @@ def kept(model: DensityRatioModel, design: Design) -> list[int]:
 
 def coded(model: DensityRatioModel, design: Design, table: AdmittedTable) -> Rows:
     """Return the coded rows of a table: a total map, each row from itself alone."""
-    X = design.matrix(table)[:, kept(model, design)]
-    if isinstance(model.coding, Geometry):
-        return whiten(model.coding, np.column_stack([np.ones(len(X)), X]) if model.coding.intercept else X)
-    return boxed(model.coding, X)
+    return coded_rows(model.coding, design.matrix(table)[:, kept(model, design)])
 
 
 def _check_relation(relation: Relation) -> None:
