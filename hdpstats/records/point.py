@@ -2,8 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from hdpstats._base.validation import check_size
 from hdpstats.records.limits import MOST_COEFFICIENTS, MOST_WITH_HESSIAN
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import ChargedQuery, ChargedRelease
+
+_Q = TypeVar("_Q", bound="PointQuery")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +83,11 @@ class PointQuery(MinimiserQuery, ABC):
     def dimension(self) -> int:
         """The number of coefficients."""
         return self.model.dimension
+
+    def asked_as(self, kind: type[_Q], **changes: object) -> _Q:
+        """Return a query of another kind about the same minimiser, with changes."""
+        same = {each.name: getattr(self, each.name) for each in fields(PointQuery)}
+        return kind(**(same | changes))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -62,15 +62,11 @@ def choose_exponential(
             "unless the ridge outweighed the private records"
         )
     enough = least_proposals(query.epsilon, delta) / acceptance_of(person_loss.dimension, condition=Fraction(condition))
-    return ExponentialQuery(
-        model=query.model,
-        centre=query.centre,
+    return query.asked_as(
+        ExponentialQuery,
         ridge=Fraction(ridge * (1.0 + 2.0**-20)),
-        epsilon=query.epsilon,
         delta=delta,
-        schema_sha256=query.schema_sha256,
-        public_sha256=query.public_sha256,
-        replicate=query.replicate,
+        hessian_share=Fraction(0),
         half_widths=tuple((WIDTH * np.sqrt(np.diag(side.fit.covariance))).tolist()),
         proposals=min(proposals, math.ceil(enough)),
     )

@@ -55,16 +55,10 @@ def choose_output(
     h, v, missed = _known(person_loss, side, records=records)
     ridges = float(np.mean(h)) * RIDGES
     errors = [_error(min(variances), ridge, h=h, v=v, missed=missed) for ridge in ridges.tolist()]
-    return OutputQuery(
-        model=query.model,
-        centre=query.centre,
+    return query.asked_as(
+        OutputQuery,
         ridge=Fraction(float(ridges[int(np.argmin(errors))])),
-        epsilon=query.epsilon,
         delta=delta if variances[-1] < variances[0] else Fraction(0),
-        schema_sha256=query.schema_sha256,
-        public_sha256=query.public_sha256,
-        hessian_share=query.hessian_share,
-        replicate=query.replicate,
     )
 
 
