@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,10 @@ from hdpstats.records.frames import Frame
 
 GROUPS: Final = 5
 """Groups of predicted risk."""
-_SCORES: Final = ("cause", "time", "brier", "reference")
-_CALIBRATION: Final = ("cause", "time", "group", "rows", "predicted", "observed", "conf_low", "conf_high")
+_SCORES: Final = {"cause": "object"} | dict.fromkeys(("time", "brier", "reference"), "float64")
+_CALIBRATION: Final = {"cause": "object", "time": "float64", "group": "int64", "rows": "int64"} | dict.fromkeys(
+    ("predicted", "observed", "conf_low", "conf_high"), "float64"
+)
 
 
 @final
@@ -102,8 +104,8 @@ def check(
         rows=len(rows.time),
         causes=tuple(causes),
         concordance=tuple(concordance(rows, score[:, k], cause=k + 1) for k in places),
-        scores=_frame(_joined(scores, _SCORES), _SCORES),
-        calibration=_frame(_joined(tables, _CALIBRATION), _CALIBRATION),
+        scores=_frame(scores, _SCORES),
+        calibration=_frame(tables, _CALIBRATION),
     )
 
 
@@ -154,11 +156,7 @@ def _scores(rows: FollowUp, name: str, k: int, times: FloatArray, incidence: Flo
     )
 
 
-def _joined(parts: Sequence[pd.DataFrame], names: Sequence[str]) -> dict[str, list[Any]]:
-    return {name: [value for part in parts for value in part[name].tolist()] for name in names}
-
-
-def _frame(columns: dict[str, list[Any]], names: Sequence[str]) -> pd.DataFrame:
-    """Return a frame with the types of its columns, however many rows it has."""
-    kinds = {"cause": "object", "group": "int64", "rows": "int64"}
-    return pd.DataFrame({name: pd.Series(columns[name], dtype=kinds.get(name, "float64")) for name in names})
+def _frame(parts: Sequence[pd.DataFrame], kinds: dict[str, str]) -> pd.DataFrame:
+    """Return tables one below the other with the types of their columns, however many rows there are."""
+    columns = {name: [value for part in parts for value in part[name].tolist()] for name in kinds}
+    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})

@@ -4,8 +4,8 @@ Follow-up of row ``i`` ends at :math:`t_i` with cause 1, ..., K or, by censoring
 at 0. Events of a time come before censorings of the same time, as everywhere in survival analysis.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Final, final
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Final, final
 
 import numpy as np
 
@@ -51,14 +51,9 @@ class FollowUp:
 
     def take(self, rows: BoolArray) -> "FollowUp":
         """Return some of the rows."""
-        return FollowUp(
-            time=self.time[rows],
-            cause=self.cause[rows],
-            causes=self.causes,
-            entry=None if self.entry is None else self.entry[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            person=None if self.person is None else self.person[rows],
-        )
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        kept: dict[str, Any] = {name: each[rows] for name, each in parts.items() if isinstance(each, np.ndarray)}
+        return replace(self, **kept)
 
 
 @final

@@ -1,9 +1,8 @@
 r"""A noisy histogram on a public grid (Lei 2011), pure epsilon.
 
 Every private person without a missing cell falls into exactly one cell; the release is the noisy number of people in
-each. Sensitivity and
-guarantee are those of counts in `hdpstats.mechanisms.integer_sums`. The map to a cell is total and row by row: the
-schema clips, a number belongs to the class of as many cuts as it reaches.
+each. Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.integer_sums`. The map to a cell is total
+and row by row: the schema clips, a number belongs to the class of as many cuts as it reaches.
 
 References
 ----------
