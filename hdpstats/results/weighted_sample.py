@@ -173,7 +173,7 @@ class WeightedSample(Reported, Saved):
         Columns: those named, count, share, std_error (of the share), conf_low, conf_high. For columns with few
         values: categorical or binary ones, or numbers that repeat.
         """
-        return weighted_tables.frequencies(self.distribution, self.rows, columns, alpha=alpha)
+        return weighted_tables.frequencies(self, columns, alpha=alpha)
 
     def balance(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the shifts that the weights correct, a row per column, for categorical ones a row per level.
@@ -182,7 +182,7 @@ class WeightedSample(Reported, Saved):
         difference (of the two, in standard deviations of the public rows), std_error (of that), conf_low, conf_high.
         The weighted columns are listed whose values differ in public rows.
         """
-        return weighted_tables.balance(self.distribution, self.rows, self.schema, self.facts.columns, alpha=alpha)
+        return weighted_tables.balance(self, alpha=alpha)
 
     def fit(self, model: Callable[..., Any], formula: str, **options: Any) -> "Result":
         """Fit a model to the weighted rows, with standard errors that count sampling and privacy noise.

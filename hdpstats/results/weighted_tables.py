@@ -1,6 +1,6 @@
 """Tables of a weighted public sample: means, quantiles, frequencies, shifts, the summary, the page."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -16,7 +16,6 @@ from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
-from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from hdpstats.results.weighted_sample import WeightedSample
@@ -94,58 +93,50 @@ def quantiles(
 ) -> pd.DataFrame:
     """Return quantiles with limits; see `hdpstats.results.WeightedSample.quantile`."""
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
-    asked = list(q) if isinstance(q, Iterable) else [q]
     found = []
-    for each in asked:
+    for each in q if isinstance(q, Iterable) else [q]:
         p = real(each, name="q", lower=0.0, upper=1.0, open_lower=True, open_upper=True)
         one = weighted_moments.weighted_quantile(distribution, values, p, alpha=level)
         found.append((p, one.value, one.std_error, one.lower, one.upper))
     return pd.DataFrame(found, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
 
 
-def balance(
-    distribution: WeightDistribution, rows: pd.DataFrame, schema: Schema, names: Sequence[str], *, alpha: float
-) -> pd.DataFrame:
+def means_of(distribution: WeightDistribution, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the means of columns (n, k) and their standard errors, sampling and noise together."""
+    means = weighted_moments.weighted_means(distribution, values)
+    return means.estimates, np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0))
+
+
+def balance(sample: "WeightedSample", *, alpha: float) -> pd.DataFrame:
     """Return the shifts that weights correct; see `hdpstats.results.WeightedSample.balance`.
 
     With ``m`` the mean and ``s`` the standard deviation of a feature over public rows and ``m_w`` its weighted mean,
     the difference is ``(m_w - m) / s``; its standard error is that of ``m_w`` over ``s``, as public rows are given.
     """
-    z = normal_quantile(alpha)
-    listed = list(_features(rows, schema, names))
-    if not listed:
-        return pd.DataFrame({name: pd.Series(dtype=object if name == "feature" else float) for name in _SHIFTS})
-    values = np.column_stack([feature for _, feature in listed])
+    z, features = normal_quantile(alpha), _features(sample)
+    values = np.ascontiguousarray(np.array(list(features.values())).reshape(len(features), len(sample)).T)
     public, spread = values.mean(axis=0), np.std(values, axis=0)
-    means = weighted_moments.weighted_means(distribution, values)
-    difference = (means.estimates - public) / spread
-    error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0)) / spread
-    half = z * error
-    numbers = (public, means.estimates, difference, error, difference - half, difference + half)
-    features = [name for name, _ in listed]
-    return pd.DataFrame(dict(zip(_SHIFTS, (features, *numbers), strict=True)))
+    private, error = means_of(sample.distribution, values) if features else (public, public)
+    difference, half = (private - public) / spread, z * error / spread
+    numbers = (public, private, difference, error / spread, difference - half, difference + half)
+    return pd.DataFrame(dict(zip(_SHIFTS, (pd.Series(list(features), dtype=object), *numbers), strict=True)))
 
 
-def _features(rows: pd.DataFrame, schema: Schema, names: Sequence[str]) -> Iterator[tuple[str, FloatArray]]:
-    for name in names:
-        column = schema[name]
+def _features(sample: "WeightedSample") -> dict[str, FloatArray]:
+    """Return the features (n,) of the weighted columns that vary, an indicator for each level."""
+    found: dict[str, FloatArray] = {}
+    for name in sample.facts.columns:
+        column, cells = sample.schema[name], sample.rows[name]
         if isinstance(column, Categorical):
-            for level in column.levels:
-                yield from _varying(f"{name} = {level}", np.asarray(rows[name] == level, dtype=np.float64))
+            found |= {f"{name} = {level}": np.asarray(cells == level, dtype=np.float64) for level in column.levels}
         else:
-            yield from _varying(name, rows[name].to_numpy(dtype=np.float64))
+            found[name] = cells.to_numpy(dtype=np.float64)
+    return {name: feature for name, feature in found.items() if np.std(feature) > 0}
 
 
-def _varying(name: str, feature: FloatArray) -> Iterator[tuple[str, FloatArray]]:
-    if np.std(feature) > 0:
-        yield name, feature
-
-
-def frequencies(
-    distribution: WeightDistribution, rows: pd.DataFrame, names: Sequence[str], *, alpha: float
-) -> pd.DataFrame:
+def frequencies(sample: "WeightedSample", names: Sequence[str], *, alpha: float) -> pd.DataFrame:
     """Return counts and shares of levels; see `hdpstats.results.WeightedSample.table`."""
-    z = normal_quantile(alpha)
+    z, rows = normal_quantile(alpha), sample.rows
     unknown = [name for name in names if name not in rows]
     if not names or unknown:
         raise ArgumentError(
@@ -161,17 +152,17 @@ def frequencies(
             argument="columns",
         )
     groups = grouped.ngroup().to_numpy()
-    indicator = (groups[:, None] == np.arange(grouped.ngroups)).astype(np.float64)
-    means = weighted_moments.weighted_means(distribution, indicator)
-    error = np.sqrt(np.maximum(np.diag(means.sampling) + np.diag(means.privacy), 0.0))
-    half = z * error
-    levels = grouped.size().index.to_frame(index=False)
-    return levels.assign(
-        count=means.estimates * float(np.sum(distribution.weights)),
-        share=means.estimates,
-        std_error=error,
-        conf_low=np.maximum(means.estimates - half, 0.0),
-        conf_high=np.minimum(means.estimates + half, 1.0),
+    share, error = means_of(sample.distribution, (groups[:, None] == np.arange(grouped.ngroups)).astype(np.float64))
+    return (
+        grouped.size()
+        .index.to_frame(index=False)
+        .assign(
+            count=share * float(np.sum(sample.distribution.weights)),
+            share=share,
+            std_error=error,
+            conf_low=np.maximum(share - z * error, 0.0),
+            conf_high=np.minimum(share + z * error, 1.0),
+        )
     )
 
 

@@ -260,8 +260,10 @@ def test_plots(sample):
 
 
 def test_nothing_to_balance_is_said(sample):
+    facts = dataclasses.replace(sample.facts, columns=("x",))
+    still = dataclasses.replace(sample, rows=sample.rows.assign(x=1.0), facts=facts)
     with pytest.raises(ArgumentError, match="nothing to balance"):
-        plot_balance(balance(sample.distribution, sample.rows.assign(x=1.0), SCHEMA, ["x"], alpha=0.05), ax=None)
+        plot_balance(balance(still, alpha=0.05), ax=None)
 
 
 def test_the_balance_is_the_shift_of_means(sample):
