@@ -142,16 +142,18 @@ class Comparison(Reported):
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return terms and numbers to show, without a baseline that would fill pages."""
-        slopes = self._slopes()
-        shown = self.frame if self._is_short() else self.frame[[place in slopes for place in self._places]]
+        shown = self.frame[self._shown()]
         return shown["term"].tolist(), [[number(value) for value in row] for row in shown[list(_SHOWN)].to_numpy()]
 
-    def _slopes(self) -> set[int]:
-        return set(covariates(self._facts, self._estimates[0]))
+    def _of_covariates(self) -> list[bool]:
+        """Return which rows of the frame are of covariates, not of a hazard's baseline."""
+        slopes = covariates(self._facts, self._estimates[0])
+        return [place in slopes for place in self._places]
 
-    def _is_short(self) -> bool:
-        slopes = self._slopes().intersection(self._places)
-        return not slopes or len(self._places) - len(slopes) <= _BASELINE_SHOWN
+    def _shown(self) -> list[bool]:
+        """Return which rows of the frame are shown."""
+        own = self._of_covariates()
+        return own if any(own) and own.count(False) > _BASELINE_SHOWN else [True] * len(own)
 
     def _head(self) -> list[tuple[str, str]]:
         return [
@@ -163,7 +165,7 @@ class Comparison(Reported):
 
     def _remarks(self) -> list[str]:
         sides = (("result", self.result_only), ("reference", self.reference_only))
-        more = [] if self._is_short() else ["The terms of the baseline are in the comparison's frame."]
+        more = [] if all(self._shown()) else ["The terms of the baseline are in the comparison's frame."]
         alone = [f"In the {side} alone: {', '.join(terms)}." for side, terms in sides if terms]
         return [*more, *alone, *([] if self.note is None else [self.note])]
 
@@ -177,8 +179,8 @@ class Comparison(Reported):
         HdpError
             If matplotlib is not installed.
         """
-        slopes = self._slopes()
-        places = [place for place in self._places if place in slopes] or list(self._places)
+        own = zip(self._places, self._of_covariates(), strict=True)
+        places = [place for place, of_covariate in own if of_covariate] or list(self._places)
         return plots.plot_coefficients(self._estimates, places, label="coefficient", exponentiate=False, ax=ax)
 
     def __repr__(self) -> str:

@@ -27,34 +27,6 @@ Reply = dict[str, Any]
 
 
 @final
-class History:
-    """The inputs of a session with the text of their values; in memory, nothing is written to a disk."""
-
-    def __init__(self) -> None:
-        self._cells: list[tuple[int, str, str | None]] = []
-
-    def add(self, line: int, code: str, output: str | None) -> None:
-        """Add a cell and the text of its value."""
-        self._cells.append((line, code, output))
-
-    def tail(self, n: int) -> list[tuple[int, str, str | None]]:
-        """Return the last ``n`` cells: number, code and text of the value."""
-        return self._cells[-n:] if n > 0 else []
-
-    def range(self, session: int, start: int, stop: int | None) -> list[tuple[int, str, str | None]]:
-        """Return cells by number, from ``start`` to before ``stop``; the present session is 0 or its own number."""
-        cells = self._cells if session in (0, _SESSION) else []
-        return [each for each in cells if start <= each[0] and (stop is None or each[0] < stop)]
-
-    def search(self, pattern: str, n: int | None, *, unique: bool) -> list[tuple[int, str, str | None]]:
-        """Return the last ``n`` cells that match a pattern with ``*`` and ``?``; if ``unique``, equal ones once."""
-        found = [each for each in self._cells if fnmatch.fnmatchcase(each[1], pattern)]
-        if unique:
-            found = sorted({code: (line, code, output) for line, code, output in found}.values())
-        return found if n is None else found[-n:] if n > 0 else []
-
-
-@final
 class RKernel(Kernel):
     """R in this process for Jupyter. The methods ``do_*`` answer the protocol's requests of those names."""
 
@@ -64,7 +36,7 @@ class RKernel(Kernel):
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)  # type: ignore[no-untyped-call]
         self._console = Console(self.raw_input, self._clear)
-        self._history = History()
+        self._cells: list[tuple[int, str, str | None]] = []  # in memory: nothing is written to a disk
         self._pages: list[Reply] = []
         attach_functions()
         self._console.connect()
@@ -122,7 +94,7 @@ class RKernel(Kernel):
         if silent:
             self._console.silent = False
         elif store_history:
-            self._history.add(count, code, values[-1] if values else None)
+            self._cells.append((count, code, values[-1] if values else None))
         else:
             self.execution_count -= 1
         return reply
@@ -198,13 +170,16 @@ class RKernel(Kernel):
         pattern: str | None = None,
         unique: bool = False,
     ) -> Reply:
-        """Return cells of this session."""
-        if hist_access_type == "tail":
-            found = self._history.tail(n or 0)
-        elif hist_access_type == "range":
-            found = self._history.range(session or 0, start or 0, stop)
-        else:
-            found = self._history.search(pattern or "*", n, unique=unique)
+        """Return cells of this session, whose own number is 1: number, code, and the text of the value."""
+        found = self._cells
+        if hist_access_type == "range":
+            first, ours = start or 0, (session or 0) in (0, _SESSION)
+            found = [each for each in found if ours and first <= each[0] and (stop is None or each[0] < stop)]
+        elif hist_access_type == "search":
+            found = [each for each in found if fnmatch.fnmatchcase(each[1], pattern or "*")]
+            found = sorted({each[1]: each for each in found}.values()) if unique else found
+        most = None if hist_access_type == "range" or (hist_access_type == "search" and n is None) else n or 0
+        found = found if most is None else found[-most:] if most > 0 else []
         cells = [(_SESSION, line, (code, value) if output else code) for line, code, value in found]
         return {"status": "ok", "history": cells}
 

@@ -153,7 +153,7 @@ test_that("what has no weights or no answer is refused, and the values of a colu
   refused(dp_sample_mean(sample, 3), "dp_argument_error", "names of columns")
   refused(dp_sample_quantile(sample, "age", q = 1.5), "dp_argument_error", "q must be")
   refused(dp_sample_table(sample, "nothing"), "dp_argument_error", "columns must be one or more")
-  refused(dp_sample_fit(sample, event3 ~ age, model = "cox"), "dp_argument_error", "model must be one of logit, hazard")
+  refused(dp_sample_fit(sample, event3 ~ age, model = "cox"), "dp_argument_error", "model must be one of distribution, hazard")
   refused(dp_sample_fit(sample, event3 ~ age, intervals = 3), "dp_argument_error", "no argument 'intervals'")
   refused(dp_write_sample(1, "file"), "dp_argument_error", "x must be a sample")
   refused(dp_read_sample("/nowhere/sample.json"), "dp_argument_error", "no file")
