@@ -26,9 +26,8 @@ from hdpstats.ledger.export import (
 from hdpstats.ledger.leases import read_lease
 from hdpstats.ledger.records import Account, Entry, Lease, StoredRelease, Verification, checked_analyst, named_analyst
 from hdpstats.ledger.store import Store, read_entries
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Floor
+from hdpstats.privacy.charging import Balance, Floor
 
 T = TypeVar("T")
 

@@ -33,8 +33,8 @@ from hdpstats.ledger.records import (
     insufficient,
 )
 from hdpstats.ledger.store import ACCOUNT, ENTRY, Store, lock_ledger, read_accounts, read_entries
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.privacy.charging import Balance
 from hdpstats.records.query import LedgerEntry
 
 _RELEASED = select(ENTRY).where(ENTRY.c.kind == "release", ENTRY.c.request_id == bindparam("request_id"))

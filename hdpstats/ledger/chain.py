@@ -15,9 +15,8 @@ from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
 from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped
 from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import agreed
+from hdpstats.privacy.charging import Balance, agreed
 
 GENESIS = "0" * 64
 

@@ -17,8 +17,8 @@ from hdpstats.display import grid, meter, notes
 from hdpstats.display.page import Kind
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.records import Entry
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal
+from hdpstats.privacy.charging import Balance
 
 _TYPES = {
     "entry": "int64",

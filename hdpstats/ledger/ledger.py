@@ -29,9 +29,8 @@ from hdpstats.ledger.records import (
     named_analyst,
 )
 from hdpstats.ledger.store import Store
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import Floor, agreed
+from hdpstats.privacy.charging import Balance, Floor, agreed
 from hdpstats.privacy.relation import Relation
 
 Number = int | float | Fraction | Decimal
@@ -50,7 +49,7 @@ class Ledger(AccountReader):
     Releases without Gaussian noise cost an epsilon and a delta, which add up (Dwork et al. 2006). Releases with
     Gaussian noise cost a ``mu`` whose squares add up, and amount together to far less than the sum of their epsilons
     (Dong et al. 2022). An account that takes both kinds is divided once, before the first Gaussian release
-    (`hdpstats.privacy.balance` says why): a part of epsilon and delta is set aside for Gaussian ones. Declare it
+    (`hdpstats.privacy.charging` says why): a part of epsilon and delta is set aside for Gaussian ones. Declare it
     with ``gaussian=``; else the first Gaussian release sets aside what it was asked to keep and half of what is left
     besides. An account whose delta is 0 refuses Gaussian releases.
 

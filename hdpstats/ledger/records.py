@@ -12,9 +12,8 @@ from typing import final
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.validation import integer, text
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal
-from hdpstats.privacy.charging import Floor
+from hdpstats.privacy.charging import Balance, Floor
 from hdpstats.records.codec import Record
 from hdpstats.records.query import LedgerEntry
 

@@ -178,7 +178,7 @@ def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTa
 
 def follow_up_of(query: Query, schema: Schema) -> FollowUpColumns | None:
     """Return the survival outcome that a query is about; None where it is about none."""
-    about = getattr(query, "model", query)
+    about: Any = getattr(query, "model", query)
     grid = getattr(about, "grid", None)
     if grid is None:
         return None

@@ -2,7 +2,7 @@
 
 The events of a release name what ran: their meaning never changes; a new mechanism is a new name. Those of one release,
 or of the rounds of one fit, add up: their number and their costs were fixed before the first of them ran. For costs
-that are chosen after seeing releases, see `hdpstats.privacy.balance`.
+that are chosen after seeing releases, see `hdpstats.privacy.charging`.
 """
 
 import math

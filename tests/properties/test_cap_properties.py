@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hdpstats._base.errors import ArgumentError, InsufficientBudget
 from hdpstats.ledger import Ledger, Request
 from hdpstats.ledger.analysts import capped
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
+from hdpstats.privacy.charging import Balance
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 
 ANALYSTS = ("ana", "ben", "eve")

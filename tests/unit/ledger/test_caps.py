@@ -8,9 +8,8 @@ import pytest
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.analysts import capped
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.privacy.charging import MU_SQUARED_GRAIN, square_of
+from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Balance, square_of
 from hdpstats.privacy.charging import shared as parted
 from hdpstats.privacy.gaussian import delta_of_square
 

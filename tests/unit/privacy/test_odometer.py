@@ -14,9 +14,8 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 from hdpstats.ledger.analysts import capped
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.charging import square_of
+from hdpstats.privacy.charging import Balance, square_of
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
 
 DELTA = Fraction(1, 10**6)

@@ -8,8 +8,8 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
 from hdpstats.privacy.accountant import Guarantee, MechanismName, PrivacyEvent, guarantee, total
-from hdpstats.privacy.balance import Balance
 from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
+from hdpstats.privacy.charging import Balance
 from hdpstats.privacy.gaussian import epsilon_of, mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
