@@ -319,7 +319,7 @@ HOSTILE = [None, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, -0.0, True, "",
 def admitted(cells):
     """Return rows of hostile cells as the schema maps them."""
     columns = {name: pd.Series(column, dtype=object) for name, column in zip(SCHEMA, cells, strict=True)}
-    mapped = {name: SCHEMA[name].admit(column) for name, column in columns.items()}
+    mapped = {name: SCHEMA[name].admit(column).values for name, column in columns.items()}
     codes = {name: mapped.pop(name) for name in CODED}
     return AdmittedTable(numeric=mapped, codes=codes, rows=len(cells[0]))
 
