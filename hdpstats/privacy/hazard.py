@@ -84,7 +84,7 @@ class HazardBounds:
     smoothness: tuple[float, float] | None
 
     @property
-    def reach(self) -> float:
+    def gradient_bound(self) -> float:
         """``G``: a bound on the norm of one person's gradient."""
         return max(self.corners)
 
@@ -135,7 +135,7 @@ def hazard_loss(bounds: HazardBounds, *, noise: float, curvature: float, relatio
         Add or remove one person, or replace one.
     """
     present = _largest(bounds, noise=noise, curvature=curvature)
-    other = noise * bounds.reach if relation is Relation.REPLACE_ONE else 0.0
+    other = noise * bounds.gradient_bound if relation is Relation.REPLACE_ONE else 0.0
     return present + other
 
 
@@ -148,7 +148,7 @@ def hazard_noise(bounds: HazardBounds, *, epsilon: Fraction, curvature: Fraction
         When the ridge is so small that the determinant alone exceeds epsilon.
     """
     target, bent = float(epsilon) * DOWN, float(curvature) / DOWN
-    low, high = 0.0, target / bounds.reach
+    low, high = 0.0, target / bounds.gradient_bound
     if hazard_loss(bounds, noise=low, curvature=bent, relation=relation) > target:
         raise MechanismError(
             f"the ridge is too small for epsilon = {float(epsilon):g}: its determinant alone costs more; use a larger "
@@ -165,7 +165,7 @@ def hazard_noise(bounds: HazardBounds, *, epsilon: Fraction, curvature: Fraction
 def _largest(bounds: HazardBounds, *, noise: float, curvature: float) -> float:
     """Return an upper bound on ``sup F``."""
     if bounds.smoothness is not None:
-        return noise * bounds.reach + curvature * bounds.trace
+        return noise * bounds.gradient_bound + curvature * bounds.trace
     gradient, bent = _coefficients(bounds)
     return float(np.max(noise * gradient + curvature * bent)) / DOWN
 

@@ -211,7 +211,7 @@ def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime:
     at = Regime(**regime)
     person_loss, rng = at.person_loss, np.random.default_rng(6)
     density = replace(density_of(at), ridge=0.0, centre=np.zeros(at.model.dimension))
-    D, reach, trace = at.model.dimension, float(person_loss.euclidean_reach), float(person_loss.trace)
+    D, reach, trace = at.model.dimension, float(person_loss.euclidean_bound), float(person_loss.trace)
     theta = rng.standard_normal((400, D)) * 10.0 ** rng.uniform(-2.0, 3.0, (400, 1))
     longest, bent = 0.0, 0.0
     for person in periods_of(at, pool(at, rng, size=80)):
@@ -230,7 +230,7 @@ def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime:
 
 def test_contrasts_measure_in_the_euclidean_norm() -> None:
     person_loss = Regime().person_loss
-    assert person_loss.reach == person_loss.euclidean_reach
+    assert person_loss.gradient_bound == person_loss.euclidean_bound
     assert person_loss.norm.radius == 1
 
 
@@ -268,7 +268,7 @@ def test_the_loss_is_above_every_point_of_its_supremum(total: float, radius: flo
         # The bilinear bound on the gradient's norm is at most a sixth above it.
         assert found <= 1.2 * exact + 1e-9
         both = hazard_loss(bounds, noise=noise, curvature=curvature, relation=REPLACE)
-        assert both == pytest.approx(found + noise * bounds.reach, rel=1e-12)
+        assert both == pytest.approx(found + noise * bounds.gradient_bound, rel=1e-12)
 
 
 @pytest.mark.parametrize(("total", "radius"), CONSTANTS)
@@ -289,7 +289,7 @@ def test_the_noise_spends_epsilon_and_no_more(total: float, radius: float, relat
 def test_above_some_ridge_the_determinant_is_free(total: float, radius: float) -> None:
     bounds = coupled(total, radius)
     free = float(hazard_noise(bounds, epsilon=Fraction(1), curvature=Fraction(1, 10**6), relation=ADD))
-    assert free * bounds.reach == pytest.approx(1.0, rel=1e-4)
+    assert free * bounds.gradient_bound == pytest.approx(1.0, rel=1e-4)
     half = float(hazard_noise(bounds, epsilon=Fraction(1), curvature=Fraction(1, 10**6), relation=REPLACE))
     assert half == pytest.approx(free / 2.0, rel=1e-4)
 
@@ -298,7 +298,7 @@ def test_losses_without_coupling_pay_for_the_whole_trace() -> None:
     bounds = hazard_bounds(total=3.0, radius=2.0, leverage=9.0, causes=1, time_varying=False, smoothness=(0.385, 1.0))
     assert bounds.trace == pytest.approx(9.0 * (0.385 * 3.0 + 1.0))
     spent = hazard_loss(bounds, noise=0.1, curvature=0.01, relation=ADD)
-    assert spent == pytest.approx(0.1 * bounds.reach + 0.01 * bounds.trace)
+    assert spent == pytest.approx(0.1 * bounds.gradient_bound + 0.01 * bounds.trace)
 
 
 # ------------------------------------------------------------------------------------------------- flat caps, exactly

@@ -89,7 +89,7 @@ def test_an_objective_of_thrice_the_size_has_thrice_the_noise(name: str, relatio
 def test_the_cell_of_the_noise_is_paid_for(name: str, relation: Relation) -> None:
     person_loss, epsilon = person_losses(None)[name], Fraction(1)
     persons = 2 if relation is Relation.REPLACE_ONE else 1
-    width = persons * person_loss.reach
+    width = persons * person_loss.gradient_bound
     cell = width / 4
     rate = person_loss.noise_rate(epsilon, ridge=Fraction(10**7), cell=cell, relation=relation)
     assert rate * (width + cell) <= epsilon
@@ -99,7 +99,7 @@ def test_the_cell_of_the_noise_is_paid_for(name: str, relation: Relation) -> Non
 @pytest.mark.parametrize("name", person_losses(None))
 def test_normal_noise_counts_the_persons_and_the_space_of_their_gradients(name: str) -> None:
     person_loss, epsilon, delta, ridge = person_losses(None)[name], Fraction(1), Fraction(1, 10**6), Fraction(1000)
-    jacobian, reach, D = person_loss.jacobian(ridge), person_loss.euclidean_reach, person_loss.dimension
+    jacobian, reach, D = person_loss.jacobian(ridge), person_loss.euclidean_bound, person_loss.dimension
     rank = min(1 if name == "regression" else 2, D)
     fields = {"ridge": ridge, "epsilon": epsilon, "delta": delta}
     replaced = 2 * reach / objective_multiplier(epsilon, delta, jacobian, min(2 * rank, D))
@@ -127,8 +127,8 @@ def test_the_space_of_two_persons_is_larger_than_that_of_one() -> None:
     person_loss = regression_person_loss(model, SCHEMA)
     fields = {"ridge": Fraction(1000), "epsilon": Fraction(1), "delta": Fraction(1, 10**6)}
     jacobian = person_loss.jacobian(Fraction(1000))
-    two = 2 * person_loss.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 2)
-    one = 2 * person_loss.euclidean_reach / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 1)
+    two = 2 * person_loss.euclidean_bound / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 2)
+    one = 2 * person_loss.euclidean_bound / objective_multiplier(Fraction(1), Fraction(1, 10**6), jacobian, 1)
     assert one < Fraction(99, 100) * two <= normal_sd(person_loss, relation=Relation.REPLACE_ONE, **fields)
 
 
@@ -146,7 +146,7 @@ def test_rows_of_one_person_with_opposite_covariates_add_up() -> None:
         for alpha in np.linspace(-30.0, 30.0, 61)
         for slope in np.linspace(0.0, 30.0, 31)
     )
-    assert float(fixed.reach) < longest <= float(person_loss.reach)
+    assert float(fixed.gradient_bound) < longest <= float(person_loss.gradient_bound)
 
 
 def test_a_query_for_another_number_of_causes_is_refused() -> None:
@@ -191,7 +191,7 @@ def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> Non
         # The supremum of the person's gradient, where every loss is saturated: the event pulls the same way.
         longest = mpmath.hypot((caps + 1) * row, mpmath.mpf(1e-6) * (caps - 1))
         assert longest > (total + 1) * (1 + mpmath.mpf(2) ** -39)
-        assert longest <= mpmath.mpf(person_loss.reach.numerator) / person_loss.reach.denominator
+        assert longest <= mpmath.mpf(person_loss.gradient_bound.numerator) / person_loss.gradient_bound.denominator
 
 
 def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, delta: Fraction) -> Any:
@@ -214,7 +214,7 @@ def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
     constants = output.calibrate(query, person_loss, records=10**8, relation=Relation.REPLACE_ONE)
     solved, lattice = 2 * constants.solver_radius, constants.grid * sqrt_up(Fraction(person_loss.dimension))
     assert solved > 0
-    assert constants.sensitivity.value == 2 * person_loss.euclidean_reach / query.ridge + solved + lattice
+    assert constants.sensitivity.value == 2 * person_loss.euclidean_bound / query.ridge + solved + lattice
     with pytest.raises(MechanismError, match="use a larger ridge"):
         output.calibrate(query, person_loss, records=10**18, relation=Relation.REPLACE_ONE)
 
@@ -228,7 +228,7 @@ def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Re
     constants = objective.calibrate(query, person_loss, records=100, relation=relation)
     event, smoothing = constants.events
     persons, jacobian = relation.persons_changed, person_loss.jacobian(query.ridge)
-    multiplier = persons * person_loss.euclidean_reach / constants.perturbation.sd
+    multiplier = persons * person_loss.euclidean_bound / constants.perturbation.sd
     kept = (
         fixed_sign_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier)
         if persons == 1

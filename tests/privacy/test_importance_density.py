@@ -247,8 +247,8 @@ def test_constants_come_from_the_schema_whatever_levels_occur():
     columns = [column for column in person_loss.design.columns if column.name in query.model.columns]
     assert person_loss.extent == extent(coding, columns)
     assert float(person_loss.trace) == pytest.approx(2 / 4)  # one level and the intercept, though nobody may have it
-    assert float(person_loss.euclidean_reach) == pytest.approx(math.sqrt(2) / 2)
-    assert person_loss.reach * 2 == pytest.approx(1.0, rel=1e-9)
+    assert float(person_loss.euclidean_bound) == pytest.approx(math.sqrt(2) / 2)
+    assert person_loss.gradient_bound * 2 == pytest.approx(1.0, rel=1e-9)
 
 
 def test_a_replaced_person_moves_the_gradient_by_at_most_one_in_the_norm_and_by_the_diameter():
@@ -265,5 +265,5 @@ def test_a_replaced_person_moves_the_gradient_by_at_most_one_in_the_norm_and_by_
                 apart = scores[:, None] - scores[None, :]
                 largest = max(largest, float(np.max(k_norm(apart, person_loss.norm))))
                 longest = max(longest, float(np.max(np.linalg.norm(apart, axis=-1))))
-        assert 0.9 < largest <= 2 * person_loss.reach
-        assert 0.6 * 2 * float(person_loss.euclidean_reach) < longest <= 2 * float(person_loss.euclidean_reach)
+        assert 0.9 < largest <= 2 * person_loss.gradient_bound
+        assert 0.6 * 2 * float(person_loss.euclidean_bound) < longest <= 2 * float(person_loss.euclidean_bound)

@@ -260,7 +260,7 @@ def test_a_person_moves_scores_and_curvature_by_no_more_than_is_claimed_whicheve
         score for (score, _), (column, _) in zip(own, itertools.cycle(CASES), strict=False) if column is not None
     ]
     assert not np.any(missing)
-    reach, trace = float(person_loss.reach), float(person_loss.trace)
+    reach, trace = float(person_loss.gradient_bound), float(person_loss.trace)
     gone = (np.zeros(len(theta)), 0.0)
     pairs = itertools.combinations(own, 2) if relation is Relation.REPLACE_ONE else ((each, gone) for each in own)
     widest = 2.0 if relation is Relation.REPLACE_ONE else 1.0

@@ -119,7 +119,7 @@ def test_one_person_keeps_the_bounds_of_the_contrast(radius: float, weight: floa
             determinant = float(np.linalg.slogdet(np.eye(9) + H / ridge)[1])
             assert determinant <= float(person_loss.jacobian(Fraction(3)))
             assert np.linalg.matrix_rank(H, tol=1e-9) <= person_loss.rank
-    assert 0.75 * float(person_loss.reach) < longest <= float(person_loss.reach)
+    assert 0.75 * float(person_loss.gradient_bound) < longest <= float(person_loss.gradient_bound)
     assert heaviest <= float(person_loss.trace)
 
 

@@ -213,7 +213,7 @@ def test_the_exponent_costs_epsilon_and_no_more() -> None:
         assert 4 * constants.most * constants.rate <= 1
         assert 4 * constants.most * constants.rate > 1 - Fraction(1, 10**9)
         # Nobody is clipped but by rounding: the bound is a person's steepest loss times half the diagonal.
-        farthest = float(CONTRAST.euclidean_reach) * math.hypot(1.0, 0.7)
+        farthest = float(CONTRAST.euclidean_bound) * math.hypot(1.0, 0.7)
         assert 1.0 <= constants.most * float(constants.unit) / farthest < 1.0 + 1e-9
         assert constants.temperature == constants.rate / constants.unit
         # Sums of so many people stay within 62 bits.
@@ -287,7 +287,7 @@ def test_sums_are_within_their_bound_of_integrals() -> None:
     constants = sampling.calibrate(asked(ridge=2.0, half=3.0, epsilon=50.0, proposals=10**6), CONTRAST, records=RECORDS)
     curvature = float(constants.temperature) * 2.0 * constants.box.grid**2 / 2.0
     q = float(constants.smoothness) / 2.0
-    steepest = float(constants.temperature) * constants.box.grid * (RECORDS * float(CONTRAST.euclidean_reach) + 40.0)
+    steepest = float(constants.temperature) * constants.box.grid * (RECORDS * float(CONTRAST.euclidean_bound) + 40.0)
     for slope, ends in [(0.0, (0, 10**6)), (0.0, (10**5, 10**5)), (steepest, (0, 10**6)), (0.1 * steepest, (0, 10**5))]:
         j = np.concatenate([-np.arange(1, ends[0] + 1), np.arange(0, ends[1] + 1)]).astype(float)
         sums = [np.sum(np.exp(-slope * np.abs(j) - curvature * factor * j * j)) for factor in (1.0, q)]

@@ -166,13 +166,13 @@ def calibrate(query: ExponentialQuery, person_loss: PersonLoss, *, records: int)
     n, D = max(records, 1), person_loss.dimension
     widths = [exact(value) for value in query.half_widths]
     diagonal = sqrt_up(sum((B * B for B in widths), Fraction(0)))
-    farthest = person_loss.euclidean_reach * diagonal
+    farthest = person_loss.euclidean_bound * diagonal
     unit = power_of_two_below(farthest) / 2 ** min(40, 59 - n.bit_length())
     most = math.ceil(farthest / unit)
     rate = round_down(query.epsilon / (4 * most), 90)
     temperature = rate / unit
     smoothness = query.ridge + n * person_loss.trace
-    steepest = n * person_loss.euclidean_reach + 2 * query.ridge * diagonal
+    steepest = n * person_loss.euclidean_bound + 2 * query.ridge * diagonal
     grid = power_of_two_below(
         min(
             min(widths) / 2 ** (SPREAD + 2),
@@ -216,7 +216,7 @@ def _steps(
 ) -> int:
     """Return the steps that surely find ``theta_0``, or refuse: no gradient at the centre is longer than ``n g``."""
     ridge, half = float(query.ridge), float(np.linalg.norm(query.half_widths))
-    excess = 1.01 * records * float(person_loss.euclidean_reach) * half
+    excess = 1.01 * records * float(person_loss.euclidean_bound) * half
     size = float(np.linalg.norm(query.centre)) + half + reached(ridge=ridge, excess=excess)
     error = person_loss.rounding(size, people=records) + 2.0**-48 * size * ridge
     steps = projected_steps(

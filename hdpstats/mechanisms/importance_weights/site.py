@@ -28,9 +28,9 @@ the longest row: two different levels are :math:`\sqrt{2}` apart.
 
 A private row with a missing cell has the weight 0: ``t`` is 0, which the bounds allow for any row.
 
-**Half of it.** `PersonLoss.reach` is what one person moves on his own, half of what a replaced one moves. Take a public
-constant ``g`` off every person's gradient: the objective changes by the public function :math:`n_D g'\beta`, which
-neighbours share. With half the distance as `reach`, twice the reach is the distance that the proofs use
+**Half of it.** `PersonLoss.gradient_bound` is what one person moves on his own, half of what a replaced one moves. Take
+a public constant ``g`` off every person's gradient: the objective changes by the public function :math:`n_D g'\beta`,
+which neighbours share. With half the distance as `gradient_bound`, twice that is the distance that the proofs use
 (`hdpstats.mechanisms.objective.site`, `hdpstats.mechanisms.output.site`); they use no other property of it under
 ``replace_one``.
 
@@ -129,12 +129,12 @@ class DensityRatioPersonLoss(PersonLoss):
         return Extent(leverage=coding.leverage, diameter=math.sqrt(float(coding.intercept) + 4.0 * coding.radius**2))
 
     @property
-    def reach(self) -> Fraction:
+    def gradient_bound(self) -> Fraction:
         """One half: see the module."""
         return HALF
 
     @property
-    def euclidean_reach(self) -> Fraction:
+    def euclidean_bound(self) -> Fraction:
         """Half the diameter of all gradients."""
         return HALF * Fraction(self.extent.diameter) * ROUNDING
 

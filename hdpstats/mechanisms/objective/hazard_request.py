@@ -153,7 +153,7 @@ def predicted_volume(
 
 def noise_distribution(person_loss: HazardPersonLoss, *, epsilon: float, relation: Relation) -> NoiseDistribution:
     """Return the distribution of noise that spends ``epsilon`` on gradients alone."""
-    rate = epsilon / (relation.persons_changed * person_loss.bounds.reach * person_loss.largest_weight)
+    rate = epsilon / (relation.persons_changed * person_loss.bounds.gradient_bound * person_loss.largest_weight)
     return NoiseDistribution(norm=BallNorm(), dimension=person_loss.dimension, rate=rate)
 
 
@@ -168,7 +168,7 @@ def free_ridge(person_loss: HazardPersonLoss, *, epsilon: Fraction, share: float
         except MechanismError:
             return 0.0
 
-    whole = float(epsilon) / (relation.persons_changed * bounds.reach)
+    whole = float(epsilon) / (relation.persons_changed * bounds.gradient_bound)
     low, high = 0.0, 1e6 * bounds.trace / float(epsilon)
     while high > 1.01 * max(low, 1e-12 * high):
         middle = math.sqrt(low * high) if low > 0 else high / 4.0

@@ -117,7 +117,7 @@ def calibrate(
 
 def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return pure noise in the norm of the person's loss."""
-    D, value = person_loss.dimension, relation.persons_changed * person_loss.reach
+    D, value = person_loss.dimension, relation.persons_changed * person_loss.gradient_bound
     grids, cell = lattice(person_loss.norm, D, scale=value / epsilon)
     rate = person_loss.noise_rate(epsilon, ridge=query.ridge, cell=cell, relation=relation)
     return Perturbation(
@@ -136,7 +136,7 @@ def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction,
 
 def _normal(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return normal noise. With ``e`` of smoothing it keeps ``delta (1 - e)``, and ``exp(e / 2) (1 - e) <= 1``."""
-    D, value = person_loss.dimension, relation.persons_changed * person_loss.euclidean_reach
+    D, value = person_loss.dimension, relation.persons_changed * person_loss.euclidean_bound
     delta = query.delta * (1 - query.epsilon * SMOOTHING_SHARE)
     sd = normal_sd(person_loss, ridge=query.ridge, epsilon=epsilon, delta=delta, relation=relation)
     grid = power_of_two_below(sd) * FINENESS
@@ -168,7 +168,7 @@ def normal_sd(
         multiplier = objective_multiplier(
             epsilon, delta, jacobian, min(person_loss.dimension, persons * person_loss.rank)
         )
-    return -round_down(-persons * person_loss.euclidean_reach / multiplier, 90)
+    return -round_down(-persons * person_loss.euclidean_bound / multiplier, 90)
 
 
 def smoothing_noise(*, total: Fraction, dimension: int, epsilon: Fraction) -> tuple[BallNoise, Fraction]:

@@ -15,7 +15,7 @@ algorithm 1).
           = \langle \nabla F_{D'}(b) - \nabla F_D(b),\, a - b \rangle \le G \|a - b\|,
 
 ``G`` being how far one person moves the gradient sum: the largest gradient ``g`` of one person (`PersonLoss.
-euclidean_reach`) where a person is added or removed, ``2 g`` where one is replaced. The computed points are off by at
+euclidean_bound`) where a person is added or removed, ``2 g`` where one is replaced. The computed points are off by at
 most ``r`` each, and rounding to a lattice of step ``gamma`` moves each by at most ``gamma sqrt(D) / 2``:
 
 .. math:: S = G / \lambda + 2 r + \gamma \sqrt{D}.
@@ -103,7 +103,7 @@ def calibrate(query: MinimiserQuery, person_loss: PersonLoss, *, records: int, r
 
 def minimiser_sensitivity(person_loss: PersonLoss, *, ridge: Fraction, relation: Relation) -> Fraction:
     """Return how far apart the exact minimisers of neighbours can be."""
-    return relation.persons_changed * person_loss.euclidean_reach / ridge
+    return relation.persons_changed * person_loss.euclidean_bound / ridge
 
 
 def noise_variance(person_loss: PersonLoss, *, epsilon: Fraction, delta: Fraction, relation: Relation) -> float:

@@ -65,9 +65,9 @@ class PersonLoss(ABC):
         D.
     norm : Norm
         The norm ``K`` in which gradients are measured.
-    reach : Fraction
+    gradient_bound : Fraction
         ``sup K(gradient)`` of one person.
-    euclidean_reach : Fraction
+    euclidean_bound : Fraction
         ``sup ||gradient||_2`` of one person.
     trace : Fraction
         Bound on the trace of one person's Hessian, hence on its Frobenius norm, and where a gradient has kinks on its
@@ -95,12 +95,12 @@ class PersonLoss(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> Fraction:
+    def gradient_bound(self) -> Fraction:
         """``sup K(gradient)``."""
 
     @property
     @abstractmethod
-    def euclidean_reach(self) -> Fraction:
+    def euclidean_bound(self) -> Fraction:
         """``sup ||gradient||_2``."""
 
     @property
@@ -169,7 +169,7 @@ class PersonLoss(ABC):
 
     def slope(self, people: int) -> float:
         """Return a bound on the length of the gradient of the sum of so many people's losses."""
-        return people * float(self.euclidean_reach)
+        return people * float(self.euclidean_bound)
 
     def counted(self, people: int) -> int:
         """Return what `People.count` is for so many private people."""

@@ -222,14 +222,14 @@ class HazardPersonLoss(DeclaredLoss):
         return self.model.cap.total
 
     @property
-    def reach(self) -> Fraction:
+    def gradient_bound(self) -> Fraction:
         """``a_max G``."""
-        return self.half * Fraction(self.bounds.reach)
+        return self.half * Fraction(self.bounds.gradient_bound)
 
     @property
-    def euclidean_reach(self) -> Fraction:
+    def euclidean_bound(self) -> Fraction:
         """The same: the norm is Euclidean."""
-        return self.reach
+        return self.gradient_bound
 
     @property
     def trace(self) -> Fraction:
@@ -260,7 +260,7 @@ class HazardPersonLoss(DeclaredLoss):
         The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
         share of that distance, is enough.
         """
-        width = relation.persons_changed * self.reach
+        width = relation.persons_changed * self.gradient_bound
         target = epsilon * (1 - cell / width)
         noise = hazard_noise(self.bounds, epsilon=target, curvature=self.half / ridge, relation=relation)
         return round_down(noise / self.half, 90)

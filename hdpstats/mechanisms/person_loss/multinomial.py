@@ -93,15 +93,15 @@ class MultinomialPersonLoss(DeclaredLoss):
     design: Design | None = None
 
     @property
-    def reach(self) -> Fraction:
+    def gradient_bound(self) -> Fraction:
         """``a_max sqrt(2 (i + R^2))``."""
         square = Fraction(self.model.geometry.radius) ** 2 + int(self.model.geometry.intercept)
         return self.half * steepest(self.model.others) * sqrt_up(square)
 
     @property
-    def euclidean_reach(self) -> Fraction:
+    def euclidean_bound(self) -> Fraction:
         """The same: the norm is Euclidean."""
-        return self.reach
+        return self.gradient_bound
 
     @property
     def trace(self) -> Fraction:
@@ -136,7 +136,7 @@ class MultinomialPersonLoss(DeclaredLoss):
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
         """Return ``rho`` with ``rho (width + cell) + J <= epsilon``."""
-        width = relation.persons_changed * self.reach
+        width = relation.persons_changed * self.gradient_bound
         return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
 
     def jacobian(self, ridge: Fraction) -> Fraction:

@@ -127,15 +127,15 @@ class RegressionPersonLoss(DeclaredLoss):
         return score_norm(self.model.geometry)
 
     @property
-    def reach(self) -> Fraction:
+    def gradient_bound(self) -> Fraction:
         """``a_max sup|l'|``."""
         return self.half * self.loss.lipschitz
 
     @property
-    def euclidean_reach(self) -> Fraction:
+    def euclidean_bound(self) -> Fraction:
         """``a_max sup|l'| sqrt(i + R^2)``."""
         square = Fraction(self.model.geometry.radius) ** 2 + int(self.model.geometry.intercept)
-        return self.reach * sqrt_up(square)
+        return self.gradient_bound * sqrt_up(square)
 
     @property
     def trace(self) -> Fraction:
@@ -181,7 +181,7 @@ class RegressionPersonLoss(DeclaredLoss):
         for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
         (`hdpstats.privacy.determinant`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
         """
-        width = relation.persons_changed * self.reach
+        width = relation.persons_changed * self.gradient_bound
         if not self.loss.coupled:
             return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
         target = epsilon * (1 - cell / width)

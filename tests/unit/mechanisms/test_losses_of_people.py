@@ -61,7 +61,7 @@ def test_losses_grow_no_faster_than_the_reach(name):
     for size in (0.1, 3.0, 100.0):
         one, two = size * rng.standard_normal((2, person_loss.dimension))
         change = np.abs(people.losses(one) - people.losses(two))
-        assert np.all(change <= float(person_loss.euclidean_reach) * np.linalg.norm(one - two) * (1.0 + 1e-9))
+        assert np.all(change <= float(person_loss.euclidean_bound) * np.linalg.norm(one - two) * (1.0 + 1e-9))
 
 
 def exact_losses(people, theta):
