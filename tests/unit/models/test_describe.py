@@ -163,6 +163,25 @@ def test_sites_describe_their_own_people_and_the_table_adds_them_up(no_noise):
         table.tidy(site="Rome")
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_of_people_with_several_rows_the_first_complete_one_is_described(no_noise, relation):
+    rows = pd.concat([PRIVATE.head(300).assign(id=np.arange(300)), people(300, 9).assign(id=np.arange(300))])
+    options = {"unit": "id", "max_rows_per_unit": 2, "n_max": 300, "relation": relation}
+    table = hdp.describe(study_of(rows, **options), ["age", "nodes"], by="sex", epsilon=20)
+    tidy = table.tidy()
+    whole = rows[rows.age.notna() & rows.nodes.notna()].drop_duplicates("id")
+    rest = rows[~rows["id"].isin(whole["id"])].drop_duplicates("id")
+    described = pd.concat([whole, rest])
+    assert len(described) == 300
+    for group in ("man", "woman"):
+        own = described[described.sex == group]
+        assert number(tidy, None, "n", group=group)["estimate"] == pytest.approx(len(own))
+        assert number(tidy, "age", "mean", group=group)["estimate"] == pytest.approx(own.age.mean(), rel=1e-4)
+    assert "at most 2 rows" in str(table)
+    with pytest.raises(hdp.ArgumentError, match="one row"):
+        hdp.describe(study_of(rows, **options), "Surv(time, event)", epsilon=1)
+
+
 def test_the_same_request_is_answered_from_the_ledger():
     study = study_of()
     first, second = (hdp.describe(study, ["age"], by="sex", epsilon=0.5) for _ in range(2))
