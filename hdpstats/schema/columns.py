@@ -12,9 +12,8 @@ missing all the same is left out like any other, and no number says so.
 """
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, ClassVar, final
@@ -22,166 +21,38 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.canonical import Json
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats._base.validation import integer, real, text, truth
+from hdpstats._base.validation import integer, real, text
 from hdpstats.schema import coerce
+from hdpstats.schema.column import (
+    LARGEST_BOUND,
+    SHORTEST,
+    Cells,
+    Column,
+    NumericColumn,
+    filled_in,
+    interval,
+    is_complete,
+    set_fields,
+)
 
-LARGEST_BOUND = 1e12
+__all__ = [
+    "KINDS",
+    "Binary",
+    "Categorical",
+    "Cells",
+    "Column",
+    "Continuous",
+    "Duration",
+    "NumericColumn",
+    "Offset",
+    "Weight",
+    "column_of",
+]
+
 MOST_LEVELS = 1000
 LONGEST_LEVEL = 1000
-_NARROWEST = 1e-12
-_SHORTEST = _NARROWEST**2
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Cells:
-    """The cells of a column after its total map.
-
-    Attributes
-    ----------
-    values : float64 or int64 array (n,)
-        Numbers within the bounds, or codes of declared levels; where a cell is missing, the lower bound or 0, which
-        stand for nothing.
-    missing : bool array (n,)
-        Which cells are missing.
-    """
-
-    values: Any
-    missing: BoolArray
-
-    def __repr__(self) -> str:
-        return "<admitted cells>"
-
-
-class Column(ABC):
-    """A declared column. ``kind`` names it in a data dictionary.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether it is declared that no cell is missing.
-    """
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    complete: bool
-
-    @abstractmethod
-    def admit(self, cells: "pd.Series[Any]") -> Cells:
-        """Map every cell to a declared value, or find it missing. Never raises or warns; each cell on its own."""
-
-    @property
-    @abstractmethod
-    def leaves_out(self) -> bool:
-        """Whether rows may be left out because of this column: it is not declared complete, nor every cell filled."""
-
-    @final
-    def to_dict(self) -> dict[str, Json]:
-        """Return the declaration as plain data."""
-        entry: dict[str, Json] = {"kind": self.kind}
-        for declared in fields(self):  # type: ignore[arg-type]  # every kind is a dataclass
-            if declared.init:
-                value = getattr(self, declared.name)
-                entry[declared.name] = list(value) if isinstance(value, tuple) else value
-        return entry
-
-    @final
-    @staticmethod
-    def from_dict(entry: Mapping[str, object]) -> "Column":
-        """Read a declaration that `to_dict` wrote or a custodian typed; unknown entries are refused.
-
-        Levels must be text here: YAML reads an unquoted ``no`` as false and ``010`` as eight.
-        """
-        if not isinstance(entry, Mapping):
-            raise SchemaError("a column is declared by entries such as 'kind: binary'")
-        arguments = dict(entry)
-        name = str(arguments.pop("kind", None))
-        kind = KINDS.get(name)
-        if kind is None:
-            raise SchemaError(f"kind must be one of {', '.join(KINDS)}", kinds=tuple(KINDS))
-        for argument in ("levels", "labels"):
-            texts = arguments.get(argument) or []
-            if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
-                raise SchemaError(f"{argument} must be a list of texts; put each one in quotes")
-        try:
-            inspect.signature(kind).bind(**arguments)
-        except TypeError as error:
-            raise SchemaError(f"a {name} column cannot be read: {error}") from None
-        return kind(**arguments)
-
-
-class NumericColumn(Column):
-    """A column of numbers in [``lower``, ``upper``].
-
-    Attributes
-    ----------
-    lower, upper : float
-        The bounds.
-    missing : float or None
-        The number that fills a missing cell in; None where its row is left out.
-    """
-
-    __slots__ = ()
-    lower: float
-    upper: float
-    missing: float | None
-
-    @property
-    def leaves_out(self) -> bool:
-        """Whether rows may be left out because of this column."""
-        return not self.complete and self.missing is None
-
-    @final
-    def admit(self, cells: "pd.Series[Any]") -> Cells:
-        """Return the numbers clipped to the bounds; what is none is missing, or takes the declared value."""
-        return self._admitted(self.numbers(cells))
-
-    def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
-        """Return the number in each cell, not clipped, and NaN where there is none of this kind."""
-        return coerce.numbers(cells)
-
-    def _admitted(self, numbers: FloatArray) -> Cells:
-        absent = np.isnan(numbers)
-        filled = np.where(absent, self.lower if self.missing is None else self.missing, numbers)
-        return Cells(
-            values=np.clip(filled, self.lower, self.upper) + 0.0,  # adding zero turns -0.0 into 0.0
-            missing=absent if self.missing is None else np.zeros_like(absent),
-        )
-
-
-def _set(column: Column, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(column, name, value)
-
-
-def _interval(lower: object, upper: object) -> tuple[float, float]:
-    low = real(lower, name="lower", lower=-LARGEST_BOUND, upper=LARGEST_BOUND)
-    high = real(upper, name="upper", lower=-LARGEST_BOUND, upper=LARGEST_BOUND)
-    if not low < high:
-        raise SchemaError(f"lower must be below upper, not {low:g} and {high:g}", lower=low, upper=high)
-    if not high - low >= _NARROWEST * max(abs(low), abs(high), _NARROWEST):
-        raise SchemaError(
-            f"the bounds {low!r} and {high!r} are too close to compute with; shift or rescale the column",
-            lower=low,
-            upper=high,
-        )
-    return low, high
-
-
-def _filled(value: object, lower: float, upper: float, *, complete: object) -> dict[str, Any]:
-    """Return what is declared about missing cells of a numeric column."""
-    declared = _is_complete(complete, filled=value is not None, by="missing")
-    return {"missing": None if value is None else real(value, name="missing", lower=lower, upper=upper), **declared}
-
-
-def _is_complete(complete: object, *, filled: bool, by: str) -> dict[str, Any]:
-    declared = truth(complete, name="complete")
-    if declared and filled:
-        raise SchemaError(f"complete=True says that no cell is missing, {by}= what fills one in; give one of them")
-    return {"complete": declared}
 
 
 @final
@@ -221,8 +92,8 @@ class Continuous(NumericColumn):
     complete: bool
 
     def __init__(self, lower: object, upper: object, *, missing: object = None, complete: object = False) -> None:
-        low, high = _interval(lower, upper)
-        _set(self, lower=low, upper=high, **_filled(missing, low, high, complete=complete))
+        low, high = interval(lower, upper)
+        set_fields(self, lower=low, upper=high, **filled_in(missing, low, high, complete=complete))
 
 
 @final
@@ -260,8 +131,8 @@ class Binary(NumericColumn):
 
     def __init__(self, *, labels: object = None, missing: object = None, complete: object = False) -> None:
         value = None if missing is None else integer(missing, name="missing", lower=0, upper=1)
-        filled = _filled(value, 0.0, 1.0, complete=complete)
-        _set(self, labels=None if labels is None else _labels(labels), **filled, lower=0.0, upper=1.0)
+        filled = filled_in(value, 0.0, 1.0, complete=complete)
+        set_fields(self, labels=None if labels is None else _labels(labels), **filled, lower=0.0, upper=1.0)
 
     def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
         """Return 0 or 1 for each cell, and NaN where it holds neither."""
@@ -311,9 +182,11 @@ class Duration(NumericColumn):
     def __init__(
         self, horizon: object, unit: object = None, *, missing: object = None, complete: object = False
     ) -> None:
-        end = real(horizon, name="horizon", lower=_SHORTEST, upper=LARGEST_BOUND)
+        end = real(horizon, name="horizon", lower=SHORTEST, upper=LARGEST_BOUND)
         name = None if unit is None else text(unit, name="unit", longest=100)
-        _set(self, horizon=end, unit=name, **_filled(missing, 0.0, end, complete=complete), lower=0.0, upper=end)
+        set_fields(
+            self, horizon=end, unit=name, **filled_in(missing, 0.0, end, complete=complete), lower=0.0, upper=end
+        )
 
     def beyond(self, cells: "pd.Series[Any]") -> BoolArray:
         """Return where a cell holds a number beyond the horizon; each cell on its own, without raising or warning."""
@@ -354,8 +227,8 @@ class Weight(NumericColumn):
         missing: object = None,
         complete: object = False,
     ) -> None:
-        most = real(max, name="max", lower=_SHORTEST, upper=LARGEST_BOUND)
-        _set(self, max=most, **_filled(missing, 0.0, most, complete=complete), lower=0.0, upper=most)
+        most = real(max, name="max", lower=SHORTEST, upper=LARGEST_BOUND)
+        set_fields(self, max=most, **filled_in(missing, 0.0, most, complete=complete), lower=0.0, upper=most)
 
 
 @final
@@ -385,8 +258,8 @@ class Offset(NumericColumn):
     complete: bool
 
     def __init__(self, lower: object, upper: object, *, missing: object = None, complete: object = False) -> None:
-        low, high = _interval(lower, upper)
-        _set(self, lower=low, upper=high, **_filled(missing, low, high, complete=complete))
+        low, high = interval(lower, upper)
+        set_fields(self, lower=low, upper=high, **filled_in(missing, low, high, complete=complete))
 
 
 def _level(value: object) -> str:
@@ -477,8 +350,8 @@ class Categorical(Column):
         fallback = None if other is None else _level(other)
         if fallback is not None and fallback not in declared:
             raise SchemaError(f"other must be one of the levels, not {fallback!r}", other=fallback, levels=declared)
-        is_complete = _is_complete(complete, filled=blank is not None, by="missing_level")
-        _set(self, levels=declared, other=fallback, missing_level=blank, **is_complete)
+        present = is_complete(complete, filled=blank is not None, by="missing_level")
+        set_fields(self, levels=declared, other=fallback, missing_level=blank, **present)
 
     @property
     def leaves_out(self) -> bool:
@@ -495,3 +368,26 @@ KINDS: Mapping[str, Callable[..., Column]] = MappingProxyType(
     {column.kind: column for column in (Continuous, Binary, Categorical, Duration, Weight, Offset)}
 )
 """The kinds of column by name."""
+
+
+def column_of(entry: Mapping[str, object]) -> Column:
+    """Read a declaration that `Column.to_dict` wrote or a custodian typed; unknown entries are refused.
+
+    Levels must be text here: YAML reads an unquoted ``no`` as false and ``010`` as eight.
+    """
+    if not isinstance(entry, Mapping):
+        raise SchemaError("a column is declared by entries such as 'kind: binary'")
+    arguments = dict(entry)
+    name = str(arguments.pop("kind", None))
+    kind = KINDS.get(name)
+    if kind is None:
+        raise SchemaError(f"kind must be one of {', '.join(KINDS)}", kinds=tuple(KINDS))
+    for argument in ("levels", "labels"):
+        texts = arguments.get(argument) or []
+        if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
+            raise SchemaError(f"{argument} must be a list of texts; put each one in quotes")
+    try:
+        inspect.signature(kind).bind(**arguments)
+    except TypeError as error:
+        raise SchemaError(f"a {name} column cannot be read: {error}") from None
+    return kind(**arguments)

@@ -12,7 +12,7 @@ from hdpstats._base.errors import HdpError, SchemaError
 from hdpstats._base.validation import text
 from hdpstats.display import grid, page
 from hdpstats.schema import dictionary
-from hdpstats.schema.columns import Categorical, Column, Duration, NumericColumn
+from hdpstats.schema.columns import Categorical, Column, Duration, NumericColumn, column_of
 
 LONGEST_NAME = 100
 _SHOWN_LEVELS = 8
@@ -138,7 +138,7 @@ class Schema(Mapping[str, Column]):
         columns: dict[str, Column] = {}
         for name, entry in dictionary.columns(entries).items():
             try:
-                columns[name] = Column.from_dict(entry)
+                columns[name] = column_of(entry)
             except HdpError as error:
                 raise SchemaError(f"column {name!r}: {error}", column=name) from None
         return cls(columns)

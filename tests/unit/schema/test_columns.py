@@ -13,12 +13,12 @@ from hdpstats.schema.columns import (
     KINDS,
     Binary,
     Categorical,
-    Column,
     Continuous,
     Duration,
     NumericColumn,
     Offset,
     Weight,
+    column_of,
 )
 
 EXAMPLES = [
@@ -186,8 +186,8 @@ def test_other_is_one_of_the_levels(other):
 def test_plain_data_round_trip(column):
     entry = column.to_dict()
     assert entry["kind"] == column.kind
-    assert Column.from_dict(entry) == column
-    assert hash(Column.from_dict(entry)) == hash(column)
+    assert column_of(entry) == column
+    assert hash(column_of(entry)) == hash(column)
 
 
 def test_every_kind_is_in_the_table_of_kinds():
@@ -217,7 +217,7 @@ def test_every_kind_is_in_the_table_of_kinds():
 )
 def test_plain_data_that_declares_no_column_is_refused(entry, reason):
     with pytest.raises(HdpError, match=reason):
-        Column.from_dict(entry)
+        column_of(entry)
 
 
 @pytest.mark.parametrize("column", EXAMPLES, ids=repr)
