@@ -171,7 +171,8 @@ class HazardLink(ABC):
 
     def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
         """Return scores and curvatures elementwise."""
-        (c, e), slope = self.scores(eta, log_cap), self.elasticity(self.near(eta))
+        near = self.near(eta)
+        (c, e), slope = saturate(self.log_scale(near) - log_cap, log_cap), self.elasticity(near)
         return CappedTerms(
             survived=c,
             event=e,

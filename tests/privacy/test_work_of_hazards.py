@@ -105,7 +105,7 @@ def test_an_objective_goes_through_as_many_cells_whatever_one_persons_follow_up(
 def test_caps_are_added_as_often_whether_anybody_has_a_second_row(monkeypatch: pytest.MonkeyPatch) -> None:
     site_facts = site(2)
     person_loss = person_loss_of(hazard_model(long=True), site_facts)
-    alone = rows(0).assign(id=np.arange(PEOPLE), start=0.0, stop=3.0, event=0.0)
+    alone = rows(0).assign(id=np.arange(PEOPLE), start=0.0, stop=3.0, event=0.0, x1=0.0)  # nobody is left out
     twice = alone.assign(id=[0, 0, *range(2, PEOPLE)])
     twice.loc[1, ["start", "stop"]] = [3.0, 6.0]
     found = []
