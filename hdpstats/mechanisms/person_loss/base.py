@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpstats._base.errors import SiteError
+from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas import Design
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.records.model import AnyModel
@@ -200,6 +201,31 @@ class DeclaredLoss(PersonLoss, ABC):
     def half(self) -> Fraction:
         """The largest weight, rounding included."""
         return Fraction(self.largest_weight) * ROUNDING
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowLoss(DeclaredLoss, ABC):
+    """The loss of a person with one row of a design; ``design`` may be None where only constants are asked."""
+
+    design: Design | None = None
+
+    @property
+    def valued(self) -> bool:
+        """Losses have values in closed form."""
+        return True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns, case weights and offsets."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        return (*self.read.needs, *extra)
+
+    @property
+    def read(self) -> Design:
+        """The design, of rows that are read."""
+        if self.design is None:
+            raise MechanismError("a loss without a design reads no rows")
+        return self.design
 
 
 def added_in_grid_steps(

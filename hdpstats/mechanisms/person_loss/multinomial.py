@@ -14,15 +14,14 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas import Design
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
-    DeclaredLoss,
     People,
+    RowLoss,
     added_in_grid_steps,
     declared_bound,
     numbers_of,
@@ -86,11 +85,10 @@ class MultinomialPeople(People):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MultinomialPersonLoss(DeclaredLoss):
+class MultinomialPersonLoss(RowLoss):
     """A multinomial model with the declared bound of its weights; ``design`` may be None where only constants count."""
 
     model: MultinomialModel
-    design: Design | None = None
 
     @property
     def gradient_bound(self) -> Fraction:
@@ -117,22 +115,6 @@ class MultinomialPersonLoss(DeclaredLoss):
     def pays_determinant(self) -> bool:
         """Yes."""
         return True
-
-    @property
-    def valued(self) -> bool:
-        """Losses have values in closed form."""
-        return True
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The design's columns and case weights."""
-        return (*self._design.needs, *(() if self.model.weights is None else (self.model.weights,)))
-
-    @property
-    def _design(self) -> Design:
-        if self.design is None:
-            raise MechanismError("a loss without a design reads no rows")
-        return self.design
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
         """Return ``rho`` with ``rho (width + cell) + J <= epsilon``."""
@@ -165,11 +147,11 @@ class MultinomialPersonLoss(DeclaredLoss):
 
     def people(self, table: AdmittedTable) -> MultinomialPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
-        rows = whiten(self.model.geometry, self._design.matrix(table))
+        rows = whiten(self.model.geometry, self.read.matrix(table))
         return MultinomialPeople(
             others=self.model.others,
             X=rows.X,
-            y=table.codes[self._design.response],
+            y=table.codes[self.read.response],
             weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
         )
 

@@ -16,13 +16,12 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
-    DeclaredLoss,
     People,
+    RowLoss,
     added_in_grid_steps,
     declared_bound,
     numbers_of,
@@ -99,7 +98,7 @@ class RegressionPeople(People):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RegressionPersonLoss(DeclaredLoss):
+class RegressionPersonLoss(RowLoss):
     """A regression model with the declared bounds of its weights and offsets (as the formula has them).
 
     ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
@@ -108,7 +107,6 @@ class RegressionPersonLoss(DeclaredLoss):
 
     model: RegressionModel
     largest_offset: float
-    design: Design | None = None
     response: Response = BETWEEN_0_AND_1
 
     @property
@@ -151,23 +149,6 @@ class RegressionPersonLoss(DeclaredLoss):
     def fixed_sign(self) -> bool:
         """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
         return self.loss.coupled
-
-    @property
-    def valued(self) -> bool:
-        """Losses have values in closed form."""
-        return True
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The design's columns, case weights and offsets."""
-        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
-        return (*self._design.needs, *extra)
-
-    @property
-    def _design(self) -> Design:
-        if self.design is None:
-            raise MechanismError("a loss without a design reads no rows")
-        return self.design
 
     @property
     def pays_determinant(self) -> bool:
@@ -214,7 +195,7 @@ class RegressionPersonLoss(DeclaredLoss):
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
-        rows = whiten(self.model.geometry, self._design.matrix(table))
+        rows = whiten(self.model.geometry, self.read.matrix(table))
         return RegressionPeople(
             loss=self.loss,
             X=rows.X,
