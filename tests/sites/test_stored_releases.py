@@ -29,6 +29,7 @@ ASKED = {
     "evaluation": lambda study: hdpf.logit(FORMULA, data=study).evaluate(
         hdpf.logit(FORMULA, data=study).fit_public(), epsilon=1.0
     ),
+    "description": lambda study: hdp.describe(study, ["x", "g"], epsilon=1.0),
     "weights": lambda study: hdp.hybrid_weights(study, ["x", "g"], epsilon=1.0),
     "aggregate": lambda study: hdp.aggregate({"one": ASKED["logit"](study), "two": ASKED["logit"](study_of_others())}),
 }
