@@ -240,8 +240,9 @@ def rows(n: int, seed: int) -> object:
     return pd.DataFrame({"x": x, "y": np.array(list("abc"))[y], "w": rng.choice([0.5, 2.0], n)})
 
 
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("options", [{}, {"weights": "w"}])
-def test_with_hardly_any_noise_a_fit_is_that_of_maximum_likelihood(options: dict[str, str]) -> None:
+def test_without_noise_a_fit_is_that_of_maximum_likelihood(options: dict[str, str]) -> None:
     loss = hdp.losses.Multinomial()
     result = hdpf.mestimate("y ~ x", study(rows(3000, 0), rows(200, 1)), loss=loss, **options).fit(
         1e6, allow_large_epsilon=True

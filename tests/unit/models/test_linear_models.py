@@ -89,8 +89,9 @@ def ordinary(name: str) -> hdp.Result:
     return MODELS[name](hdp.Study(public=rows(4000, 0), schema=SCHEMA)).fit_public()
 
 
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", list(MODELS))
-def test_with_hardly_any_noise_a_private_fit_is_the_ordinary_one(name: str) -> None:
+def test_without_noise_a_private_fit_is_the_ordinary_one(name: str) -> None:
     result = MODELS[name](study(public=rows(300, 1))).fit(LARGE, allow_large_epsilon=True)
     without = ordinary(name)
     assert list(result.params.index) == list(without.params.index)
@@ -252,6 +253,7 @@ def test_normal_noise_is_used_where_it_is_smaller() -> None:
     assert model.fit(1.0, delta=1e-6).guarantee.delta > 0
 
 
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", list(WEIGHTED))
 def test_case_weights_count(name: str) -> None:
     result = WEIGHTED[name](study(public=rows(300, 1))).fit(LARGE, allow_large_epsilon=True)
@@ -429,6 +431,7 @@ def test_arrays_give_the_same_models_as_formulas() -> None:
         )
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_units_of_the_outcome_do_not_matter() -> None:
     frame, public = rows(2000, 0), rows(200, 1)
     errors = []
@@ -446,6 +449,7 @@ def test_units_of_the_outcome_do_not_matter() -> None:
     assert max(errors) / min(errors) < 1.2
 
 
+@pytest.mark.usefixtures("no_noise")
 def test_the_median_of_symmetric_errors_and_an_outer_quantile_are_where_they_should_be() -> None:
     data = study(public=rows(300, 1))
     for q, z in ((0.5, 0.0), (0.9, 1.2816)):
