@@ -26,7 +26,7 @@ demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
 test: setup
-	$(THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
+	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
 
 # Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
 test-entropy: setup

@@ -97,17 +97,13 @@ NOT_TIMED = ("benchmarks", "statistical")
 TIMED = [path for path in FILES if path.relative_to(TESTS).parts[0] not in NOT_TIMED and path != Path(__file__)]
 CLOCKS = re.compile(r"\b(time\.(monotonic|perf_counter|time|process_time)|perf_counter|monotonic)\(\)")
 LEAST = 30
-EXEMPT = {
-    # The number of seconds decides only whether one more refusal is looked at, never whether the test passes.
-    "custodian/test_issuer.py",
-    # The helper that waits.
-    "waiting.py",
-}
+WAITS = "waiting.py"
+"""The helper that waits."""
 
 
 @pytest.mark.parametrize("path", TIMED, ids=lambda path: str(path.relative_to(TESTS)))
 def test_no_test_depends_on_the_clock(path):
-    waits = str(path.relative_to(TESTS)) in EXEMPT
+    waits = str(path.relative_to(TESTS)) == WAITS
     assert clocked(path.read_text(encoding="utf-8"), waits=waits) == []
 
 

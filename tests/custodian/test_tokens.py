@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hdpstats.custodian import tokens
 from hdpstats.custodian.settings import Identities
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
-from tests.waiting import until
 
 
 class Issuer:
@@ -155,22 +154,30 @@ def test_a_site_insists_on_bound_tokens_unless_told_otherwise(institution):
         verifier.verify(institution.token(certificate=None), "print")
 
 
-def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own_certificate_only(institution):
+def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own_certificate_only(
+    institution, monkeypatch
+):
     verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False))
     now = datetime.datetime.now(datetime.UTC)
     shown = tokens.thumbprint(ssl.PEM_cert_to_DER_cert(institution.ann_files[0].read_text()))
     claims = {"sub": "ann", "aud": "trial", "iat": now - datetime.timedelta(minutes=1), "cnf": {"x5t#S256": shown}}
-    claims["exp"] = now + datetime.timedelta(seconds=15 - tokens.LEEWAY)
-    token = jwt.encode(claims, institution.secret.read_bytes(), algorithm="ES256")
+    end = now + datetime.timedelta(hours=1)
+    token = jwt.encode(claims | {"exp": end}, institution.secret.read_bytes(), algorithm="ES256")
     assert verifier.remembered(token, shown) is None
     assert verifier.verify(token, shown) == verifier.remembered(token, shown) == "ann"
     assert verifier.remembered(token[:-4] + "AAAA", shown) is None
     for other in (None, shown[::-1]):
         with pytest.raises(Unauthenticated, match="certificate"):
             verifier.remembered(token, other)
-    until(lambda: verifier.remembered(token, shown) is None, "the end of the token", pause=0.2)
+    instants = [int(end.timestamp()) + tokens.LEEWAY - 1, int(end.timestamp()) + tokens.LEEWAY]
+    monkeypatch.setattr(tokens.time, "time", lambda: instants[0])
+    assert verifier.remembered(token, shown) == "ann"
+    monkeypatch.setattr(tokens.time, "time", lambda: instants[1])
+    assert verifier.remembered(token, shown) is None
+    monkeypatch.undo()
+    claims["exp"] = now - datetime.timedelta(seconds=tokens.LEEWAY + 1)
     with pytest.raises(Unauthenticated, match="Expired"):
-        verifier.verify(token, shown)
+        verifier.verify(jwt.encode(claims, institution.secret.read_bytes(), algorithm="ES256"), shown)
 
 
 def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):

@@ -10,12 +10,15 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from tests.custodian.institution import Institution
+from tests.custodian.institution import PATIENT, Institution
 from tests.custodian.people import PUBLIC, SCHEMA, people
 from tests.waiting import GENEROUS, until
 
 ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 3_000}
-"""People at each site; E's slots are the longest, long enough to be met in."""
+"""People at each site."""
+
+SLOW = {"timing": PATIENT | {"grid": 0.1}}
+"""Settings of E: a tenth of a second from charge to release, long enough to be met at work."""
 
 
 @dataclass
@@ -72,7 +75,9 @@ def started(tmp_path_factory):
     institution = Institution(tmp_path_factory.mktemp("hospitals"))
     try:
         running = {
-            name: institution.launch(institution.write(name, people(rows, seed=10 + place), SCHEMA))
+            name: institution.launch(
+                institution.write(name, people(rows, seed=10 + place), SCHEMA, **(SLOW if name == "E" else {}))
+            )
             for place, (name, rows) in enumerate(ROWS.items())
         }
         for each in running.values():

@@ -81,7 +81,7 @@ def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals,
 def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospitals, verified, model):
     study = hospitals.study(deadline=LONG)
     with ThreadPoolExecutor(1) as pool:
-        for _ in range(20):  # until it is met at work
+        for _ in range(200):  # until it is met at work
             replicate, before = next(REPLICATES), hospitals.spent()
             pending = pool.submit(lambda number=replicate: model(study).fit(epsilon=1.0, replicate=number, **OBJECTIVE))
             met = hospitals.stop_between_charge_and_release("E")
