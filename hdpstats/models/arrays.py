@@ -49,7 +49,7 @@ def pairs_of(bounds: object) -> list[tuple[object, object]]:
 
 
 def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]], outcome: Column) -> Schema:
-    """Return the schema of bounded covariates and an outcome."""
+    """Return the schema of bounded covariates and an outcome; none is declared complete, as arrays may hold NaN."""
     columns: dict[str, Column] = {}
     for name, (lower, upper) in zip(names, bounds, strict=True):
         try:
