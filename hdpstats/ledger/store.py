@@ -227,10 +227,13 @@ class Store:
                 "budget again; give the ledger a file"
             )
         self._check_one_name()
+        options: dict[str, Any] = {"writes": writes}
+        if self._engine.dialect.name != "sqlite":  # a reader sees one state, a writer what is true under its locks
+            options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
         try:
             with (
                 self._lock if self._memory else nullcontext(),
-                self._engine.connect().execution_options(**self._options(writes=writes)) as connection,
+                self._engine.connect().execution_options(**options) as connection,
                 connection.begin(),
             ):
                 yield connection
@@ -247,12 +250,6 @@ class Store:
                     f"the ledger {self._file} has another name (a hard link), under which it could be charged a second "
                     "time; remove the other name, or use a symbolic link"
                 )
-
-    def _options(self, *, writes: bool) -> dict[str, Any]:
-        """Say what a transaction sees: a reader one state, a writer what is true once it holds its locks."""
-        if self._engine.dialect.name == "sqlite":
-            return {"writes": writes}
-        return {"writes": writes, "isolation_level": "READ COMMITTED" if writes else "REPEATABLE READ"}
 
     def _explained(self, error: Exception) -> LedgerError:
         """Say what to do; never what was being written, which may be a release that was not recorded yet."""
