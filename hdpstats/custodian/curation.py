@@ -18,7 +18,6 @@ what they are. It is the custodian's decision, outside the guarantee of releases
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +26,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian.reading import check_secret, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger.location import file_of, locate
+from hdpstats.noise.entropy import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck
 from hdpstats.sites import LocalSite
 
@@ -125,7 +125,7 @@ def _key(path: Path) -> bytes:
     try:
         if not path.exists():
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(secrets.token_hex(32) + "\n")
+                file.write(bits(256).to_bytes(32).hex() + "\n")
         return bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
         raise ArgumentError(
