@@ -107,28 +107,25 @@ def call(function: Any, /, *arguments: object, **named: object) -> Any:
 def _value(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
     """Return the Python form; ``seen`` are data frames by their places in R's memory, so that one stays one."""
     kinds = classes(value)
-    if value is ri.NULL or isinstance(value, type(ri.NULL)):
-        found: Any = None
-    elif "formula" in kinds or isinstance(value, LANGUAGE):
-        found = " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(quoted(value)))
-    elif "data.frame" in kinds:
-        if value.rid not in seen:
-            seen[value.rid] = _frame(value)
-        found = seen[value.rid]
-    elif handles.is_object(kinds):
-        fields = dict(_named(value, name))
-        found = handles.object_from_r(kinds, lambda key: _value(fields[key], key, seen))
-    elif "Surv" in kinds:
-        found = _survival(value)
-    elif isinstance(value, ri.ListSexpVector):
-        found = _list(value, name, seen)
-    elif isinstance(value, _ATOMIC):
-        found = _vector(value, name, kinds)
-    elif isinstance(value, ri.SexpClosure):
-        found = partial(call, value)  # errors of R are `RError`, or the errors of `hdpstats`
-    else:
-        raise ArgumentError(f"{name} is an R {_type(value)}, which Python has no equivalent for")
-    return found
+    for fits, convert in _FORMS:
+        if fits(value, kinds):
+            return convert(value, name, seen)
+    raise ArgumentError(f"{name} is an R {_type(value)}, which Python has no equivalent for")
+
+
+def _code(value: Any, _name: str, _seen: dict[int, pd.DataFrame]) -> str:
+    return " ".join(helper("function(x) deparse(x, width.cutoff = 500L)")(quoted(value)))
+
+
+def _shared_frame(value: Any, _name: str, seen: dict[int, pd.DataFrame]) -> pd.DataFrame:
+    if value.rid not in seen:
+        seen[value.rid] = _frame(value)
+    return seen[value.rid]
+
+
+def _object(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> Any:
+    fields = dict(_named(value, name))
+    return handles.object_from_r(classes(value), lambda key: _value(fields[key], key, seen))
 
 
 def _type(value: Any) -> str:
@@ -153,10 +150,10 @@ def _list(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> dict[str, Any
     return {key: _value(each, key, seen) for key, each in _named(value, name)}
 
 
-def _vector(value: Any, name: str, kinds: list[str]) -> Any:
+def _vector(value: Any, name: str, _seen: dict[int, pd.DataFrame]) -> Any:
     if attribute(value, "dim") is not None:
         return _matrix(value, name)
-    if len(value) == 1 and not kinds and attribute(value, "names") is None:
+    if len(value) == 1 and not classes(value) and attribute(value, "names") is None:
         return _scalar(value)
     names = attribute(value, "names")
     cells, kept = _column(value, name)
@@ -328,3 +325,17 @@ _KINDS: Final[dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]]] = {
     "integer64": (_integers64, ()),
 }
 """The classes of columns that pandas has a type for: how cells are read, and which attributes these have already."""
+
+_FORMS: Final[
+    tuple[tuple[Callable[[Any, list[str]], bool], Callable[[Any, str, dict[int, pd.DataFrame]], Any]], ...]
+] = (
+    (lambda value, _: isinstance(value, type(ri.NULL)), lambda *_: None),
+    (lambda value, kinds: "formula" in kinds or isinstance(value, LANGUAGE), _code),
+    (lambda _, kinds: "data.frame" in kinds, _shared_frame),
+    (lambda _, kinds: handles.is_object(kinds), _object),
+    (lambda _, kinds: "Surv" in kinds, lambda value, *_: _survival(value)),
+    (lambda value, _: isinstance(value, ri.ListSexpVector), _list),
+    (lambda value, _: isinstance(value, _ATOMIC), _vector),
+    (lambda value, _: isinstance(value, ri.SexpClosure), lambda value, *_: partial(call, value)),
+)
+"""How objects of R become values, by their type and classes; the first that fits. A function raises R's errors."""
