@@ -15,8 +15,8 @@ library(hdpstats)
 stopifnot(startsWith(normalizePath(find.package("hdpstats")), normalizePath(Sys.getenv("R_LIBS"))))
 
 schema <- dp_schema(
-  age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")),
-  time = dp_duration(2557), event = dp_binary(), event3 = dp_binary()
+  age = dp_continuous(20, 90, complete = TRUE), size = dp_categorical(c("<=20", "20-50", ">50"), complete = TRUE),
+  time = dp_duration(2557, complete = TRUE), event = dp_binary(complete = TRUE), event3 = dp_binary(complete = TRUE)
 )
 study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(3))
 fit <- dp_logit(event3 ~ age + factor(size), data = study, epsilon = 1)
