@@ -13,10 +13,13 @@ pytestmark = pytest.mark.validate
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "description.md"
 ERRORS = {
-    (500, 1.0): {"shares": 0.030, "means": 0.12, "missing": 0.026},
-    (3000, 0.5): {"shares": 0.0100, "means": 0.037, "missing": 0.0087},
+    (500, 1.0): {"shares": 0.030, "means": 0.15, "missing": 0.026},
+    (3000, 0.5): {"shares": 0.0100, "means": 0.050, "missing": 0.0087},
 }
-"""What the mechanism is expected to err by, with the sizes and epsilons: three numbers, five factors, a public size."""
+"""What the mechanism is expected to err by, with the sizes and epsilons: three numbers, five factors, a public size.
+
+A mean errs by as much of the range as a share does, of which the standard deviation is a fifth.
+"""
 
 COVERED = ((500, 0.5), (500, 5 / 3), (3000, 0.5), (3000, 5 / 3))
 """Sizes of both groups together, and epsilons, three fifths of which are for the sums: 0.3 and 1."""
@@ -33,6 +36,7 @@ def measured():
     found = {
         "errors": {key: studies.errors(*key) for key in ERRORS},
         "coverage": {key: studies.coverage(*key) for key in COVERED},
+        "planned": {key: studies.planned(*key) for key in COVERED},
         "quartiles": {key: studies.quartiles(*key) for key in QUARTILES},
     }
     PAGE.write_text(page_of(found), encoding="utf-8")
@@ -63,19 +67,21 @@ def page_of(found):
         "",
         "## Coverage of 95 % intervals",
         "",
-        "The same columns in two groups of private sizes, with quartiles; public rows of another distribution. Share",
-        "of the intervals that hold the population's number, of those that are not N/A; available is the",
+        "The same columns in two groups of private sizes, with quartiles; public rows of another",
+        "distribution. Share of",
+        "the intervals that hold the population's number, of those that are not N/A, and in brackets the",
         "share of these.",
-        "The last column is the largest relative difference, over numbers that are nearly always available, of the",
-        "median reported standard error from the planned one, for a plan from public rows of the private distribution.",
+        "Where that is small, what is left was chosen by its noise. The last column is the largest relative difference",
+        f"of the median reported standard error from the planned one, over {studies.PLANS} data sets with",
+        "public rows of the",
+        "private distribution, of all numbers but quartiles that are N/A in less than a tenth of them.",
         "",
-        f"| people | epsilon | {' | '.join(KINDS)} | available | plan |",
-        "| --- " * (len(KINDS) + 4) + "|",
+        f"| people | epsilon | {' | '.join(KINDS)} | plan |",
+        "| --- " * (len(KINDS) + 3) + "|",
     ]
     for (n, epsilon), values in found["coverage"].items():
-        cells = [f"{values[kind]:.3f}" if kind in values else "N/A" for kind in KINDS]
-        more = f"{values['available']:.2f} | {values['plan']:.2f}"
-        lines.append(f"| {n} | {epsilon:.3g} | {' | '.join(cells)} | {more} |")
+        cells = [f"{held:.3f} ({known:.2f})" for held, known in (values[kind] for kind in KINDS)]
+        lines.append(f"| {n} | {epsilon:.3g} | {' | '.join(cells)} | {found['planned'][n, epsilon]:.2f} |")
     lines += [
         "",
         "## Quartiles",
@@ -105,10 +111,10 @@ def test_errors_are_what_the_noise_should_give(measured, key):
 
 @pytest.mark.parametrize("key", COVERED)
 def test_intervals_cover(measured, key):
-    found = measured["coverage"][key]
-    for kind in ("shares", "means", "standard deviations", "missing"):
-        if kind in found:
-            assert 0.92 <= found[kind] <= 0.99, kind
+    """Those of standard deviations and quartiles may be conservative; numbers that are mostly N/A are not judged."""
+    found = {kind: held for kind, (held, known) in measured["coverage"][key].items() if known > 0.5}
+    assert min(found.values()) >= 0.92
+    assert max(found.get(kind, 0.0) for kind in ("shares", "means", "missing")) <= 0.985
     assert found.get("quartiles", 1.0) >= 0.94
 
 
@@ -121,4 +127,4 @@ def test_quartiles_cover_and_err_little(measured, key):
 
 
 def test_plans_are_within_a_tenth(measured):
-    assert all(found["plan"] <= 0.1 for found in measured["coverage"].values())
+    assert np.nanmax(list(measured["planned"].values())) <= 0.1
