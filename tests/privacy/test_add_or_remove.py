@@ -22,7 +22,6 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.person_loss import base as person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
@@ -456,7 +455,7 @@ def test_the_noise_is_half_that_of_an_exchange(regime):
 
 
 def test_the_factor_of_each_relation():
-    assert (person_loss.ADD.persons_changed, person_loss.REPLACE.persons_changed) == (1, 2)
+    assert (ADD.persons_changed, REPLACE.persons_changed) == (1, 2)
 
 
 def test_the_cheap_ridge_of_an_exchange_is_free_where_one_comes_or_goes():
