@@ -20,6 +20,7 @@ from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.noise import entropy
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
+from tests import forked
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
 PRIVATE = people(RECORDS)
@@ -312,9 +313,10 @@ print(site.answer(query).theta)
 
 
 def asked_in_a_process(place, query, *, dies=False):
-    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(place), *(["dies"] if dies else [])]
+    quiet = "import warnings\nwarnings.simplefilter('ignore')\n"
+    command = [sys.executable, "-c", quiet + CHILD, str(place), *(["dies"] if dies else [])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(
+    return forked.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ), query.to_json() + "\n"
 
