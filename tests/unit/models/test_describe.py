@@ -91,6 +91,37 @@ def test_without_noise_the_numbers_are_those_of_the_cells_that_are_there(no_nois
     assert "missing" not in set(tidy.loc[tidy["variable"] == "sex", "statistic"])
 
 
+def days(frame):
+    return pd.Series([f"2021-03-{1 + row % 28:02d}" for row in range(len(frame))], index=frame.index)
+
+
+WRONG_FILES = {
+    "an outcome coded 1 and 2": ("event", lambda cells: cells + 1, 0.5),
+    "levels in upper case": ("size", lambda cells: cells.str.upper(), 0.9),
+    "levels with blanks": ("size", lambda cells: cells + " ", 0.9),
+    "a decimal comma": ("age", lambda cells: cells.map("{:.1f}".format).str.replace(".", ","), 1.0),
+    "text where 0 and 1 are declared": ("event", lambda cells: cells.map({0.0: "F", 1.0: "M"}), 1.0),
+    "dates as text": ("time", days, 1.0),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_FILES)
+def test_a_file_that_is_coded_otherwise_shows_in_the_share_of_missing_cells(no_noise, what):
+    name, recoded, share = WRONG_FILES[what]
+    table = hdp.describe(study_of(PRIVATE.assign(**{name: recoded(PRIVATE[name])})), [name], epsilon=1)
+    missing = number(table.tidy(), name, "missing")
+    assert missing["estimate"] > share - 0.05
+    assert missing["conf_low"] > share - 0.1
+    assert f"{100 * missing['estimate']:.1f}%" in table.summary().as_text()
+
+
+def test_an_age_in_months_shows_at_the_upper_bound(no_noise):
+    table = hdp.describe(study_of(PRIVATE.assign(age=PRIVATE.age * 12)), ["age"], epsilon=1)
+    tidy = table.tidy()
+    assert number(tidy, "age", "mean")["estimate"] > 89.5
+    assert number(tidy, "age", "median")["conf_high"] == 90
+
+
 def test_groups_are_described_each_by_itself(no_noise):
     table = hdp.describe(study_of(), ["age", "size"], by="sex", epsilon=1)
     tidy = table.tidy()
