@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.validation import truth
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.schema.columns import Binary, Column, Continuous
@@ -48,12 +49,14 @@ def pairs_of(bounds: object) -> list[tuple[object, object]]:
         ) from None
 
 
-def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]], outcome: Column) -> Schema:
-    """Return the schema of bounded covariates and an outcome; none is declared complete, as arrays may hold NaN."""
+def schema_of(
+    names: Sequence[str], bounds: Sequence[tuple[object, object]], outcome: Column, *, complete: bool
+) -> Schema:
+    """Return the schema of bounded covariates and an outcome."""
     columns: dict[str, Column] = {}
     for name, (lower, upper) in zip(names, bounds, strict=True):
         try:
-            columns[name] = Continuous(lower, upper)
+            columns[name] = Continuous(lower, upper, complete=complete)
         except HdpError as error:
             raise ArgumentError(
                 f"exog_bounds of {name}: {error}; leave a constant column out, intercept=True adds one",
@@ -62,12 +65,12 @@ def schema_of(names: Sequence[str], bounds: Sequence[tuple[object, object]], out
     return Schema({**columns, OUTCOME: outcome})
 
 
-def outcome_of(bounds: object) -> Column:
+def outcome_of(bounds: object, *, complete: bool) -> Column:
     """Return the declaration of an outcome: within bounds, or binary where there are none."""
     if bounds is None:
-        return Binary()
+        return Binary(complete=complete)
     try:
-        return Continuous(*bounds)  # type: ignore[misc]
+        return Continuous(*bounds, complete=complete)  # type: ignore[misc]
     except (HdpError, TypeError, ValueError) as error:
         reason = f": {error}" if isinstance(error, HdpError) else ""
         raise ArgumentError(
@@ -80,20 +83,24 @@ class ArrayOptions(TypedDict, total=False):
     """The arguments that all constructors from arrays take.
 
     ``public_endog``, ``public_exog``: public rows; the outcome may be left out. ``intercept``: whether the model has a
-    constant, by default it has. ``ledger``, ``budget``: the account; one of the two.
+    constant, by default it has. ``complete``: whether it is known, from elsewhere than the private arrays, that they
+    have no missing cell; then no part of epsilon pays for the number of complete rows. ``ledger``, ``budget``: the
+    account; one of the two.
     """
 
     public_endog: npt.ArrayLike | None
     public_exog: Covariates | None
     intercept: bool
+    complete: bool
     ledger: Ledger | None
     budget: Budget | None
 
 
 def from_arrays(
-    endog: Any, exog: Any, *, exog_bounds: object, outcome: Column, **options: Unpack[ArrayOptions]
+    endog: Any, exog: Any, *, endog_bounds: object, exog_bounds: object, **options: Unpack[ArrayOptions]
 ) -> tuple[str, Study]:
     """Return the formula and the study of a model that was given as arrays."""
+    complete = truth(options.get("complete", False), name="complete")
     for name in options.keys() - ArrayOptions.__annotations__.keys():
         known = ", ".join(ArrayOptions.__annotations__)
         raise ArgumentError(f"there is no argument {name}; arrays go with {known}", argument=name)
@@ -107,7 +114,7 @@ def from_arrays(
     study = Study(
         private=frame_of(endog, exog, names),
         public=None if public_exog is None else frame_of(public_endog, public_exog, names, which="public_"),
-        schema=schema_of(names, bounds, outcome),
+        schema=schema_of(names, bounds, outcome_of(endog_bounds, complete=complete), complete=complete),
         ledger=options.get("ledger"),
         budget=options.get("budget"),
     )

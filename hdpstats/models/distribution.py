@@ -6,12 +6,12 @@ from typing import Self, final
 import numpy.typing as npt
 
 from hdpstats._base.errors import forgets_rows
+from hdpstats._base.validation import truth
 from hdpstats.ledger import Ledger
 from hdpstats.models.arrays import OUTCOME, frame_of, outcome_of
 from hdpstats.models.distribution_spec import DistributionSpec, open_distribution
 from hdpstats.models.model import Model
 from hdpstats.privacy.budget import Budget
-from hdpstats.schema.columns import Binary
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
@@ -52,6 +52,9 @@ class Distribution(Model):
     ranges
         The public interval of each parameter, by its name: estimates are projected on it. It may be left out where the
         bounds imply it (probabilities, means, the ``sd`` of a normal distribution).
+    complete
+        Whether it is known, from elsewhere than the private numbers, that none is missing (NaN). By default it is not:
+        a part of epsilon pays for the noisy number of those that are there.
     ledger, budget
         The account; one of the two.
 
@@ -80,11 +83,11 @@ class Distribution(Model):
         family: str,
         endog_bounds: tuple[float, float] | None = None,
         ranges: Ranges | None = None,
+        complete: bool = False,
         ledger: Ledger | None = None,
         budget: Budget | None = None,
     ) -> None:
-        column = Binary() if endog_bounds is None else outcome_of(endog_bounds)
-        schema = Schema({OUTCOME: column})
+        schema = Schema({OUTCOME: outcome_of(endog_bounds, complete=truth(complete, name="complete"))})
         study = Study(private=frame_of(None, endog, [OUTCOME]), schema=schema, ledger=ledger, budget=budget)
         self._spec = open_distribution(f"{OUTCOME} ~ 1", study, family=family, ranges=ranges)
 

@@ -6,14 +6,13 @@ import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats.losses import options
-from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays, outcome_of
+from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.model import Model
 from hdpstats.models.multinomial_spec import open_multinomial
 from hdpstats.models.regression_spec import open_regression
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
-from hdpstats.schema.columns import Binary
 from hdpstats.sites import Study
 
 
@@ -36,6 +35,9 @@ class Logit(Model):
         The same for public rows; the outcome may be left out.
     intercept
         Whether the model has a constant.
+    complete
+        Whether it is known, from elsewhere than the private arrays, that they have no missing cell (NaN). By default it
+        is not: rows with one are left out, and a part of epsilon pays for the noisy number of the others.
     ledger, budget
         The account; one of the two.
     row_norm
@@ -69,7 +71,7 @@ class Logit(Model):
         row_norm: float | None = None,
         **arrays: Unpack[ArrayOptions],
     ) -> None:
-        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=Binary(), **arrays)
+        formula, study = from_arrays(endog, exog, endog_bounds=None, exog_bounds=exog_bounds, **arrays)
         self._spec = open_regression(formula, study, options.Logistic(), name="Logit", row_norm=row_norm)
 
     @classmethod
@@ -171,6 +173,9 @@ class Linear(Model):
         `hdp.losses.Squares` (default) or `hdp.losses.Huber`.
     intercept
         Whether the model has a constant.
+    complete
+        Whether it is known, from elsewhere than the private arrays, that they have no missing cell (NaN). By default it
+        is not: rows with one are left out, and a part of epsilon pays for the noisy number of the others.
     ledger, budget
         The account; one of the two.
     row_norm
@@ -204,7 +209,7 @@ class Linear(Model):
         row_norm: float | None = None,
         **arrays: Unpack[ArrayOptions],
     ) -> None:
-        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
+        formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
         self._spec = open_regression(formula, study, _checked(loss), name="Linear", row_norm=row_norm)
 
     @classmethod
@@ -258,7 +263,7 @@ class Quantile(Model):
 
     Parameters
     ----------
-    endog, exog, endog_bounds, exog_bounds, public_endog, public_exog, intercept, ledger, budget, row_norm
+    endog, exog, endog_bounds, exog_bounds, public_endog, public_exog, intercept, complete, ledger, budget, row_norm
         As for `Linear`.
     q
         Which quantile, from 0.001 to 0.999.
@@ -284,7 +289,7 @@ class Quantile(Model):
         row_norm: float | None = None,
         **arrays: Unpack[ArrayOptions],
     ) -> None:
-        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
+        formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
         self._spec = open_regression(formula, study, options.Quantile(q, width), name="Quantile", row_norm=row_norm)
 
     @classmethod
@@ -319,7 +324,7 @@ class MEstimator(Model):
 
     Parameters
     ----------
-    endog, exog, exog_bounds, public_endog, public_exog, intercept, ledger, budget, row_norm
+    endog, exog, exog_bounds, public_endog, public_exog, intercept, complete, ledger, budget, row_norm
         As for `Linear`.
     loss
         An object of `hdp.losses`: `Squares`, `Huber`, `Absolute`, `Quantile`, `Logistic`, `Poisson`, or a `Loss` that
@@ -363,7 +368,7 @@ class MEstimator(Model):
                 "times with events and levels are given by a formula: hdpf.mestimate(formula, study, loss=...)",
                 argument="loss",
             )
-        formula, study = from_arrays(endog, exog, exog_bounds=exog_bounds, outcome=outcome_of(endog_bounds), **arrays)
+        formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
         self._open(formula, study, loss, row_norm=row_norm)
 
     @classmethod

@@ -189,6 +189,15 @@ def test_arrays_of_public_rows_whiten():
     assert np.isfinite(result.bse).all()
 
 
+def test_arrays_that_are_declared_complete_pay_for_no_number_of_rows():
+    options = {"exog_bounds": [(-3, 3)], "budget": hdp.Budget(epsilon=5)}
+    result = hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], complete=True, **options).fit(epsilon=1.0)
+    assert result.count is None
+    assert hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], **options).fit(epsilon=1.0).count is not None
+    with pytest.raises(hdp.ArgumentError, match="complete"):
+        hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], complete="yes", **options)
+
+
 @pytest.mark.parametrize("names", [["x", "x"], ["x", "y"]])
 def test_names_of_arrays_must_be_distinct(names):
     exog = pd.DataFrame(np.zeros((4, 2)), columns=names)
