@@ -146,7 +146,7 @@ def test_no_person_moves_the_sums_farther_in_the_euclidean_norm(search, name, re
     assert 0.95 * claim <= found <= claim
 
 
-@pytest.mark.parametrize("centre", [0.0, 0.05, 0.2, 0.35, 0.5, 0.64, 0.9, 1.0])
+@pytest.mark.parametrize("centre", [0.0, 5e-324, 0.05, 0.2, 0.35, 0.5, 0.64, 0.9, 1.0])
 def test_the_square_of_a_number_is_bounded_closely(centre):
     x, y = np.meshgrid(*[np.linspace(0, 1, 801)] * 2)
     far = max(centre, 1 - centre)

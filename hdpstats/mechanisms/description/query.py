@@ -175,12 +175,14 @@ class DescriptionQuery(ChargedQuery):
         if self.delta and self.weights is not None:
             raise MechanismError("a description of weighted people is pure: delta must be 0")
         names = self.names
-        if not names or len(set(names)) < len(names):
+        if len(set(names)) < len(names) or not (self.columns or self.follow_up):
             raise MechanismError("a description needs columns, each of another name, and none of them the groups'")
         if not (self.by is None or self.groups >= 2) or (self.by is None and self.groups != 1):
             raise MechanismError("groups must be the levels of the column by, two or more")
         if not (math.isfinite(self.largest_weight) and self.largest_weight > 0):
             raise MechanismError("largest_weight must be above 0")
+        if self.weights is None and self.largest_weight != 1.0:
+            raise MechanismError("largest_weight must be 1 without weights")
         check_size("columns", len(self.columns), MOST_COLUMNS, remedy="describe fewer at once")
         check_size("groups", self.groups, MOST_GROUPS, remedy="take a column with fewer levels")
         check_size("noisy sums", self.groups * self.dimension, MOST_SUMS, remedy="describe fewer columns or groups")
