@@ -5,6 +5,7 @@ gives every public row its weight. Where counts of cells would be too thin, with
 log-linear ratio has few numbers to learn; it says nothing about what is not linear in the formula's columns.
 """
 
+import bisect
 from dataclasses import replace
 from fractions import Fraction
 
@@ -40,6 +41,9 @@ from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site, Study
 
 MECHANISMS = ("auto", "objective", "output")
+
+RAISED_BY, MOST_RAISES = 1.1, 400
+"""Steps in which a ridge that is too small for the noisy number of complete rows is raised: up to 10^16 times it."""
 
 CONTINUOUS = (
     "Standard errors do not count what a log-linear ratio cannot say about continuous columns: 95 % intervals for "
@@ -78,7 +82,8 @@ def importance_weights(
         What it costs each private person. With a delta above 0 normal noise is used where it is smaller.
     ridge
         ``lambda``, per private person, in the penalty ``lambda / 2 ||beta||^2`` of the mean losses of both samples. By
-        default the smallest one, from 0.01, with which noise makes log weights vary by 0.5, as public rows predict.
+        default the smallest one, from 0.01, with which noise makes log weights vary by 0.5, as public rows predict. It
+        is raised, and a note says so, where it turns out too small for the noisy number of complete rows.
     mechanism
         ``"objective"``, ``"output"``, or ``"auto"``: the one with the smaller error that public rows predict.
     replicate
@@ -148,7 +153,7 @@ def importance_weights(
         query = _count(site, table, tried, design, epsilon=whole.epsilon - left)
         counts.append((query, of_kind(site.answer(query), CountRelease)))
     terms = replace(whole, epsilon=left, counted=bool(counts), records=counts[0][1].count if counts else site.records)
-    chosen = choose_importance(sample, terms) if counts else tried
+    chosen, raised = _after_count(sample, terms) if counts else (tried, False)
     release = of_kind(site.answer(chosen.query), PointRelease)
     complete = table.complete(design.needs)
     return WeightedSample(
@@ -161,7 +166,10 @@ def importance_weights(
             formula=design.canonical,
             records=terms.records,
             public_rows=int(complete.sum()),
-            notes=_notes(chosen, sample, study.schema, incomplete=table.rows - int(complete.sum())),
+            notes=(
+                *([_raised_note(chosen, terms)] if raised else []),
+                *_notes(chosen, sample, study.schema, incomplete=table.rows - int(complete.sum())),
+            ),
         ),
         queries=(*(query for query, _ in counts), chosen.query),
         releases=(*(count for _, count in counts), release),
@@ -184,6 +192,36 @@ def _count(site: Site, table: PublicTable, tried: ImportanceChoice, design: Desi
         ahead=(total(prepared.events), *prepared.ahead),
         schema_sha256=tried.query.schema_sha256,
         replicate=tried.query.replicate,
+    )
+
+
+def _after_count(sample: PublicSample, terms: ImportanceTerms) -> tuple[ImportanceChoice, bool]:
+    """Return the query for the noisy number of rows, and whether its ridge is larger than any that was asked for.
+
+    The number has been charged, so that the fit must not be refused now. A ridge per person that was possible with the
+    number of all rows may be too small with fewer complete ones: it is then raised to the smallest possible one. This
+    follows from public facts and the released number.
+    """
+    try:
+        return choose_importance(sample, terms), False
+    except MechanismError:
+        larger = [max(terms.ridges) * RAISED_BY**k for k in range(1, MOST_RAISES + 1)]
+        place = bisect.bisect_left(larger, True, hi=MOST_RAISES - 1, key=lambda ridge: _possible(sample, terms, ridge))
+        return choose_importance(sample, replace(terms, ridges=(larger[place],))), True
+
+
+def _possible(sample: PublicSample, terms: ImportanceTerms, ridge: float) -> bool:
+    try:
+        choose_importance(sample, replace(terms, ridges=(ridge,)))
+    except MechanismError:
+        return False
+    return True
+
+
+def _raised_note(chosen: ImportanceChoice, terms: ImportanceTerms) -> str:
+    return (
+        f"ridge = {max(terms.ridges):g} is too small for {terms.records} complete private rows, the noisy number, at "
+        f"this epsilon: it was raised to {chosen.ridge:.3g}."
     )
 
 

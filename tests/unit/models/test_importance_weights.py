@@ -340,3 +340,25 @@ def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
     assert "columns in a box" in sample.facts.method
     sizes = [bought([known_noise.drawn(distribution, rng)])[0].effective_size for _ in range(5)]
     assert min(sizes) > 0.75 * len(public)
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_a_ridge_too_small_for_the_rows_that_are_complete_is_raised_and_not_refused_once_they_are_charged(delta):
+    frame = people(400)
+    frame.loc[9:, "x"] = np.nan
+    schema = hdp.Schema(x=hdp.Continuous(-5, 5), g=SCHEMA["g"], y=SCHEMA["y"])
+    columns = ["x", "g", "y"]
+    study = hdp.Study(
+        private=frame[columns],
+        public=people(300, seed=1)[columns],
+        schema=schema,
+        budget=hdp.Budget(epsilon=1, delta=1e-3),
+    )
+    asked = {"epsilon": 0.3, "delta": delta, "ridge": 0.005, "mechanism": "objective"}
+    sample = importance_weights(study, "~ x + g", **asked)
+    assert study.ledger.spent.epsilon == sample.guarantee.epsilon == Fraction(3, 10)
+    assert sample.queries[-1].ridge > Fraction(0.005) * sample.facts.records
+    assert "raised" in sample.facts.notes[0]
+    again = importance_weights(study, "~ x + g", **asked)
+    assert np.array_equal(again.distribution.weights, sample.distribution.weights)
+    assert study.ledger.spent.epsilon == Fraction(3, 10)
