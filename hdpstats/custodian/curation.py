@@ -17,7 +17,6 @@ what they are. It is the custodian's decision, outside the guarantee of releases
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +33,7 @@ MOST_MISSING: Final = 0.1
 """The largest share of cells without a value in a column that the settings say nothing about."""
 
 FORMAT: Final = "hdpstats cells 1"
+_KEY_BYTES: Final = 32
 
 
 def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
@@ -88,15 +88,16 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
     """
     place, key = settings.cells, _place_of_key(settings)
     kept, dataset, version = _read(place), site.ledger.dataset, str(site.ledger.version)
-    if kept and not key.exists():
-        raise ArgumentError(
-            f"data: the rows cannot be compared with those served before, since the key {key} is gone: restore it, or "
-            f"delete {place} where you know that the rows are the same; they are noted anew",
-            argument="data",
-        )
     if not (kept or note):
         return
-    versions, found = kept.get(dataset, {}), site.fingerprint(_key(key))
+    secret = _key(key, make=not kept)
+    if secret is None:
+        raise ArgumentError(
+            f"data: the rows cannot be compared with those served before, since the key {key} is gone or not whole: "
+            f"restore it, or delete it and {place} where you know that the rows are the same; they are noted anew",
+            argument="data",
+        )
+    versions, found = kept.get(dataset, {}), site.fingerprint(secret)
     if versions.get(version, found) != found:
         later = max(map(int, versions)) + 1
         raise ArgumentError(
@@ -119,18 +120,20 @@ def _place_of_key(settings: SiteSettings) -> Path:
     return settings.cells.with_suffix(".key") if ledger is None else ledger.with_name(f"{ledger.name}.cells.key")
 
 
-def _key(path: Path) -> bytes:
-    """Return the key, which is made where there is none."""
+def _key(path: Path, *, make: bool) -> bytes | None:
+    """Return the key, which is made where there is none and ``make`` says so; None where it is gone or not whole."""
     check_secret(path, name="the key of the rows' hash")
     try:
-        if not path.exists():
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(bits(256).to_bytes(32).hex() + "\n")
-        return bytes.fromhex(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
+        if make and not path.exists():
+            write_durably(path, bits(8 * _KEY_BYTES).to_bytes(_KEY_BYTES).hex() + "\n")
+        key = bytes.fromhex(path.read_bytes().decode("ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError:
         raise ArgumentError(
             f"data: the key {path} of the rows' hash cannot be read or written", argument="data"
         ) from None
+    return key if len(key) == _KEY_BYTES else None
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, str]]:

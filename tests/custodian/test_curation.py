@@ -10,7 +10,8 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, described, open_site
+from hdpstats.custodian import SiteSettings, curation, described, open_site
+from hdpstats.custodian.reading import write_durably
 from hdpstats.schema.table import PrivateTable
 from tests.custodian.people import PRIVATE, RECORDS
 
@@ -185,6 +186,33 @@ def test_without_the_key_nothing_is_compared_in_silence(written):
         served(path)
     hashes.unlink()
     assert served(path).records == RECORDS
+
+
+@pytest.mark.parametrize("held", ["", "00" * 16, "00" * 33, "zz" * 32])
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_key_that_is_not_whole_is_refused(written, held, noted):
+    path = written()
+    served(path)
+    hashes, key = kept(path)
+    key.write_text(held)
+    if not noted:
+        hashes.unlink()
+    with pytest.raises(hdp.ArgumentError, match="gone or not whole"):
+        served(path)
+
+
+def test_the_key_is_on_the_disk_before_the_first_hash(written, monkeypatch):
+    durable = []
+
+    def noted(path, text):
+        durable.append(path)
+        write_durably(path, text)
+
+    monkeypatch.setattr(curation, "write_durably", noted)
+    path = written()
+    served(path)
+    hashes, key = kept(path)
+    assert durable == [key, hashes]
 
 
 def test_a_check_writes_nothing_and_shows_the_rows_when_asked(written, capfd):
