@@ -152,7 +152,8 @@ print(*hdp.check(export, schema).advice, sep="\n")
 
 # %% [markdown]
 # The service does not start with labels that are not declared, nor where more than a tenth of a column's cells hold no
-# value, until the settings acknowledge it: `acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}}`.
+# value or more than a fifth are cut at the bounds, until the settings acknowledge it:
+# `acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}`.
 # When it starts it notes a keyed hash of the rows beside the settings. If the file changes later, it asks for another
 # `version:` under `ledger:`, because a stored release would be of other rows than a new one.
 

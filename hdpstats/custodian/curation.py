@@ -4,8 +4,9 @@ A file that is coded otherwise than its schema declares is served without an err
 without a word; so is a file that was corrected, where the ledger has releases from the one before it. Noise does not
 repair either. So a site starts only if
 
-- every label is declared, and no column has more cells without a value than `MOST_MISSING` (none where the schema
-  declares ``complete: true``), unless the settings acknowledge it (`hdpstats.custodian.settings.Acknowledged`);
+- every label is declared, a binary column holds its two values only, no column has more cells without a value than
+  `MOST_MISSING` (none where the schema declares ``complete: true``) or more cells cut at its bounds than `MOST_CUT`,
+  unless the settings acknowledge it (`hdpstats.custodian.settings.Acknowledged`);
 - the rows, as the schema admits them, and the schema are those that this version of the data set was served with
   before. A keyed hash of them is kept beside the settings (``site.cells.json`` for ``site.yaml``), its key beside the
   ledger's file (or beside the settings, where the ledger is in a database), each for its owner alone.
@@ -27,10 +28,17 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.entropy import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration
 from hdpstats.sites import LocalSite
 
 MOST_MISSING: Final = 0.1
 """The largest share of cells without a value in a column that the settings say nothing about."""
+
+MOST_CUT: Final = 0.2
+"""The largest share of cells cut at the bounds of a column that the settings say nothing about."""
+
+MOST_CENSORED: Final = 0.9
+"""The share of follow-up beyond the horizon, which is usual, from which it counts as cut."""
 
 FORMAT: Final = "hdpstats cells 1"
 _KEY_BYTES: Final = 32
@@ -44,18 +52,28 @@ def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
     ArgumentError
         It names columns, and no cell or number.
     """
-    known = settings.acknowledged
-    most = {name: 0.0 if column.complete else MOST_MISSING for name, column in settings.dictionary.items()}
-    most |= known.missing_share
-    labels = [each.name for each in found.columns if each.labelled and each.strange]
-    labels = [name for name in labels if name not in known.undeclared_levels]
-    lacking = [each.name for each in found.columns if _share(each) > most[each.name]]
-    if not (labels or lacking):
+    known, dictionary = settings.acknowledged, settings.dictionary
+    empty = {name: 0.0 if column.complete else MOST_MISSING for name, column in dictionary.items()}
+    empty |= known.missing_share
+    cut = dict.fromkeys(dictionary, MOST_CUT) | known.cut_share
+    strange = [each for each in found.columns if _coded(dictionary[each.name]) and each.strange]
+    strange = [each for each in strange if each.name not in known.undeclared_levels]
+    labels = [each.name for each in strange if each.labelled]
+    others = [each.name for each in strange if not each.labelled]
+    lacking = [each.name for each in found.columns if _without(each, dictionary[each.name]) > empty[each.name]]
+    beyond = [each.name for each in found.columns if _cut(each, dictionary[each.name]) > cut[each.name]]
+    if not (strange or lacking or beyond):
         return
     seen = [f"labels that are not declared in {', '.join(labels)}"] if labels else []
-    seen += [f"more than {most[name]:g} of the cells without a value in {name}" for name in lacking]
-    entries = [f"undeclared_levels: [{', '.join(labels)}]"] if labels else []
-    entries += [f"missing_share: {{{', '.join(f'{name}: SHARE' for name in lacking)}}}"] if lacking else []
+    seen += [f"cells that are neither 0 nor 1 in {', '.join(others)}"] if others else []
+    seen += [f"more than {empty[name]:g} of the cells without a value in {name}" for name in lacking]
+    seen += [f"more than {cut[name]:g} of the cells cut at the bounds in {name}" for name in beyond]
+    entries = [f"undeclared_levels: [{', '.join(each.name for each in strange)}]"] if strange else []
+    entries += [
+        f"{entry}: {{{', '.join(f'{name}: SHARE' for name in names)}}}"
+        for entry, names in (("missing_share", lacking), ("cut_share", beyond))
+        if names
+    ]
     raise ArgumentError(
         f"data: the rows are not served: there are {'; '.join(seen)}. See hdpstats site check SITE.YAML --rows, and "
         "correct the file or the schema. Where the rows are as they must be, write into the settings: acknowledged: "
@@ -64,9 +82,19 @@ def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
     )
 
 
-def _share(column: ColumnCheck) -> float:
-    """Return the share of cells without a value; labels that are not declared are a matter of their own."""
-    return column.missing / max(column.rows, 1) if column.labelled else column.missing_share
+def _coded(column: Column) -> bool:
+    return isinstance(column, Categorical | Binary)
+
+
+def _without(found: ColumnCheck, column: Column) -> float:
+    """Return the share of cells without a value; values that are not declared are a matter of their own."""
+    return found.missing / max(found.rows, 1) if _coded(column) else found.missing_share
+
+
+def _cut(found: ColumnCheck, column: Column) -> float:
+    """Return the share of cells cut at the bounds; follow-up may end at the horizon, if not nearly all of it."""
+    below, above = found.below / max(found.rows, 1), found.above / max(found.rows, 1)
+    return below if isinstance(column, Duration) and above <= MOST_CENSORED else below + above
 
 
 def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> None:

@@ -15,7 +15,7 @@
     analysts:
       ann: {mechanisms: [objective], models: [regression], columns: [age, event3], epsilon: 1}
       bob: {mechanisms: all, models: all, epsilon: 2, delta: 1e-6}
-    acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}}    # after `hdpstats site check --rows`
+    acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}  # site check --rows
 
 What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
 `Heads`, `Acknowledged`, `Limits` and `Timing`.
@@ -176,14 +176,15 @@ class Acknowledged(Section):
     Attributes
     ----------
     undeclared_levels : list of str
-        Columns that may hold labels which the schema does not declare.
-    missing_share : mapping of str to float
-        The largest share of cells without a value, by column; that of others is `MOST_MISSING`, and 0 where the schema
-        declares ``complete: true``.
+        Columns that may hold labels which the schema does not declare, or, where binary, cells that are neither value.
+    missing_share, cut_share : mapping of str to float, each
+        By column, the largest share of cells without a value (of others `MOST_MISSING`, and 0 where the schema declares
+        ``complete: true``), and of cells cut at the bounds (of others `MOST_CUT`).
     """
 
     undeclared_levels: list[Name] = Field(default_factory=list)
     missing_share: dict[Name, Share] = Field(default_factory=dict)
+    cut_share: dict[Name, Share] = Field(default_factory=dict)
 
 
 @final
@@ -361,9 +362,8 @@ class SiteSettings(Section):
     def _agree(self) -> Self:
         for name, permissions in self.analysts.items():
             _check_declared(permissions.columns or (), self.dictionary, name=f"analysts: {name}: columns")
-        acknowledged = self.acknowledged
-        _check_declared(acknowledged.undeclared_levels, self.dictionary, name="acknowledged: undeclared_levels")
-        _check_declared(acknowledged.missing_share, self.dictionary, name="acknowledged: missing_share")
+        for entry in Acknowledged.model_fields:
+            _check_declared(getattr(self.acknowledged, entry), self.dictionary, name=f"acknowledged: {entry}")
         without = [name for name, permissions in self.analysts.items() if permissions.cap is None]
         if without and len(without) < len(self.analysts):
             raise ValueError(

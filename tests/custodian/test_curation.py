@@ -59,8 +59,23 @@ REFUSED = {
     ),
     "an outcome coded 1 and 2": (
         {"y": PRIVATE["y"] + 1},
-        "more than 0.1 of the cells without a value in y",
-        {"missing_share": {"y": 0.9}},
+        "cells that are neither 0 nor 1 in y",
+        {"undeclared_levels": ["y"]},
+    ),
+    "a cell of an outcome that is neither 0 nor 1": (
+        {"event": PRIVATE["event"].where(~FIRST, 2)},
+        "cells that are neither 0 nor 1 in event",
+        {"undeclared_levels": ["event"]},
+    ),
+    "another unit": (
+        {"k": PRIVATE["k"] * 12},
+        "more than 0.2 of the cells cut at the bounds in k",
+        {"cut_share": {"k": 0.8}},
+    ),
+    "follow-up in days": (
+        {"time": PRIVATE["time"] * 30},
+        "more than 0.2 of the cells cut at the bounds in time",
+        {"cut_share": {"time": 1.0}},
     ),
     "many missing cells": (
         {"x": PRIVATE["x"].where(PRIVATE.index % 5 > 0)},
@@ -95,6 +110,10 @@ def test_a_process_that_refuses_rows_says_so_without_a_cell(institution, written
     assert "planted" not in str(error.value)
 
 
+def test_follow_up_beyond_the_horizon_is_served(written):
+    assert served(written(PRIVATE.assign(time=PRIVATE["time"] * 2))).records == RECORDS
+
+
 def test_few_missing_cells_and_numbers_beyond_the_bounds_are_served(written):
     assert served(written(PRIVATE.assign(x=(PRIVATE["x"] * 2).where(~FIRST)))).records == RECORDS
 
@@ -104,6 +123,7 @@ WRONG = {
     "an unknown column": ({"undeclared_levels": ["z"]}, "'z'"),
     "no list": ({"undeclared_levels": "g"}, "list"),
     "a share of an unknown column": ({"missing_share": {"z": 0.1}}, "'z'"),
+    "a cut share of an unknown column": ({"cut_share": {"z": 0.1}}, "'z'"),
     "a share that is none": ({"missing_share": {"x": 2}}, "x"),
 }
 
