@@ -194,6 +194,8 @@ def _sample(study: Study, request: WeightsRequest, released: ReleasedWeights) ->
             records=request.site.records if released.distribution.records is not None else max(round(float(total)), 0),
             public_rows=int(complete.sum()),
             notes=tuple(_notes(request, released)),
+            records_sd=None if request.counts_all else released.distribution.total_sd,
+            complete_rows=None if request.counts_all else study.schema.leaves_out(request.public.space.names),
         ),
         queries=released.queries,
         releases=released.releases,

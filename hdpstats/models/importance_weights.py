@@ -170,6 +170,8 @@ def importance_weights(
                 *([_raised_note(chosen, terms)] if raised else []),
                 *_notes(chosen, sample, study.schema, incomplete=table.rows - int(complete.sum())),
             ),
+            records_sd=counts[0][1].noise_sd if counts else None,
+            complete_rows=True if counts else None,
         ),
         queries=(*(query for query, _ in counts), chosen.query),
         releases=(*(count for _, count in counts), release),

@@ -78,7 +78,11 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
     rows = sample.facts.public_rows or None
     method = f"fit to weighted {'public rows' if rows else 'centres of cells'}; {sample.facts.method}"
     return Result(
-        facts=spec.facts(method, records=sample.facts.records, public=rows),
+        facts=replace(
+            spec.facts(method, records=sample.facts.records, public=rows),
+            records_sd=sample.facts.records_sd,
+            complete_rows=sample.facts.complete_rows,
+        ),
         schema=spec.study.schema,
         estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
         released=Released(query=sample.queries[-1], release=sample.releases[-1], guarantee=sample.guarantee),
@@ -138,6 +142,8 @@ def perturbed_histogram(
             records=records,
             public_rows=0,
             notes=(CENTRES,),
+            records_sd=None if exact else distribution.total_sd,
+            complete_rows=None if exact else schema.leaves_out(columns),
         ),
         queries=(query,),
         releases=(release,),

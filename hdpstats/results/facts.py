@@ -1,7 +1,7 @@
 """What is publicly known about a fitted model, and about a weighted public sample."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LINKS, MEANS
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.timegrid import TimeGrid
 
 
@@ -110,6 +110,11 @@ class ModelFacts(Record):
         The time axis of a hazard model.
     family : str or None
         The family of distributions whose parameters were estimated, where there are no covariates.
+    records_sd : float or None
+        The standard deviation of the noise in ``records`` of a fit to weighted rows; None where it is public, and in
+        other fits, whose result has it in ``count``.
+    complete_rows : bool or None
+        Whether such a noisy number leaves out rows that lack a column; None where ``records_sd`` is.
 
     Raises
     ------
@@ -129,6 +134,8 @@ class ModelFacts(Record):
     exponentiated: str
     hazard: HazardFacts | None = None
     family: str | None = None
+    records_sd: Annotated[float | None, LEFT_OUT] = None
+    complete_rows: Annotated[bool | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""
@@ -160,6 +167,10 @@ class SampleFacts(Record):
         The number of weighted public rows.
     notes : tuple of str
         What a reader must know: columns left out, intervals that are too short, and why.
+    records_sd : float or None
+        The standard deviation of the noise in ``records``; None where it is public.
+    complete_rows : bool or None
+        Whether such a noisy number leaves out rows that lack a column; None where ``records_sd`` is.
     """
 
     method: str
@@ -168,3 +179,5 @@ class SampleFacts(Record):
     records: int | None
     public_rows: int
     notes: tuple[str, ...] = ()
+    records_sd: Annotated[float | None, LEFT_OUT] = None
+    complete_rows: Annotated[bool | None, LEFT_OUT] = None

@@ -177,10 +177,15 @@ def _records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
     """Return the numbers of private and of public records, as texts."""
     private, public = ("none" if value is None else str(value) for value in (facts.records, facts.public_rows))
     if count is None:
-        return private, public
+        return noisy_number(private, facts.records_sd, complete=bool(facts.complete_rows)), public
     complete = all(each.columns is not None for each in counts_in(count))
+    return noisy_number(private, people(count)[1], complete=complete), public
+
+
+def noisy_number(people: str, sd: float | None, *, complete: bool) -> str:
+    """Return a number of people with the standard deviation of its noise; as it is where it has none."""
     words = "noisy; complete rows" if complete else "noisy"
-    return f"{private} +/- {number(people(count)[1], 2)} ({words})", public
+    return people if sd is None else f"{people} +/- {number(sd, 2)} ({words})"
 
 
 def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> list[tuple[str, str]]:
@@ -254,8 +259,9 @@ def _notes_of(result: "Result", shown: int) -> list[str]:
     """Return what a reader of the coefficients must know, ``shown`` of which are shown."""
     found: list[str] = []
     estimate, sites = result.estimate, result.site_facts
-    number_of_people, noise_sd = (np.inf, 0.0) if result.count is None else people(result.count)
-    if number_of_people < _WELL_KNOWN * noise_sd:
+    facts = result.facts
+    records, noise_sd = (facts.records, facts.records_sd) if result.count is None else people(result.count)
+    if records is not None and noise_sd is not None and records < _WELL_KNOWN * noise_sd:
         found.append(
             "The number of private records is small against its noise; standard errors rest on it and are rough."
         )

@@ -13,7 +13,7 @@ from hdpstats._base.validation import real
 from hdpstats.display import Block, Report, columns, meter, named_values, number, percent, section
 from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import WeightDistribution
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
 
@@ -173,10 +173,11 @@ def sample_report(sample: "WeightedSample", shifts: pd.DataFrame) -> Report:
     """
     facts, weights = sample.facts, sample.distribution.weights
     rows, total = len(weights), float(np.sum(weights))
+    people = "unknown" if facts.records is None else str(facts.records)
     made = [
         ("Method:", facts.method),
         ("Columns:", facts.formula or ", ".join(facts.columns)),
-        ("No. private records:", "unknown" if facts.records is None else str(facts.records)),
+        ("No. private records:", noisy_number(people, facts.records_sd, complete=bool(facts.complete_rows))),
         ("No. public rows:", str(facts.public_rows)),
     ]
     size, overlap = f"{sample.effective_size:.1f} of {rows}", f"{sample.overlap:.3f}"

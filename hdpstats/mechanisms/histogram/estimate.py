@@ -127,6 +127,12 @@ class HistogramWeights(WeightDistribution, Record):
         return self._weights.copy()
 
     @property
+    def total_sd(self) -> float:
+        """The standard deviation of the noise in the sum of all counts."""
+        noises = len(self.counts) if self.noises is None else int(self.noises.sum())
+        return float(np.sqrt(noises * TwoSidedGeometric(rate=self.rate).variance))
+
+    @property
     def linear(self) -> bool:
         """Whether nothing was projected."""
         return self.projection == "none"
