@@ -286,13 +286,21 @@ def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[str]]:
     """Return how many cells are empty, and the others by their text, or by their type where they have none."""
     empty, strange = 0, Counter[str]()
     is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
-    for place, (word, absent) in enumerate(zip(coerce.texts(cells), cells.isna(), strict=True)):
+    for place, (word, absent) in enumerate(zip(coerce.texts(cells), _absent(cells), strict=True)):
         if absent or (word is None and is_number) or (word is not None and not word.strip()):
             empty += 1
         else:
             kind = type(cells.array[place]).__name__ if cells.dtype == object else str(cells.dtype)
             strange[f"<{kind}>" if word is None else word] += 1
     return empty, strange
+
+
+def _absent(cells: "pd.Series[Any]") -> list[bool]:
+    """Return which cells are missing in the file; a cell that cannot be asked, as a signalling NaN, is not."""
+    try:
+        return [bool(each) for each in cells.isna()]
+    except ArithmeticError:
+        return [False] if len(cells) == 1 else [_absent(cells.iloc[[place]])[0] for place in range(len(cells))]
 
 
 def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:

@@ -3,6 +3,7 @@
 import copy
 import datetime
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -193,6 +194,7 @@ class Evil:
     "cells",
     [
         pd.Series([None, b"\xff", 10**400, [1], Evil(), np.float64("nan"), "\ud800", complex(1, 2)], dtype=object),
+        pd.Series([Decimal("sNaN"), Decimal("NaN"), Decimal(1), "x", None], dtype=object),
         pd.Series([], dtype=object),
         pd.Series([], dtype="float64"),
         pd.Series(["a", None], dtype="string[pyarrow]"),
