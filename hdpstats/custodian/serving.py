@@ -51,6 +51,7 @@ def open_site(settings: SiteSettings) -> LocalSite:
     check_files(settings)
     site, found = _site(settings, account_for_serving(settings))
     check_acknowledged(found, settings)
+    del found  # it holds the numbers of the file, which are read again
     site.read()
     check_version(site, settings, note=True)
     if not site.has_declared_rows():

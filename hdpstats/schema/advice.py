@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
@@ -44,6 +44,16 @@ _SEVERAL = 3
 """How often a number beyond a bound is repeated before it is taken for a code."""
 _SHOWN = 3
 _LONGEST = 40
+_COMPARED = 50
+"""The most frequent labels for which the declared one that is meant is looked for."""
+
+
+@final
+class Spelling(NamedTuple):
+    """The text of a cell, or the name of its type where it has no text."""
+
+    text: str
+    is_type: bool = False
 
 
 @final
@@ -55,14 +65,14 @@ class Findings:
     ----------
     empty : int
         Cells that hold nothing.
-    strange : Counter of str
-        Cells that hold no value of the declared kind, by their text; a cell without a text by its type in brackets.
+    strange : Counter of Spelling
+        Cells that hold no value of the declared kind, by their text; a cell without a text by its type.
     numbers : float64 array
         The numbers that were read, before they are cut.
     """
 
     empty: int
-    strange: Counter[str]
+    strange: Counter[Spelling]
     numbers: FloatArray
 
 
@@ -80,15 +90,14 @@ def advice(column: Column, found: Findings) -> tuple[str, ...]:
     return (*words, *_complete(column, found))
 
 
-def shown(spelling: str) -> str:
-    """Return a text as it is spelled, blanks and signs that do not print included, shortened.
+def shown(spelling: Spelling) -> str:
+    """Return a text as it is spelled, blanks and signs that do not print included, shortened; a type in brackets.
 
-    >>> shown("Placebo "), shown("<date>")
-    ("'Placebo '", '<date>')
+    >>> shown(Spelling("Placebo ")), shown(Spelling("<date>")), shown(Spelling("date", is_type=True))
+    ("'Placebo '", "'<date>'", '<date>')
     """
-    if spelling.startswith("<") and spelling.endswith(">"):
-        return spelling
-    return repr(spelling if len(spelling) <= _LONGEST else f"{spelling[:_LONGEST]}…")
+    text = repr(spelling.text if len(spelling.text) <= _LONGEST else f"{spelling.text[:_LONGEST]}…")
+    return f"<{text[1:-1]}>" if spelling.is_type else text
 
 
 def _cells(number: int) -> str:
@@ -104,7 +113,7 @@ def _complete(column: Column, found: Findings) -> Iterable[str]:
         )
 
 
-def _take(strange: Counter[str], belongs: Callable[[str], object]) -> tuple[int, str]:
+def _take(strange: Counter[Spelling], belongs: Callable[[Spelling], object]) -> tuple[int, str]:
     """Take cells that belong to a rule out; return their number and examples."""
     taken = [(spelling, number) for spelling, number in strange.most_common() if belongs(spelling)]
     for spelling, _ in taken:
@@ -115,12 +124,12 @@ def _take(strange: Counter[str], belongs: Callable[[str], object]) -> tuple[int,
 def _texts(found: Findings) -> Iterable[str]:
     """Say why cells of a column of numbers are no numbers."""
     strange = Counter(found.strange)
-    rules: tuple[tuple[Callable[[str], object], str], ...] = (
+    rules: tuple[tuple[Callable[[Spelling], object], str], ...] = (
         (
             _is_date,
             "dates, which are no numbers: store the days since a fixed date, or the age at it, and declare that",
         ),
-        (_COMMA.fullmatch, "a decimal comma: load the file with decimal=',', or store the numbers with a point"),
+        (_is_comma, "a decimal comma: load the file with decimal=',', or store the numbers with a point"),
         (_is_mark, "marks of a missing cell, and are read as missing: leave such cells empty"),
     )
     for belongs, meaning in rules:
@@ -135,12 +144,18 @@ def _texts(found: Findings) -> Iterable[str]:
         )
 
 
-def _is_date(spelling: str) -> bool:
-    return bool(_DATE.fullmatch(spelling)) or any(kind in spelling for kind in ("<date", "<Timestamp", "<timestamp"))
+def _is_date(spelling: Spelling) -> bool:
+    if spelling.is_type:
+        return spelling.text.startswith(("date", "Timestamp", "timestamp"))
+    return bool(_DATE.fullmatch(spelling.text))
 
 
-def _is_mark(spelling: str) -> bool:
-    return spelling.strip().casefold() in _MARKS
+def _is_comma(spelling: Spelling) -> bool:
+    return not spelling.is_type and bool(_COMMA.fullmatch(spelling.text))
+
+
+def _is_mark(spelling: Spelling) -> bool:
+    return not spelling.is_type and spelling.text.strip().casefold() in _MARKS
 
 
 def _coding(column: Binary, found: Findings) -> Iterable[str]:
@@ -155,13 +170,15 @@ def _coding(column: Binary, found: Findings) -> Iterable[str]:
     if not strange:
         return
     known = {f"{value:g}" for value in np.unique(found.numbers)}
-    both = sorted(known | strange.keys())
+    typed = any(spelling.is_type for spelling in strange)
+    both = [] if typed else sorted(known | {spelling.text for spelling in strange})
     if both == ["1", "2"]:
         yield ('it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first')
     elif len(both) == 2 and not known:
+        first, second = (shown(Spelling(each)) for each in both)
         one, other = (repr(each).replace("'", '"') for each in both)
         yield (
-            f"it is coded {shown(both[0])} and {shown(both[1])}, not 0 and 1, so that every cell is read as missing: "
+            f"it is coded {first} and {second}, not 0 and 1, so that every cell is read as missing: "
             f"declare labels=({one}, {other}), the label of 0 first, or recode the file"
         )
     else:
@@ -178,11 +195,12 @@ def _undeclared(column: Categorical) -> str:
     return f"take the level {column.other!r} (other=): is that meant?"
 
 
-def _labels(levels: Sequence[str], strange: Counter[str], *, undeclared: str) -> Iterable[str]:
+def _labels(levels: Sequence[str], strange: Counter[Spelling], *, undeclared: str) -> Iterable[str]:
     """Name each label that is not declared beside the declared one that it is probably meant to be."""
-    others: Counter[str] = Counter()
-    for spelling, number in strange.most_common():
-        near = _near(spelling, levels)
+    others: Counter[Spelling] = Counter()
+    folded = [(difference, fold, _folded(levels, fold)) for difference, fold in _FOLDS]
+    for place, (spelling, number) in enumerate(strange.most_common()):
+        near = None if spelling.is_type or place >= _COMPARED else _near(spelling.text, levels, folded)
         if near is None:
             others[spelling] = number
             continue
@@ -200,19 +218,29 @@ def _labels(levels: Sequence[str], strange: Counter[str], *, undeclared: str) ->
         yield f"{labels} that no level declares ({_cells(others.total())}), such as {examples}, {undeclared}"
 
 
-def _near(spelling: str, levels: Sequence[str]) -> tuple[str, str] | None:
+_Fold = Callable[[str], str]
+_FOLDS: Final[tuple[tuple[str, _Fold], ...]] = (
+    ("differs in blanks", lambda word: "".join(word.split())),
+    ("differs in case", str.casefold),
+    ("differs in case and blanks", lambda word: "".join(word.casefold().split())),
+    ("differs in the form of letters", lambda word: unicodedata.normalize("NFKC", word).casefold().strip()),
+    ("is the same number", lambda word: repr(coerce.number(word)).replace("nan", word)),
+)
+
+
+def _folded(levels: Sequence[str], fold: _Fold) -> dict[str, str]:
+    """Return the first level of each folded form."""
+    return {fold(level): level for level in reversed(levels)}
+
+
+def _near(
+    spelling: str, levels: Sequence[str], folded: Sequence[tuple[str, _Fold, Mapping[str, str]]]
+) -> tuple[str, str] | None:
     """Return the declared level that a label is probably meant to be, and what differs."""
-    folds: tuple[tuple[str, Callable[[str], str]], ...] = (
-        ("differs in blanks", lambda word: "".join(word.split())),
-        ("differs in case", str.casefold),
-        ("differs in case and blanks", lambda word: "".join(word.casefold().split())),
-        ("differs in the form of letters", lambda word: unicodedata.normalize("NFKC", word).casefold().strip()),
-        ("is the same number", lambda word: repr(coerce.number(word)).replace("nan", word)),
-    )
-    for difference, fold in folds:
-        found = [level for level in levels if fold(level) == fold(spelling)]
-        if found:
-            return found[0], difference
+    for difference, fold, known in folded:
+        found = known.get(fold(spelling))
+        if found is not None:
+            return found, difference
     if len(spelling) > _LONGEST:
         return None
     alike = [level for level in levels if re.findall(r"\d", level) == re.findall(r"\d", spelling)]

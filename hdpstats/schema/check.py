@@ -11,7 +11,7 @@ or a release; it cannot be saved.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, SupportsIndex, final
 
 import numpy as np
@@ -21,7 +21,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import text
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
-from hdpstats.schema.advice import Findings, advice, shown
+from hdpstats.schema.advice import Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import check_frame, check_unique, locate, select_unit
@@ -52,8 +52,6 @@ class ColumnCheck:
         Numbers that are cut at the lower and at the upper bound.
     labelled : bool
         Whether its values are declared labels: then strange cells are labels that are not declared.
-    advice : tuple of str
-        What is likely to be wrong, and what to do.
     """
 
     name: str
@@ -65,7 +63,16 @@ class ColumnCheck:
     below: int
     above: int
     labelled: bool
-    advice: tuple[str, ...]
+    _column: Column = field(repr=False, compare=False)
+    _found: Findings = field(repr=False, compare=False)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What is likely to be wrong, and what to do; worked out when it is asked for."""
+        return advice(self._column, self._found)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a check of private rows cannot be copied or pickled: it is for the screen of who holds them")
 
     @property
     def unreadable(self) -> int:
@@ -182,7 +189,8 @@ class RowsCheck(Reported):
     def _head(self) -> list[tuple[str, str]]:
         rows = [("Rows:", str(self.rows)), ("Columns:", f"{len(self.columns)} declared ones")]
         if self.undeclared:
-            rows.append(("Not declared:", f"{', '.join(self.undeclared)}: nothing reads them"))
+            names = ", ".join(repr(each)[1:-1] for each in self.undeclared)
+            rows.append(("Not declared:", f"{names}: nothing reads them"))
         return rows if self.persons is None else [*rows, ("People:", str(self.persons))]
 
     def __repr__(self) -> str:
@@ -267,31 +275,31 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
         levels = column.levels if isinstance(column, Categorical) else ()
         without = np.flatnonzero(coerce.codes(cells, levels=levels) < 0)
     empty, strange = _without_value(cells.iloc[without])
-    found = Findings(empty=empty, strange=strange, numbers=numbers)
     return ColumnCheck(
         name=name,
         kind=column.kind,
-        dtype=str(cells.dtype),
+        dtype=repr(str(cells.dtype))[1:-1],
         rows=len(cells),
         missing=empty,
         strange=tuple((shown(spelling), number) for spelling, number in strange.most_common()),
         below=below,
         above=above,
         labelled=isinstance(column, Categorical) or (isinstance(column, Binary) and column.labels is not None),
-        advice=advice(column, found),
+        _column=column,
+        _found=Findings(empty=empty, strange=strange, numbers=numbers),
     )
 
 
-def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[str]]:
+def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[Spelling]]:
     """Return how many cells are empty, and the others by their text, or by their type where they have none."""
-    empty, strange = 0, Counter[str]()
+    empty, strange = 0, Counter[Spelling]()
     is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
     for place, (word, absent) in enumerate(zip(coerce.texts(cells), _absent(cells), strict=True)):
         if absent or (word is None and is_number) or (word is not None and not word.strip()):
             empty += 1
         else:
             kind = type(cells.array[place]).__name__ if cells.dtype == object else str(cells.dtype)
-            strange[f"<{kind}>" if word is None else word] += 1
+            strange[Spelling(kind, is_type=True) if word is None else Spelling(word)] += 1
     return empty, strange
 
 

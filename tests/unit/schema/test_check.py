@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+import hdpstats.schema.check as check_module
 
 ROWS = 60
 SCHEMA = hdp.Schema(
@@ -229,11 +230,36 @@ def test_spellings_cannot_break_the_page():
     assert "<b>" not in found.summary().as_html()
 
 
+@pytest.mark.parametrize("column", [SCHEMA["arm"], SCHEMA["event"], SCHEMA["age"]])
+def test_a_text_in_brackets_is_escaped_as_any_other(column):
+    found = hdp.check(pd.DataFrame({"x": ["<\x1b[2Jdate>", "<b>", "<c>"]}), hdp.Schema(x=column))
+    assert "'<\\x1b[2Jdate>' (1)" in str(found)
+    assert not any("\x1b" in text for text in (str(found), *found.advice, *found.tidy()["strange"]))
+    assert "dates" not in " ".join(found.advice)
+
+
+def test_advice_is_worked_out_when_it_is_asked_for_and_for_frequent_labels_only(monkeypatch):
+    asked = []
+    monkeypatch.setattr(check_module, "advice", lambda *arguments: asked.append(arguments) or ())
+    found = hdp.check(RIGHT, SCHEMA)
+    assert found.columns
+    assert not asked
+    assert found.advice == ()
+    assert len(asked) == len(found.columns)
+    monkeypatch.undo()
+    labels = [f"{place}a" for place in range(300)]
+    many = hdp.check(pd.DataFrame({"x": [label.upper() for label in labels]}), hdp.Schema(x=hdp.Categorical(labels)))
+    assert sum("differs in case" in words for words in many.advice) == 50
+    assert "250 labels that no level declares" in many.advice[-1]
+
+
 def test_it_is_neither_copied_nor_saved_and_shows_no_cell_as_an_object():
     found = hdp.check(right(arm="Surgery"), SCHEMA)
     for save in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="cannot be copied or pickled"):
             save(found)
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            save(found.columns[0])
     assert "Surgery" not in repr(found)
     assert not hasattr(found, "to_json")
 
