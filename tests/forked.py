@@ -228,6 +228,8 @@ def serve():
     if order["session"]:
         os.setsid()
     channel.sendall(STATUS.pack(os.getpid()))  # from here, so that the session is there when the number is known
+    for each in (listening, lifeline, channel):
+        each.close()  # now: later their numbers may be those of other files
     _become(order, descriptors[:-1])
     _run(order["command"])
 

@@ -13,8 +13,8 @@ from tests.waiting import GENEROUS, until
 SCRIPT = """
 library(hdpstats)
 private <- do.call(rbind, rep(list(dp_load_rotterdam()), 20))
-schema <- dp_schema(age = dp_continuous(20, 90), nodes = dp_continuous(0, 40, missing = 1),
-                    time = dp_duration(2557), event = dp_binary())
+schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), nodes = dp_continuous(0, 40, complete = TRUE),
+                    time = dp_duration(2557, complete = TRUE), event = dp_binary(complete = TRUE))
 ledger <- dp_ledger_open("ledger.db", dataset = "r", epsilon = 10)
 study <- dp_study(private = private, public = dp_load_gbsg(), schema = schema, ledger = ledger)
 fit <- function(replicate) dp_hazard(Surv(time, event) ~ age + nodes, study, 1, intervals = 50, replicate = replicate)

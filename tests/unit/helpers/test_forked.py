@@ -50,3 +50,14 @@ def test_it_can_be_signalled_and_waited_for_in_a_session_of_its_own():
 def test_its_noise_is_the_operating_systems_and_no_two_share_it():
     code = "from hdpstats.noise.entropy import bits; print(bits(256))"
     assert len({forked.run([sys.executable, "-c", code]).stdout for _ in range(3)}) == 3
+
+
+def test_its_end_closes_no_file_but_its_own():
+    code = (
+        "import atexit, os\n"
+        "held = [os.open(os.devnull, os.O_RDONLY) for _ in range(40)]\n"
+        "atexit.register(lambda: [os.fstat(each) for each in held])\n"
+        "raise SystemExit(5)"
+    )
+    ended = forked.run([sys.executable, "-c", code])
+    assert (ended.returncode, ended.stderr) == (5, "")
