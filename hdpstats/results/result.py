@@ -51,6 +51,7 @@ class Result(Predictor, Reported, Saved):
     A fit returns a result; one made by hand from known numbers:
 
     >>> import numpy as np
+    >>> from hdpstats.results.facts import ModelFacts
     >>> from hdpstats.schema.columns import Binary, Continuous
     >>> facts = ModelFacts(
     ...     model="Logit", formula="dead ~ age", response="dead", method="maximum likelihood on public rows",

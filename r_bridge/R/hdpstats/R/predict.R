@@ -11,9 +11,9 @@ predict.dp_logit <- function(object, newdata, type = c("link", "response"),
 }
 
 # Predicted means with limits; of a multinomial model with limits a row for each row and level.
-.predicted <- function(object, newdata, interval, level) {
+.predicted <- function(object, newdata, interval, level, call = sys.call(sys.parent())) {
   ci <- interval == "confidence"
-  found <- .py("predict", list(result = object, newdata = newdata, ci = ci, alpha = 1 - level))
+  found <- .py("predict", list(result = object, newdata = newdata, ci = ci, alpha = 1 - level), call)
   if (!ci) return(found)
   names(found)[ncol(found) - 2:0] <- c("fit", "lwr", "upr")
   found
