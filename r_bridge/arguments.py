@@ -93,8 +93,12 @@ def instance(value: object, *kinds: type, argument: str = "x") -> Any:
 
 
 def method(kinds: tuple[type, ...], argument: str, name: str, /, **given: Any) -> Any:
-    """Call a method of the object that an argument holds; R's ``newdata`` is Python's ``frame``."""
-    own = instance(given.pop(argument, None), *kinds, argument=argument)
+    """Call a method of the object that an argument holds; R's ``newdata`` is Python's ``frame``.
+
+    In R sites and schemas have these names, and all other objects are ``x``.
+    """
+    named = argument if argument in ("site", "schema") else "x"
+    own = instance(given.pop(argument, None), *kinds, argument=named)
     if "newdata" in given:
         given["frame"] = given.pop("newdata")
     return checked_call(getattr(own, name), given, name=name)

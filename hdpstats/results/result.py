@@ -53,6 +53,7 @@ class Result(Predictor, Reported, Saved):
     >>> import numpy as np
     >>> from hdpstats.results.facts import ModelFacts
     >>> from hdpstats.schema.columns import Binary, Continuous
+    >>> from hdpstats.schema.schema import Schema
     >>> facts = ModelFacts(
     ...     model="Logit", formula="dead ~ age", response="dead", method="maximum likelihood on public rows",
     ...     records=None, public_rows=686, weights=None, offset=None, loss="logistic",

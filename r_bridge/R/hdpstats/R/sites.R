@@ -11,7 +11,7 @@ dp_connect <- function(url, token, ca = NULL, cert = NULL, timeout = 600) {
 
 dp_dummy <- function(site, n = 100, seed = 0) {
   if (!inherits(site, "dp_site")) .refuse("site must be what dp_connect() returned", sys.call())
-  .py("dummy", list(site = site, n = n, seed = seed))
+  .py("dummy", list(site = site, rows = n, seed = seed))
 }
 
 dp_sites <- function(x) {
