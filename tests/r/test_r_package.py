@@ -128,8 +128,9 @@ of_hazard <- function(fit) {
   facts(fit, c(curves, predict(fit, rows, "hazard")$hazard))
 }
 schema <- dp_schema(
-  age = dp_continuous(20, 90), size = dp_categorical(c("<=20", "20-50", ">50")), event = dp_binary(),
-  nodes = dp_continuous(0, 40, missing = 1), event3 = dp_binary(), time = dp_duration(2557, "days")
+  age = dp_continuous(20, 90, complete = TRUE), size = dp_categorical(c("<=20", "20-50", ">50"), complete = TRUE),
+  event = dp_binary(complete = TRUE), nodes = dp_continuous(0, 40, missing = 1), event3 = dp_binary(complete = TRUE),
+  time = dp_duration(2557, "days", complete = TRUE)
 )
 study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(2))
 logit <- dp_logit(event3 ~ age + size + log1p(nodes), study, 1)
