@@ -27,6 +27,7 @@
 # Only the weighted samples in section 6 are private.
 
 # %%
+import os
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -34,7 +35,6 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import LinearSVC
 
-import hdpstats
 import hdpstats.api as hdp
 from hdpstats.papers import ji_elkan as paper
 
@@ -57,7 +57,7 @@ from hdpstats.papers import ji_elkan as paper
 # registry is private, the German trial public, and the question is who relapses or dies within three years.
 
 # %%
-ADULT = Path(hdpstats.__file__).parents[1] / "../shared/data/adult63.csv.gz"
+ADULT = Path(os.environ.get("HDPSTATS_ADULT", "adult63.csv.gz"))
 
 
 def census():

@@ -1,5 +1,6 @@
 """The simulation studies of importance weights: the Adult data of Ji and Elkan, and coverage where truth is known."""
 
+import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 
-ADULT = Path(__file__).parents[2] / "../shared/data/adult63.csv.gz"
-"""The Adult census-income data (Becker and Kohavi 1996, CC BY 4.0) in the 63 binary columns of Ji and Elkan (2013)."""
+ADULT = Path(os.environ.get("HDPSTATS_ADULT", "adult63.csv.gz"))
+"""The Adult census-income data (Becker and Kohavi 1996, CC BY 4.0) in the 63 binary columns of Ji and Elkan (2013):
+the file that the environment variable names, else of that name in the working directory."""
 
 CELLS = [(a, g) for a in (0, 1) for g in "xyz"]
 PRIVATE_CELLS = np.array([0.25, 0.05, 0.2, 0.1, 0.1, 0.3])

@@ -24,7 +24,7 @@ DATA_SETS = 160
 SECTIONS = 3
 PAPER_SD = 0.067
 NOISE_FREE = 0.229
-needs_adult = pytest.mark.skipif(not ADULT.exists(), reason="the Adult data, ../shared/data/adult63.csv.gz, are absent")
+needs_adult = pytest.mark.skipif(not ADULT.exists(), reason="HDPSTATS_ADULT names no file of the Adult data")
 
 
 @pytest.fixture(scope="module")
