@@ -105,7 +105,7 @@ print(table1.summary())
 
 # %% [markdown]
 # After ± stands half the width of the 95 % interval, in which sampling and privacy noise are counted. A number that
-# would be drowned by its noise is N/A. The same numbers for other software:
+# would be hidden by its noise is N/A. The same numbers for other software:
 
 # %%
 table1.tidy().query("variable == 'nodes'")

@@ -11,16 +11,14 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
 from hdpstats._base.validation import integer, real, text, truth
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease, FollowUpCells, costs_of
 from hdpstats.mechanisms.description.request import described_columns, number_of_cells
-from hdpstats.mechanisms.description.site import levels_of, prepare
+from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.models.description_plan import DescriptionPlan, plan_description
-from hdpstats.models.model_spec import checked_study, declared_column
+from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.accountant import guarantee, over_sites
 from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description
@@ -75,13 +73,6 @@ class DescriptionRequest:
         """The number of groups."""
         return 1 if self.by is None else levels_of(self.study.schema[self.by])
 
-    @property
-    def public_size(self) -> bool:
-        """Whether the number of people is public and all of them count."""
-        study = self.study
-        everybody = self.by is None and self.weights is None and not self.complete
-        return everybody and study.relation is Relation.REPLACE_ONE and study.unit is None
-
     def plan(self, epsilon: float | Iterable[float], *, n: int | None = None) -> DescriptionPlan:
         """Return predicted standard errors by epsilon, group, column and statistic; nothing is spent.
 
@@ -98,7 +89,7 @@ class DescriptionRequest:
             people = {name: site.records for name, site in self.study.sites.items()}
         epsilons = epsilons_of(epsilon)
         queries = {float(amount): self.queries(amount, people) for amount in epsilons}
-        return plan_description(self.study, queries, people, public_size=self.public_size)
+        return plan_description(self.study, queries, people)
 
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> Description:
         """Ask the sites, and return what they describe."""
@@ -127,18 +118,11 @@ class DescriptionRequest:
         query = self._query(epsilon, people)
         if self.delta and self.weights is None and query.columns:
             normal = replace(query, delta=self.delta)
-            facts = self.site_facts(max(people.values()))
+            facts = site_facts_of(self.study, max(people.values()))
             pairs = zip(prepare(query, facts).sds, prepare(normal, facts).sds, strict=True)
             if sum(np.log(smaller / pure) for pure, smaller in pairs if pure) < 0:
                 query = normal
         return dict.fromkeys(people, query)
-
-    def site_facts(self, records: int) -> SiteFacts:
-        """Return the public facts about a site, as far as the study states them."""
-        study = self.study
-        return SiteFacts(
-            schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
-        )
 
     def _query(self, epsilon: Fraction, people: Mapping[str, int]) -> DescriptionQuery:
         study, schema = self.study, self.study.schema
@@ -152,12 +136,11 @@ class DescriptionRequest:
             each = float(costs_of(epsilon, Fraction(0), parts)["cells"]) / len(numbers)
             cells = number_of_cells(fewest, each * 2 / study.relation.persons_changed)
         weight = None if self.weights is None else schema[self.weights]
-        return DescriptionQuery(
+        query = DescriptionQuery(
             columns=described_columns(schema, self.columns, study.public, cells=cells),
             by=self.by,
             groups=self.groups,
             complete=self.complete,
-            counted=not self.public_size,
             weights=self.weights,
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
             follow_up=self._follow_up(float(epsilon), fewest),
@@ -166,6 +149,7 @@ class DescriptionRequest:
             public_sha256=None if study.public is None else study.public.sha256,
             replicate=self.replicate,
         )
+        return replace(query, counted=not size_is_public(query, site_facts_of(study, min(people.values()))))
 
     def _follow_up(self, epsilon: float, fewest: float) -> FollowUpCells | None:
         if self.outcome is None:
@@ -204,7 +188,7 @@ def describe(
 
     By group and column: the number of people, the share of missing cells, shares of levels, mean, standard deviation
     and quartiles, each of the cells that are there. Groups cost nothing, but the noise is the same in people in each of
-    them, and hurts small ones more; where it drowns a number, N/A is shown. Proof:
+    them, and hurts small ones more; where it would hide a number, N/A is shown. Proof:
     `hdpstats.mechanisms.description.site`.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What a description would find at each epsilon: predicted standard errors, and what drowns in noise."""
+"""What a description would find at each epsilon: predicted standard errors, and which numbers would be suppressed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 
 from hdpstats.display import Report, Reported, columns
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import prepare
+from hdpstats.models.model_spec import site_facts_of
 from hdpstats.results.description_tables import tidy_frame
 from hdpstats.results.public_cohort import NO_SEED, public_cohort
 from hdpstats.sites import Study
 
 AT_PUBLIC = "Predicted from public rows: private people are taken to be distributed as they are."
 AT_SCHEMA = "Without public rows the prediction takes people as spread evenly over what the schema declares."
-LOUD = 2.0
+MUCH_NOISE = 2.0
 """Noise above so many times the sampling error is said to dominate."""
 
 
@@ -32,7 +32,7 @@ class DescriptionPlan(Reported):
     ----------
     frame : DataFrame
         Columns ``epsilon, group, variable, level, statistic, expected, std_error, noise`` (the part of the standard
-        error that is noise; NaN of quartiles), ``drowns`` (whether N/A would be shown).
+        error that is noise; NaN of quartiles), ``suppressed`` (whether N/A would be shown).
     records : int
         The number of private people planned for.
     normal : dict of float to bool
@@ -57,7 +57,7 @@ class DescriptionPlan(Reported):
 
     @property
     def verdicts(self) -> dict[float, str]:
-        """Which columns and groups drown at each epsilon, in words."""
+        """Which columns and groups would be suppressed at each epsilon, in words."""
         return {epsilon: _verdict(part) for epsilon, part in self.frame.groupby("epsilon")}  # type: ignore[misc]
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
@@ -85,35 +85,27 @@ def plan_description(
     study: Study,
     queries: Mapping[float, Mapping[str, DescriptionQuery]],
     people: Mapping[str, int],
-    *,
-    public_size: bool,
 ) -> DescriptionPlan:
     """Return the plan of descriptions that would be asked for, by epsilon and site."""
     records, frames, normal = sum(people.values()), [], {}
     for epsilon, asked in queries.items():
         query = next(iter(asked.values()))
-        sds = [np.array(prepare(each, _facts(study, people[name])).sds) for name, each in asked.items()]
+        sds = [np.array(prepare(each, site_facts_of(study, people[name])).sds) for name, each in asked.items()]
         stand_ins = public_people(query, study.schema, study.public)
-        numbers = expected_numbers(query, stand_ins, records=float(records), sds=sds, public=public_size)
+        numbers = expected_numbers(query, stand_ins, records=float(records), sds=sds, public=not query.counted)
         cohort = public_cohort(query, study.schema, study.public)
         kurtosis = {} if cohort is None else dict(cohort.kurtosis)
         found = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
         frames.append(found.assign(epsilon=epsilon))
         normal[epsilon] = bool(query.delta)
     frame = pd.concat(frames, ignore_index=True)
-    frame = frame.assign(expected=frame["estimate"], drowns=frame["std_error"].isna())
-    names = ["epsilon", "group", "variable", "level", "statistic", "expected", "std_error", "noise", "drowns"]
+    frame = frame.assign(expected=frame["estimate"], suppressed=frame["std_error"].isna())
+    names = ["epsilon", "group", "variable", "level", "statistic", "expected", "std_error", "noise", "suppressed"]
     return DescriptionPlan(
         frame=frame[names],
         records=records,
         normal=normal,
         assumption=AT_SCHEMA if study.public is None else AT_PUBLIC,
-    )
-
-
-def _facts(study: Study, records: int) -> SiteFacts:
-    return SiteFacts(
-        schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
     )
 
 
@@ -132,16 +124,16 @@ def _verdict(part: pd.DataFrame) -> str:
     said: dict[str, list[str]] = {}
     for group in dict.fromkeys(own["group"]):
         of_group = own[own["group"].isna() if group is None else own["group"] == group]
-        lost = of_group[of_group["drowns"]]
+        lost = of_group[of_group["suppressed"]]
         if len(lost):
             what = "everything" if len(lost) == len(of_group) else _listed(lost)
             said.setdefault(what, []).append("" if group is None else str(group))
-    drowned = [f"{what} of {', '.join(groups)}" if any(groups) else what for what, groups in said.items()]
-    words = "N/A would be " + "; ".join(drowned) if drowned else "no number drowns"
+    suppressed = [f"{what} of {', '.join(groups)}" if any(groups) else what for what, groups in said.items()]
+    words = "N/A would be " + "; ".join(suppressed) if suppressed else "no number is suppressed"
     sampling = np.sqrt(np.maximum(own["std_error"] ** 2 - own["noise"] ** 2, 0.0))
-    loud = own[(own["noise"] > LOUD * sampling) & ~own["drowns"]]
-    if len(loud):
-        words += f"; noise is more than twice the sampling error in {len(loud)} of {len(own)} numbers"
+    noisy = own[(own["noise"] > MUCH_NOISE * sampling) & ~own["suppressed"]]
+    if len(noisy):
+        words += f"; noise is more than twice the sampling error in {len(noisy)} of {len(own)} numbers"
     return words
 
 

@@ -84,14 +84,7 @@ class ModelSpec(ABC):
 
     def site_facts(self, records: int) -> SiteFacts:
         """Return the public facts about a site's records, as far as the study states them."""
-        study = self.study
-        return SiteFacts(
-            schema=study.schema,
-            relation=study.relation,
-            records=records,
-            unit=study.unit,
-            most_rows=study.most_rows,
-        )
+        return site_facts_of(self.study, records)
 
     def public_rows(self, needs: Sequence[str], *, outcome: Sequence[str], words: str = "the outcome") -> AdmittedTable:
         """Return public rows that are complete in some columns, as they are; refuse a table without the outcome."""
@@ -205,6 +198,13 @@ def case_weights(rows: AdmittedTable, column: str | None) -> FloatArray:
 def offsets(rows: AdmittedTable, column: str | None) -> FloatArray:
     """Return the offsets (n,) of rows; 0 without a column."""
     return np.zeros(rows.rows) if column is None else rows.numeric[column]
+
+
+def site_facts_of(study: Study, records: int) -> SiteFacts:
+    """Return the public facts about a site with so many records, as far as the study states them."""
+    return SiteFacts(
+        schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
+    )
 
 
 def checked_study(study: object, *, argument: str = "data") -> Study:

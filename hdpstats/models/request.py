@@ -130,7 +130,7 @@ SHARE_GRAIN = Fraction(1, 10_000)
 """Such a part has four digits."""
 
 RELATIVE_ERROR = Fraction(1, 20)
-"""The standard deviation of the number of complete rows, over that of all rows, which that part is to buy."""
+"""The standard deviation of the number of complete rows, over that of all rows, which that part is to reach."""
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
@@ -173,7 +173,7 @@ def left_for_fit(study: Study, needs: Sequence[str], epsilon: Fraction, *, recor
     """Return what is left of an epsilon once the number of people who count is paid for, where it is private.
 
     Under ``add_or_remove_one`` it always is. Under ``replace_one`` it is where rows may be left out, as some column of
-    the model is not declared complete: the part is then what buys a relative error of `RELATIVE_ERROR`, between
+    the model is not declared complete: the part is then what gives a relative error of `RELATIVE_ERROR`, between
     `LEAST_SHARE` and `MOST_SHARE`. It follows from public numbers.
     """
     return epsilon - rounded_down(epsilon * share_of_count(study, needs, epsilon, records=records), EPSILON_GRAIN)

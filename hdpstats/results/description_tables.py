@@ -70,7 +70,10 @@ def sums_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame:
 
 
 def follow_up_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame | None:
-    """Return noisy events, censorings and people at risk of each group and interval; NaN where noise drowns a group."""
+    """Return noisy events, censorings and people at risk of each group and interval.
+
+    They are NaN where a group is too small for the noise.
+    """
     query, asked, found = numbers.query, numbers.query.follow_up, follow_up_table(numbers)
     if asked is None or found is None:
         return None

@@ -28,7 +28,7 @@ from hdpstats.mechanisms.histogram.estimate import project
 
 NARROWEST: Final = 1e-3
 """The smallest standard deviation that is read off, in parts of the range."""
-LOUDEST: Final = 0.5
+MOST_NOISE: Final = 0.5
 """The largest noise of a standard deviation, in parts of it, with which it is reported."""
 NORMAL: Final = 3.0
 """The kurtosis of a normal distribution."""
@@ -202,7 +202,7 @@ def _moments(
     block: GroupSums, group: int, place: int, rng: draws.Generator, alpha: float, kurtosis: float
 ) -> Iterator[Statistic]:
     column, observed = block.query.columns[place], block.observed(place)
-    reach, n, known = column.upper - column.lower, observed * block.size, _known(block, place)
+    width, n, known = column.upper - column.lower, observed * block.size, _known(block, place)
     mean, square, spread = moments(column, block.parts(place))
     counting, sd = block.observed_noise(place), np.array([block.sd])
     noise = float(share_noise(mean[:1], observed[:1], sd=sd, counting=counting)[0])
@@ -210,8 +210,8 @@ def _moments(
     normal = rng.standard_normal((2, len(mean) - 1))
     means = np.concatenate([mean[:1], np.clip(mean[1:] + normal[0] * spread[1:] / np.sqrt(n[1:]), 0.0, 1.0)])
     yield _statistic(
-        group, place, "mean", column.lower + reach * means,
-        noise=reach * noise, sampling=reach * sampling, alpha=alpha, known=known,
+        group, place, "mean", column.lower + width * means,
+        noise=width * noise, sampling=width * sampling, alpha=alpha, known=known,
     )  # fmt: skip
     relative = np.sqrt(max(kurtosis - 1.0, 0.1) / (4.0 * n))
     noise = float(
@@ -219,8 +219,8 @@ def _moments(
     )
     spreads = np.concatenate([spread[:1], np.maximum(spread[1:] * (1.0 + normal[1] * relative[1:]), 0.0)])
     yield _statistic(
-        group, place, "sd", reach * spreads, noise=reach * noise, sampling=reach * float(spread[0] * relative[0]),
-        alpha=alpha, known=known and noise <= LOUDEST * float(spread[0]),
+        group, place, "sd", width * spreads, noise=width * noise, sampling=width * float(spread[0] * relative[0]),
+        alpha=alpha, known=known and noise <= MOST_NOISE * float(spread[0]),
     )  # fmt: skip
 
 

@@ -146,8 +146,6 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
     with_cells = len(query.with_cells)
     cells = _noise_of_counts(query, "cells", query.cells, cells_sensitivity(with_cells, relation), scale)
     follow_up = _noise_of_counts(query, "follow_up", query.follow_up_cells, cells_sensitivity(1, relation), scale)
-    public = relation is Relation.REPLACE_ONE and site_facts.unit is None
-    everybody = query.by is None and query.weights is None and not query.complete
     return PreparedDescription(
         needs=query.names,
         events=tuple(_event(query, part, cost) for part, cost in costs.items()),
@@ -156,7 +154,7 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
         cells=cells,
         follow_up=follow_up,
         sds=(_sd(noise[0], UNITS) if noise else 0.0, _sd(cells, scale), _sd(follow_up, scale)),
-        records=site_facts.records if public and everybody else None,
+        records=site_facts.records if size_is_public(query, site_facts) else None,
     )
 
 
@@ -209,13 +207,16 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
         weight = _declared(schema, query.weights)
         if not isinstance(weight, Weight) or weight.max != query.largest_weight:
             raise SiteError(f"this site's schema declares no weights {query.weights!r} with that largest value")
-    if not query.counted and query.leading == 0 and query.columns:
-        everybody = query.by is None and query.weights is None and not query.complete
-        public = site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
-        if not (everybody and public):
-            raise MechanismError("the number of people that count is not public here: counted must be true")
+    if query.columns and query.leading == 0 and not size_is_public(query, site_facts):
+        raise MechanismError("the number of people that count is not public here: counted must be true")
     if query.follow_up is not None:
         _check_follow_up(query, site_facts)
+
+
+def size_is_public(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
+    """Return whether the number of people that count is the public number of records: all of them, in one group."""
+    everybody = query.by is None and query.weights is None and not query.complete
+    return everybody and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
 def _check_column(column: DescribedColumn, schema: Schema) -> None:

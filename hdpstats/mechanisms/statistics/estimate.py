@@ -167,7 +167,7 @@ def from_blocks(
 ) -> Estimates:
     """Return the combined means of the estimates of blocks, which each site projected on a box of its own.
 
-    ``people`` are the sites' numbers of people; an error of them is one of the errors that are told, not of estimates.
+    ``people`` are the sites' numbers of people; an error of them is among the reported errors, and changes no estimate.
     The variance of sampling is multiplied by ``t / (t - 2)``, ``t`` being the size of a block: what blocks lose against
     one estimate, exactly so for the rate of an exponential distribution.
     """

@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 
+import docx
 import numpy as np
 import pandas as pd
 import pytest
@@ -267,7 +268,7 @@ def test_public_rows_stand_beside_private_ones(no_noise):
         alone.balance()
 
 
-def test_groups_that_drown_are_not_available(no_noise):
+def test_groups_that_are_too_small_for_the_noise_are_not_available(no_noise):
     frame = PRIVATE.assign(size=["l"] * 3 + ["s"] * (len(PRIVATE) - 3))
     table = hdp.describe(study_of(frame), ["age"], by="size", epsilon=0.2)
     tidy = table.tidy()
@@ -286,7 +287,6 @@ def test_tables_are_written_as_text_html_latex_and_word(tmp_path):
     assert "<table" in table.summary().as_html()
     assert "tabular" in table.summary().as_latex()
     assert "hdp-page" in table._repr_html_()
-    docx = pytest.importorskip("docx")
     path = tmp_path / "table1.docx"
     table.to_docx(path)
     document = docx.Document(str(path))
@@ -296,7 +296,6 @@ def test_tables_are_written_as_text_html_latex_and_word(tmp_path):
 
 
 def test_differences_are_drawn():
-    pytest.importorskip("matplotlib")
     table = hdp.describe(study_of(), ["age", "size"], by="sex", epsilon=5)
     axes = table.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == ["age", "size = s", "size = m", "size = l"]
@@ -323,13 +322,13 @@ def test_a_plan_predicts_what_is_reported(monkeypatch, options):
     assert np.abs(ratio[~quartile[known]] - 1).max() < 0.15
 
 
-def test_a_plan_says_what_drowns_and_spends_nothing():
+def test_a_plan_says_what_is_suppressed_and_spends_nothing():
     study = study_of()
     plan = hdp.describe(study, ["age", "nodes"], by="size").plan([0.01, 20])
     assert study.ledger.spent.epsilon == 0
     assert "everything of s" in plan.verdicts[0.01]
-    assert plan.verdicts[20.0].startswith("no number drowns")
-    assert plan.frame[plan.frame["epsilon"] == 0.01]["drowns"].any()
+    assert plan.verdicts[20.0].startswith("no number is suppressed")
+    assert plan.frame[plan.frame["epsilon"] == 0.01]["suppressed"].any()
     assert "N/A" in str(plan)
     assert list(plan.table) == ["epsilon=0.01", "epsilon=20"]
     schema_only = hdp.describe(hdp.Study(schema=SCHEMA), ["age", "size"]).plan(1, n=1000)
