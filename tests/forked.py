@@ -40,7 +40,7 @@ IMPORTED = (
     "matplotlib",
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
-    "uvicorn",
+    "fastapi",
 )
 """What the server imports, apart from what tests need on their own."""
 
@@ -97,6 +97,8 @@ class _Server:
                 env=environment,
                 cwd=ROOT,
             )
+        if not here.recv(1):
+            raise RuntimeError(f"the server of processes ended with {self._process.wait()} before it was ready")
         self._lifeline, self._owner = here, os.getpid()
         os.environ[ADDRESS] = address
         atexit.register(self._stop, folder)
@@ -203,6 +205,7 @@ def serve():
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     waited_for = {}
+    lifeline.send(b"r")
     with selectors.DefaultSelector() as selector:
         for each in (listening, lifeline, woken):
             selector.register(each, selectors.EVENT_READ)
@@ -242,7 +245,8 @@ def _report(waited_for):
             return
         if number in waited_for:
             written = waited_for.pop(number)
-            os.write(written, STATUS.pack(status))
+            with contextlib.suppress(BrokenPipeError):  # of a process that ended before the one it had started
+                os.write(written, STATUS.pack(status))
             os.close(written)
 
 

@@ -61,3 +61,14 @@ def test_its_end_closes_no_file_but_its_own():
     )
     ended = forked.run([sys.executable, "-c", code])
     assert (ended.returncode, ended.stderr) == (5, "")
+
+
+def test_processes_start_after_one_whose_starter_has_ended():
+    orphan = (
+        "import os, sys; from tests import forked; forked.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'])"
+    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with forked.Popen([sys.executable, "-c", orphan], **pipes) as process:
+        process.wait(GENEROUS)
+        process.communicate(timeout=GENEROUS)
+    assert forked.run([sys.executable, "-c", "print(1)"]).stdout == "1\n"
