@@ -280,7 +280,8 @@ def _become(order, streams):
     sys.stdin = sys.__stdin__ = _stream(0, "rb")
     sys.stdout = sys.__stdout__ = _stream(1, "wb", write_through=through)
     sys.stderr = sys.__stderr__ = _stream(2, "wb", errors="backslashreplace", line_buffering=True)
-    sys.path[:] = ["", *filter(None, paths), *[each for each in sys.path if each not in ("", str(ROOT), *paths)]]
+    installed = [each for each in sys.path if each not in ("", str(ROOT), *paths)]
+    sys.path[:] = ["", *filter(None, paths), *installed, str(ROOT)]  # last, as an editable installation has it
 
 
 def _stream(number, mode, **options):
