@@ -5,15 +5,13 @@ at 0. Events of a time come before censorings of the same time, as everywhere in
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, final
 
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.public.risk_sets import RiskSets, StepCurves, product_limit, ratio
 from hdpstats.records.codec import NAN_IS_NULL
-
-_ROUNDING: Final = 1e-12
-"""A risk set smaller than this share of what it was is empty: weights do not add up exactly."""
 
 
 @final
@@ -56,78 +54,16 @@ class FollowUp:
         return replace(self, **kept)
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class StepCurves:
-    """Product-limit curves at the distinct times of follow-up; constant in between.
-
-    Attributes
-    ----------
-    times : (T,) float64
-        Distinct times, increasing.
-    survival : (T,) float64
-        The Kaplan-Meier estimate of the probability that nothing has happened by then.
-    uncensored : (T,) float64
-        The same of censoring, whose risk sets leave out the events of the same time.
-    incidence, std_error : (T, K) float64
-        The Aalen-Johansen estimate of each cause's cumulative incidence, and its standard error.
-    """
-
-    times: FloatArray
-    survival: FloatArray
-    uncensored: FloatArray
-    incidence: FloatArray
-    std_error: FloatArray
-
-    def at(self, values: FloatArray, times: FloatArray, *, start: float, before: bool = False) -> FloatArray:
-        """Return a curve (T, ...) at other times, or just before them; ``start`` up to the first time."""
-        place = np.searchsorted(self.times, times, side="left" if before else "right")
-        known = np.concatenate([np.full((1, *values.shape[1:]), start), values])
-        return np.asarray(known[place])
-
-
 def kaplan_meier(rows: FollowUp) -> StepCurves:
-    r"""Return the product-limit estimates of event-free survival and of each cause's incidence.
-
-    With :math:`d_{kj}` events of cause ``k`` among :math:`n_j` at risk at the j-th time, :math:`d_j = \sum_k d_{kj}`,
-    :math:`S_j = \prod_{i \le j} (1 - d_i / n_i)` and :math:`F_{kj} = \sum_{i \le j} S_{i-1} d_{ki} / n_i`. The variance
-    of :math:`F_{kj}` is Greenwood's,
-
-    .. math::
-
-        \sum_{i \le j} \Bigl\{ (F_{kj} - F_{ki})^2 \frac{d_i}{n_i (n_i - d_i)}
-            + S_{i-1}^2 \frac{d_{ki} (n_i - d_{ki})}{n_i^3}
-            - 2 (F_{kj} - F_{ki}) S_{i-1} \frac{d_{ki}}{n_i^2} \Bigr\},
-
-    which with one cause is that of survival (Marubini and Valsecchi 1995, section 10.3). A time at which everybody left
-    fails has no part in it, as in R's ``survfit``.
-    """
-    times, at_risk, left, d = _risk_sets(rows)
-    failed: FloatArray = d.sum(axis=1)
-    remain = np.where(at_risk - failed > _ROUNDING * at_risk, at_risk - failed, 0.0).astype(np.float64)
-    survival = np.cumprod(ratio(remain, at_risk, where=failed > 0, other=1.0)).astype(np.float64)
-    before = np.concatenate([[1.0], survival[:-1]])[:, None]
-    some = failed[:, None] > 0
-    rate = ratio(d, at_risk[:, None], where=some, other=0.0)
-    F: FloatArray = np.cumsum(before * rate, axis=0)
-    greenwood = ratio(failed, at_risk * remain, where=(failed > 0) & (remain > 0), other=0.0)[:, None]
-    shared = before * ratio(rate, at_risk[:, None], where=some, other=0.0)
-    variance = F**2 * np.cumsum(greenwood, axis=0) - 2.0 * F * np.cumsum(greenwood * F + shared, axis=0)
-    variance += np.cumsum(greenwood * F**2 + before * shared * (1.0 - rate) + 2.0 * F * shared, axis=0)
-    censored = left - failed
-    stay = ratio(remain - censored, remain, where=(censored > 0) & (remain > 0), other=1.0)
-    return StepCurves(
-        times=times,
-        survival=survival,
-        uncensored=np.cumprod(stay).astype(np.float64),
-        incidence=F,
-        std_error=np.sqrt(np.maximum(variance, 0.0)),
-    )
+    """Return the product-limit estimates of rows: see `hdpstats.public.risk_sets.product_limit`."""
+    return product_limit(risk_sets(rows))
 
 
-def _risk_sets(rows: FollowUp) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the distinct times (T,), the weights at risk and leaving then (T,), and failing by cause (T, K)."""
-    times, place = np.unique(rows.time, return_inverse=True)
+def risk_sets(rows: FollowUp, *, beginnings: bool = False) -> RiskSets:
+    """Return who is at risk and who leaves, at the distinct times of ends; on request also at those of beginnings."""
+    known = rows.time if rows.entry is None or not beginnings else np.append(rows.time, rows.entry[rows.entry > 0.0])
+    times = np.unique(known)
+    place = np.searchsorted(times, rows.time)
     w, T = rows.case_weights, len(times)
 
     def total(places: IntArray, weights: FloatArray, size: int) -> FloatArray:
@@ -139,7 +75,7 @@ def _risk_sets(rows: FollowUp) -> tuple[FloatArray, FloatArray, FloatArray, Floa
         began = total(np.searchsorted(times, rows.entry, side="right"), w, T + 1)
     at_risk: FloatArray = np.cumsum(left[::-1])[::-1] - np.cumsum(began[:0:-1])[::-1]
     by_cause = [total(place, w * (rows.cause == cause), T) for cause in range(1, rows.causes + 1)]
-    return times, at_risk, left, np.column_stack(by_cause)
+    return RiskSets(times=times, at_risk=at_risk, left=left, events=np.column_stack(by_cause))
 
 
 def reaches(rows: FollowUp, times: FloatArray) -> BoolArray:
@@ -149,13 +85,6 @@ def reaches(rows: FollowUp, times: FloatArray) -> BoolArray:
     """
     end = rows.time.max(initial=-np.inf)
     return np.asarray((times <= end) | bool(np.all(rows.cause > 0)))
-
-
-def ratio(above: FloatArray | BoolArray, below: FloatArray, *, where: BoolArray, other: float) -> FloatArray:
-    """Return quotients where they are wanted, another number elsewhere."""
-    shape = np.broadcast_shapes(above.shape, below.shape)
-    filled: FloatArray = np.divide(above, below, out=np.full(shape, other), where=np.broadcast_to(where, shape))
-    return filled
 
 
 @final

@@ -11,6 +11,7 @@ import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
+from hdpstats.mechanisms.description.spans import spans_of
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -51,22 +52,26 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
     rows = _first_rows(table, complete)
     values = {name: (table.numeric if name in table.numeric else table.codes)[name][rows] for name in query.names}
     missing = {name: table.missing[name][rows] for name in query.names}
-    group = np.zeros(len(rows), dtype=np.int64) if query.by is None else values[query.by].astype(np.int64)
+    group = np.zeros(len(rows), dtype=np.int64)
+    for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
+        group = group * levels + values[name].astype(np.int64)
     out = np.zeros(len(rows), dtype=np.bool_)
-    for name in (*query.extra, *((query.by,) if query.by else ())):
+    for name in (*query.extra, *query.grouping):
         out |= missing[name]
     if query.complete:
         out |= ~complete[rows]
     weights = np.ones(len(rows))
     if query.weights is not None:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
-    time = None if query.follow_up is None else query.follow_up.time
+    asked = query.follow_up
+    beyond = np.zeros(len(rows), dtype=np.bool_) if asked is None else table.beyond[asked.time][rows]
+    if asked is not None and asked.start is not None and table.persons is not None:
+        joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event)
+        values |= {asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
+        missing |= dict.fromkeys(asked.names, joined.absent)
+        beyond = joined.beyond
     return DescribedPeople(
-        cells=values,
-        missing=missing,
-        group=np.where(out, query.groups, group),
-        weights=weights,
-        beyond=np.zeros(len(rows), dtype=np.bool_) if time is None else table.beyond[time][rows],
+        cells=values, missing=missing, group=np.where(out, query.groups, group), weights=weights, beyond=beyond
     )
 
 
@@ -116,7 +121,7 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     sums = np.zeros((query.groups, query.dimension), dtype=np.int64)
     if query.dimension:
         for place, feature in enumerate(features_of(query, people)):
-            sums[:, place] = _totals(people.group, feature, query.groups + 1)[:-1]
+            sums[:, place] = totals(people.group, feature, query.groups + 1)[:-1]
     return sums.ravel()
 
 
@@ -130,38 +135,18 @@ def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         cell = np.where(people.missing[column.name], len(column.cuts) + 1, cell)  # where that is no cell: left out
         group = np.where(cell < width, people.group, query.groups)
         place = group * width + np.where(cell < width, cell, 0)
-        found = _totals(place, _in_counts(query, people), (query.groups + 1) * width)
+        found = totals(place, in_counts(query, people), (query.groups + 1) * width)
         counts[:, first : first + width] = found.reshape(-1, width)[:-1]
     return counts.ravel()
 
 
-def follow_up_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
-    """Return the counts of the cells of follow-up, group by group; of a group interval by interval.
-
-    An interval has a cell for each cause and one for censorings; "stayed on" follows, and "incomplete" after all
-    groups.
-    """
-    asked = query.follow_up
-    if asked is None:
-        return np.zeros(0, dtype=np.int64)
-    intervals, width = len(asked.ends), asked.causes + 1
-    time, event = people.cells[asked.time], people.cells[asked.event].astype(np.int64)
-    interval = np.searchsorted(np.array(asked.ends), time, side="left")
-    happened = np.where(event > 0, event - 1, asked.causes)
-    stayed = (interval >= intervals) | people.beyond
-    cell = np.where(stayed, intervals * width, np.minimum(interval, intervals - 1) * width + happened)
-    lacking = people.missing[asked.time] | people.missing[asked.event] | (people.group == query.groups)
-    place = np.where(lacking, query.groups * asked.cells, people.group * asked.cells + cell)
-    return _totals(place, _in_counts(query, people), query.follow_up_cells)
-
-
-def _in_counts(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
+def in_counts(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     """Return what each person (n,) counts for in a cell: 1, or with weights their units."""
     if query.weights is None:
         return np.ones(len(people.group), dtype=np.int64)
     return np.asarray(np.floor(people.weights * UNITS + 0.5), dtype=np.int64)
 
 
-def _totals(place: IntArray, amounts: IntArray, size: int) -> IntArray:
+def totals(place: IntArray, amounts: IntArray, size: int) -> IntArray:
     """Return the sums of amounts by place: exact, as every partial sum is a whole number below 2^53."""
     return np.asarray(np.bincount(place, weights=amounts, minlength=size)).astype(np.int64)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Final, final
+from typing import Annotated, ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
 
@@ -108,12 +108,15 @@ class FollowUpCells(Record):
         The kinds of event.
     ends : tuple of float
         The ends of the intervals ``(0, ends[0]], (ends[0], ends[1]], ...``.
+    start : str or None
+        The column of the time at which follow-up begins; None where that is 0 for all.
     """
 
     time: str
     event: str
     causes: int
     ends: tuple[float, ...]
+    start: Annotated[str | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse intervals that are none."""
@@ -124,9 +127,49 @@ class FollowUpCells(Record):
             raise MechanismError("times must be finite numbers above 0 that increase")
 
     @property
-    def cells(self) -> int:
-        """The cells of a group: events of each cause and censorings in each interval, then those who stayed on."""
+    def names(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return (self.time, self.event, *((self.start,) if self.start else ()))
+
+    @property
+    def exits(self) -> int:
+        """The cells of a group for ends of follow-up: events of each cause and censorings by interval, then the rest.
+
+        The rest stayed on.
+        """
         return (self.causes + 1) * len(self.ends) + 1
+
+    @property
+    def cells(self) -> int:
+        """The cells of a group: those for ends of follow-up, then one per interval for beginnings after time 0."""
+        return self.exits + (len(self.ends) if self.start else 0)
+
+    @property
+    def counts_of_person(self) -> int:
+        """In how many cells one person is at most: one, or with beginnings two."""
+        return 2 if self.start else 1
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossedColumn(Record):
+    """A further column of which the levels divide the groups.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    levels : int
+        The number of its levels.
+    """
+
+    name: str
+    levels: int
+
+    def __post_init__(self) -> None:
+        """Refuse a column without levels."""
+        if not 2 <= self.levels <= MOST_GROUPS:
+            raise MechanismError(f"{self.name!r} must have 2 to {MOST_GROUPS} levels")
 
 
 @final
@@ -141,7 +184,7 @@ class DescriptionQuery(ChargedQuery):
     by : str or None
         The column whose levels are the groups.
     groups : int
-        How many they are; 1 without ``by``.
+        How many groups there are; 1 without ``by``.
     complete : bool
         Whether only people count who are complete in all columns of the query.
     counted : bool
@@ -153,6 +196,8 @@ class DescriptionQuery(ChargedQuery):
         Their declared bound; 1 without them.
     follow_up : FollowUpCells or None
         The survival outcome that is counted.
+    crossed : tuple of CrossedColumn or None
+        Further columns of groups: these are then the combinations of levels, of which the last column's change first.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -165,6 +210,7 @@ class DescriptionQuery(ChargedQuery):
     largest_weight: float = 1.0
     follow_up: FollowUpCells | None = None
     public_sha256: str | None = None
+    crossed: Annotated[tuple[CrossedColumn, ...] | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
@@ -179,6 +225,8 @@ class DescriptionQuery(ChargedQuery):
             raise MechanismError("a description needs columns, each of another name, and none of them the groups'")
         if not (self.by is None or self.groups >= 2) or (self.by is None and self.groups != 1):
             raise MechanismError("groups must be the levels of the column by, two or more")
+        if self.crossed is not None and not (self.by and self.crossed and self.groups % self._crossings == 0):
+            raise MechanismError("crossed must name columns beside by, and groups count the combinations of levels")
         if not (math.isfinite(self.largest_weight) and self.largest_weight > 0):
             raise MechanismError("largest_weight must be above 0")
         if self.weights is None and self.largest_weight != 1.0:
@@ -191,8 +239,23 @@ class DescriptionQuery(ChargedQuery):
     @property
     def names(self) -> tuple[str, ...]:
         """All columns that are read."""
-        outcome = () if self.follow_up is None else (self.follow_up.time, self.follow_up.event)
-        return (*(each.name for each in self.columns), *outcome, *((self.by,) if self.by else ()), *self.extra)
+        outcome = () if self.follow_up is None else self.follow_up.names
+        return (*(each.name for each in self.columns), *outcome, *self.grouping, *self.extra)
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """The columns of which the levels are the groups."""
+        return (*((self.by,) if self.by else ()), *(each.name for each in self.crossed or ()))
+
+    @property
+    def levels_of_groups(self) -> tuple[int, ...]:
+        """The number of levels of each of them."""
+        first = (self.groups // self._crossings,) if self.by else ()
+        return (*first, *(each.levels for each in self.crossed or ()))
+
+    @property
+    def _crossings(self) -> int:
+        return math.prod(each.levels for each in self.crossed or ())
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -285,7 +348,8 @@ class DescriptionRelease(ChargedRelease):
     follow_up_sd : float
         The standard deviation of the noise in each, in people.
     records : int or None
-        The number of people where it is public and all of them count; None where it is protected.
+        The number of people where it is public and all of them count, or all are in cells of follow-up and nothing else
+        was asked; None where it is protected.
     """
 
     kind: ClassVar[str] = "description/1"

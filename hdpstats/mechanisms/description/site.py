@@ -18,7 +18,8 @@ people is public and everybody counts, :math:`t_0` is left out.
 Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
 exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
 person with several rows (a unit) it is the first row that is complete in all columns of the query, else the first one;
-rows that name nobody are nobody's.
+rows that name nobody are nobody's. Where follow-up has a beginning, the rows of a person are joined to one span
+(`hdpstats.mechanisms.description.spans`).
 
 **Sensitivity of sums.** In the norm :math:`\|T\| = \sum_g \max_j |T_{gj}|`, with ``d`` sums in a group: 1 under
 replace-one and 1/2 under add-or-remove-one, in units of :math:`2^{20}`. *Proof.* Adding or removing a person adds or
@@ -41,13 +42,18 @@ under add-or-remove-one), the same in every group.
 **Cells.** For its quartiles the range of a column is cut into public cells, one more for missing cells where these are
 counted; a person is in one cell of each of ``c`` columns, of the own group. Cells of follow-up are a table of one cell
 per person: group, interval and what happened in it, or group and "stayed on", or "incomplete" for everybody of whom
-group, time or event is missing. *Sensitivity* in the L1 norm: ``c`` counts (1 for follow-up) under add-or-remove-one,
-``2 c`` (2) under replace-one, whether or not the group changes; with weights as many times :math:`2^{20}` units. All
-are attained. *Noise:* two-sided geometric at the rate epsilon over that (`hdpstats.noise.geometric`).
+group, time or event is missing. Where follow-up may begin after time 0, a person who begins in an interval is in a
+second cell, of group and that interval. *Sensitivity* in the L1 norm: ``c`` counts (for follow-up 1, or 2 with
+beginnings) under add-or-remove-one, twice that under replace-one, whether or not the group changes; with weights as
+many times :math:`2^{20}` units. *Proof.* The table is a sum over people of vectors with at most ``c`` entries that are
+not 0, each at most 1 in size. Adding or removing a person adds or takes away one of them; replacing a person takes one
+away and adds another. QED. All are attained, by people whose cells all differ. *Noise:* two-sided geometric at the
+rate epsilon over that (`hdpstats.noise.geometric`).
 
 **Gaussian.** With a delta each part has rounded normal noise instead (`hdpstats.noise.normal`), exactly
-:math:`\mu`-GDP with :math:`\mu = \Delta_2 / s`. In the Euclidean norm counts have the square ``c`` or ``2 c``, and sums
-that of `hdpstats.mechanisms.description.sensitivity.square_sensitivity`. Weighted descriptions are pure.
+:math:`\mu`-GDP with :math:`\mu = \Delta_2 / s`. In the Euclidean norm counts have the square ``c`` or ``2 c`` (entries
+that differ are +-1, in different cells), and sums that of
+`hdpstats.mechanisms.description.sensitivity.square_sensitivity`. Weighted descriptions are pure.
 
 **Parts.** Sums, cells and follow-up are mechanisms on the same records that are fixed before any of them runs: their
 epsilons add up to the query's, or their squares of :math:`\mu` to one that implies its (epsilon, delta).
@@ -66,7 +72,8 @@ from typing import final
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.description.observed import follow_up_of
+from hdpstats.mechanisms.description.people import cells_of, people_of, sums_of
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.sensitivity import box_sensitivity, cells_sensitivity, square_sensitivity
 from hdpstats.noise.box import BoxNoise
@@ -145,7 +152,8 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
     noise = _noise_of_sums(query, relation)
     with_cells = len(query.with_cells)
     cells = _noise_of_counts(query, "cells", query.cells, cells_sensitivity(with_cells, relation), scale)
-    follow_up = _noise_of_counts(query, "follow_up", query.follow_up_cells, cells_sensitivity(1, relation), scale)
+    moved = cells_sensitivity(1 if query.follow_up is None else query.follow_up.counts_of_person, relation)
+    follow_up = _noise_of_counts(query, "follow_up", query.follow_up_cells, moved, scale)
     return PreparedDescription(
         needs=query.names,
         events=tuple(_event(query, part, cost) for part, cost in costs.items()),
@@ -154,7 +162,7 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
         cells=cells,
         follow_up=follow_up,
         sds=(_sd(noise[0], UNITS) if noise else 0.0, _sd(cells, scale), _sd(follow_up, scale)),
-        records=site_facts.records if size_is_public(query, site_facts) else None,
+        records=site_facts.records if size_is_public(query, site_facts) or _all_in_cells(query, site_facts) else None,
     )
 
 
@@ -201,8 +209,9 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
     schema = site_facts.schema
     for column in query.columns:
         _check_column(column, schema)
-    if query.by is not None and levels_of(_declared(schema, query.by)) != query.groups:
-        raise SiteError(f"this site's schema declares other levels of {query.by!r} than the query has groups")
+    for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
+        if levels_of(_declared(schema, name)) != levels:
+            raise SiteError(f"this site's schema declares other levels of {name!r} than the query has groups")
     if query.weights is not None:
         weight = _declared(schema, query.weights)
         if not isinstance(weight, Weight) or weight.max != query.largest_weight:
@@ -219,6 +228,15 @@ def size_is_public(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
     return everybody and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
+def _all_in_cells(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
+    """Return whether a query asks for cells of follow-up only, which all records are in, and their number is public.
+
+    That is so with groups as well: whoever belongs to none is in the cell "incomplete".
+    """
+    plain = not query.columns and query.weights is None
+    return plain and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
+
+
 def _check_column(column: DescribedColumn, schema: Schema) -> None:
     declared = _declared(schema, column.name)
     if levels_of(declared) != column.levels:
@@ -233,10 +251,9 @@ def _check_follow_up(query: DescriptionQuery, site_facts: SiteFacts) -> None:
     asked = query.follow_up
     if asked is None:
         return
-    if site_facts.unit is not None:
-        raise SiteError("this site's people have several rows each; follow-up is counted of people with one row")
     time, event = _declared(site_facts.schema, asked.time), _declared(site_facts.schema, asked.event)
-    if not isinstance(time, Duration) or levels_of(event) != asked.causes + 1:
+    start = time if asked.start is None else _declared(site_facts.schema, asked.start)
+    if not (isinstance(time, Duration) and isinstance(start, Duration)) or levels_of(event) != asked.causes + 1:
         raise SiteError(f"this site's schema declares another time {asked.time!r} or event {asked.event!r}")
     if asked.ends[-1] > time.horizon:
         raise MechanismError(f"times must end at {time.horizon:g} at most, the horizon of {asked.time!r}")

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
-from hdpstats.public.follow_up import ratio
+from hdpstats.public.risk_sets import ratio
 
 STEP = 1e-3
 """Step of the numerical derivatives, in people."""

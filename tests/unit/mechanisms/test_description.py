@@ -129,7 +129,6 @@ def test_it_is_known_by_its_name_and_its_columns():
         ({"follow_up": FollowUpCells(time="t", event="e", causes=2, ends=(6.0,))}, {}, SiteError),
         ({"follow_up": FollowUpCells(time="x", event="e", causes=1, ends=(6.0,)), "columns": ()}, {}, SiteError),
         ({"follow_up": FollowUpCells(time="t", event="e", causes=1, ends=(13.0,))}, {}, MechanismError),
-        ({}, {"unit": "id", "most_rows": 3}, SiteError),
         ({"epsilon": Fraction(10**10)}, {}, HdpError),
     ],
 )

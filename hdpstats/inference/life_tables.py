@@ -1,0 +1,271 @@
+r"""Survival read from a noisy table of events and censorings: post-processing.
+
+In the interval ``j`` of one group :math:`D_{jk}` events of cause ``k`` and :math:`C_j` censorings are counted, and
+where follow-up may begin late :math:`E_j` people who begin in it; ``R`` people stayed on beyond the last one. Every
+count has independent noise of variance :math:`\sigma^2`.
+
+**At risk.** When the interval ``j`` begins, :math:`Y_j = R + \sum_{i \ge j} (D_i + C_i - E_i)` people are at risk,
+without late beginnings made decreasing by isotonic regression. Exposed are
+:math:`Y^*_j = Y_j - C_j / 2 + E_j / 2` (the actuarial estimate: who leaves or comes does so half-way), at least
+:math:`Y_j / 2`.
+
+**Survival.** :math:`h_j = D_j / Y^*_j`, where negative events are kept: to set them to 0 cell by cell biases survival.
+:math:`H_t = \sum_{j \le t} -\log(1 - h_j)` (:math:`h_j` itself where that is negative) is made increasing by isotonic
+regression and is at least 0, and :math:`S = e^{-H}`. **Incidence** of cause ``k`` is
+:math:`F_{kt} = \sum_{j \le t} S_{j-1} h_{jk}` (Aalen and Johansen), made increasing as well.
+
+**Variances** rest on smoothed hazards ``r``: moving averages of seven intervals of events over those of exposure. With
+``L`` the derivative of what is estimated by the cells, by the chain rule through :math:`D` and :math:`Y^*`,
+
+.. math:: \operatorname{cov} = \text{sampling} + \sigma^2 L L',
+
+where sampling is Greenwood's :math:`\sum_{j \le t} r_j / ((1 - r_j) Y^*_j)` for ``H``, and its multinomial counterpart
+for ``F``. No draws are needed.
+
+**Limits** of survival are the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H, s / 3))`: the first is
+right where noise dominates, the second one where few events do. Numbers are stated at the ends of intervals. Between
+them nothing was counted: where a number is needed there, ``H`` is taken as linear.
+
+References
+----------
+J. Berkson, R. P. Gage (1950), Calculation of survival rates for cancer. M. Greenwood (1926), The natural duration of
+cancer. O. O. Aalen, S. Johansen (1978), An empirical transition matrix for non-homogeneous Markov chains.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, final
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from hdpstats._base.typing import FloatArray
+
+WINDOW: Final = 7
+"""Intervals of the moving averages that variances rest on."""
+MOST_RATE: Final = 0.95
+"""No share of people who fail in an interval is taken above it."""
+SMOOTHED_RATE: Final = 0.9
+"""Nor a smoothed one above this."""
+STEEPEST: Final = 5.0
+"""The largest exponent of the limits on the logarithmic scale."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LifeTable:
+    """The noisy table of one group.
+
+    Attributes
+    ----------
+    cuts : (J + 1,) float64
+        0 and the ends of the intervals.
+    events : (J, K) float64
+        Events of each cause.
+    censored : (J,) float64
+        Censorings.
+    stayed : float
+        People who stayed on.
+    entered : (J,) float64 or None
+        People who begin in an interval; None where all begin at time 0.
+    sd : float
+        The standard deviation of the noise in each count.
+    """
+
+    cuts: FloatArray
+    events: FloatArray
+    censored: FloatArray
+    stayed: float
+    entered: FloatArray | None
+    sd: float
+
+    @property
+    def intervals(self) -> int:
+        """The number of intervals."""
+        return len(self.censored)
+
+    @cached_property
+    def counted(self) -> FloatArray:
+        """People at risk when each interval begins, and who stayed on (J + 1,), as the counts have them."""
+        left = self.events.sum(axis=1) + self.censored - (0.0 if self.entered is None else self.entered)
+        return np.asarray(np.append(self.stayed + np.cumsum(left[::-1])[::-1], self.stayed))
+
+    @cached_property
+    def at_risk(self) -> FloatArray:
+        """The same, at least 0, and decreasing where nobody begins late (J + 1,)."""
+        found = self.counted
+        if self.entered is None:
+            found = isotonic_regression(found, increasing=False).x
+        return np.asarray(np.maximum(found, 0.0))
+
+    @cached_property
+    def exposed(self) -> FloatArray:
+        """People exposed in each interval (J,)."""
+        return self.exposed_above(max(1.0, 2.0 * self.sd))
+
+    def exposed_above(self, floor: float) -> FloatArray:
+        """Return people exposed in each interval (J,), of at least so many at risk when it begins."""
+        Y = np.maximum(self.at_risk[:-1], floor)
+        change = self.censored - (0.0 if self.entered is None else self.entered)
+        return np.asarray(np.maximum(Y - change / 2.0, Y / 2.0))
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """Smoothed hazards of each cause (J, K), positive."""
+        found = moving_average(self.events) / moving_average(self.exposed)[:, None]
+        least = 1.0 / self.exposed.sum() / self.events.shape[1]
+        found = np.maximum(found, least)
+        total = found.sum(axis=1, keepdims=True)
+        return np.asarray(found * np.minimum(1.0, SMOOTHED_RATE / total))
+
+    @cached_property
+    def cumulated(self) -> FloatArray:
+        """``H`` at the cuts (J + 1,), from 0."""
+        h = self.events.sum(axis=1) / self.exposed
+        steps = np.where(h > 0.0, -np.log1p(-np.clip(h, 0.0, MOST_RATE)), h)
+        return np.append(0.0, np.maximum(isotonic_regression(np.cumsum(steps)).x, 0.0))
+
+    @cached_property
+    def cumulated_covariance(self) -> FloatArray:
+        """The covariance of ``H`` at the cuts (J + 1, J + 1), sampling and noise together."""
+        return self.cumulated_sampling + self.cumulated_noise
+
+    @cached_property
+    def cumulated_sampling(self) -> FloatArray:
+        """The part of it that is sampling."""
+        r = self.rates.sum(axis=1)
+        greenwood = np.append(0.0, np.cumsum(r / ((1.0 - r) * self.exposed)))
+        at = np.arange(self.intervals + 1)
+        return np.asarray(greenwood[np.minimum(at[:, None], at)])
+
+    @cached_property
+    def cumulated_noise(self) -> FloatArray:
+        """The part of it that is noise."""
+        J, K = self.events.shape
+        r = self.rates.sum(axis=1)
+        past = np.arange(J) < np.arange(J + 1)[:, None]
+        by_event = past / (self.exposed * (1.0 - r))
+        L = self.derivative(np.repeat(by_event, K, axis=1), -by_event * r)
+        return self.sd**2 * L @ L.T
+
+    def derivative(self, by_events: FloatArray, by_exposed: FloatArray) -> FloatArray:
+        """Return derivatives (m, cells) by the cells, from those by events (m, J K) and by exposures (m, J)."""
+        J, K = self.events.shape
+        through = by_exposed @ exposed_by_cells(J, K, late=self.entered is not None)
+        through[:, : J * K] += by_events
+        return np.asarray(through)
+
+    def incidence(self, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return ``F`` of a cause at the cuts (J + 1,), its sampling covariance and that of the noise."""
+        J, K = self.events.shape
+        h = self.events / self.exposed[:, None]
+        stay = 1.0 - np.clip(h.sum(axis=1), -0.5, MOST_RATE)
+        before = np.append(1.0, np.cumprod(stay)[:-1])
+        found = np.clip(isotonic_regression(np.cumsum(before * h[:, cause])).x, 0.0, 1.0)
+
+        r, total = self.rates, self.rates.sum(axis=1)
+        before = np.append(1.0, np.cumprod(1.0 - total)[:-1])
+        smooth = np.append(0.0, np.cumsum(before * r[:, cause]))
+        past = np.arange(J) < np.arange(J + 1)[:, None]
+        later = past * (smooth[:, None] - smooth[1:]) / (1.0 - total)
+        by_rate = np.repeat(-later[:, :, None], K, axis=2)
+        by_rate[:, :, cause] += past * before
+        mean = (by_rate * r).sum(axis=2)
+        sampling = np.einsum("ajk,bjk,jk->ab", by_rate, by_rate, r / self.exposed[:, None])
+        sampling -= np.einsum("aj,bj,j->ab", mean, mean, 1.0 / self.exposed)
+        by_events = (by_rate / self.exposed[:, None]).reshape(J + 1, J * K)
+        L = self.derivative(by_events, -mean / self.exposed)
+        return np.append(0.0, found), sampling, self.sd**2 * L @ L.T
+
+
+@lru_cache(maxsize=128)
+def exposed_by_cells(intervals: int, causes: int, *, late: bool) -> FloatArray:
+    """Return the derivatives of exposures by the cells (J, cells): events, censorings, who stayed, beginnings."""
+    upto = np.tri(intervals).T
+    half = np.eye(intervals) / 2.0
+    parts = [np.repeat(upto, causes, axis=1), upto - half, np.ones((intervals, 1))]
+    found = np.hstack([*parts, half - upto] if late else parts)
+    found.flags.writeable = False
+    return found
+
+
+def moving_average(values: FloatArray) -> FloatArray:
+    """Return means of seven neighbours (J,) or (J, K); the first and the last value continue beyond the ends."""
+    half = WINDOW // 2
+    wide = np.pad(values, [(half, half)] + [(0, 0)] * (values.ndim - 1), mode="edge")
+    total = np.cumsum(np.concatenate([np.zeros_like(wide[:1]), wide]), axis=0)
+    return np.asarray((total[WINDOW:] - total[:-WINDOW]) / WINDOW)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Band:
+    """A curve at the cuts with its standard errors and limits, each (J + 1,)."""
+
+    value: FloatArray
+    std_error: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def survival(table: LifeTable, z: float) -> Band:
+    """Return survival with limits at a normal quantile."""
+    H, s = table.cumulated, np.sqrt(np.diag(table.cumulated_covariance))
+    base = np.maximum(H, s / 3.0)
+    w = np.minimum(np.divide(z * s, base, out=np.zeros_like(s), where=base > 0.0), STEEPEST)
+    low = np.exp(-np.maximum(H + z * s, base * np.exp(w)))
+    high = np.exp(-np.maximum(np.minimum(H - z * s, base * np.exp(-w)), 0.0))
+    S = np.exp(-H)
+    return Band(value=S, std_error=S * s, low=np.minimum.accumulate(low), high=np.minimum.accumulate(high))
+
+
+def incidence(table: LifeTable, cause: int, z: float) -> Band:
+    """Return the incidence of a cause with limits at a normal quantile."""
+    F, sampling, noise = table.incidence(cause)
+    s = np.sqrt(np.maximum(np.diag(sampling + noise), 0.0))
+    return Band(value=F, std_error=s, low=np.clip(F - z * s, 0.0, 1.0), high=np.clip(F + z * s, 0.0, 1.0))
+
+
+def survival_between(S: FloatArray, cuts: FloatArray, times: FloatArray) -> FloatArray:
+    """Return survival between the cuts, where ``H`` is linear."""
+    with np.errstate(divide="ignore"):
+        H = -np.log(np.maximum(S, np.finfo(float).tiny))
+    return np.asarray(np.exp(-np.interp(times, cuts, H)))
+
+
+def crossing_of(S: FloatArray, cuts: FloatArray, level: float) -> float:
+    """Return when survival reaches a level, ``H`` linear between the cuts; infinity where it does not."""
+    H = -np.log(np.maximum(S, np.finfo(float).tiny))
+    target = -np.log(level)
+    if H[-1] < target:
+        return float(np.inf)
+    place = int(np.searchsorted(H, target, side="left"))
+    if place == 0:
+        return 0.0
+    part = (target - H[place - 1]) / max(H[place] - H[place - 1], np.finfo(float).tiny)
+    return float(cuts[place - 1] + part * (cuts[place] - cuts[place - 1]))
+
+
+def restricted_mean(table: LifeTable, upto: float) -> tuple[float, float]:
+    r"""Return the mean time without an event up to a time, and its standard error.
+
+    The area under :math:`e^{-H}` with ``H`` linear between the cuts. Its derivative by ``H`` at the ends of a piece of
+    length ``w`` is :math:`-w S / 2`.
+    """
+    cuts, H = table.cuts, table.cumulated
+    inside = cuts < upto
+    at = np.append(cuts[inside], upto)
+    known = np.interp(at, cuts, H)
+    S, width = np.exp(-known), np.diff(at)
+    steps = np.diff(known)
+    flat = steps < 1e-8
+    area = np.where(flat, S[:-1], (S[:-1] - S[1:]) / np.where(flat, 1.0, steps)) * width
+    half = (np.append(0.0, width) + np.append(width, 0.0)) / 2.0 * S
+    gradient = np.zeros(len(cuts))
+    gradient[: len(at) - 1] = half[:-1]
+    last = len(at) - 1
+    part = (upto - cuts[last - 1]) / (cuts[last] - cuts[last - 1])
+    gradient[last - 1] += (1.0 - part) * half[-1]
+    gradient[last] += part * half[-1]
+    variance = float(gradient @ table.cumulated_covariance @ gradient)
+    return float(area.sum()), float(np.sqrt(max(variance, 0.0)))
