@@ -43,6 +43,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.information import Information, ScoreNoise
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
+from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.point import PointQuery, PointRelease
 
 STEPS = 3
@@ -75,6 +76,8 @@ class ReleasedPoint:
         How many people the site has who count, as far as is publicly known.
     records_sd : float
         The standard deviation of the noise in that number; 0 where it is public.
+    cohort : CohortMoments or None
+        What was released about these people; None where it is taken that they are distributed as the public ones.
     curvature : float
         A guess of the curvature that one person has along a direction. Sites are weighed with it where nothing better
         is known; nothing else depends on it.
@@ -87,6 +90,7 @@ class ReleasedPoint:
     records: int
     curvature: float
     records_sd: float = 0.0
+    cohort: CohortMoments | None = None
 
     @property
     def theta(self) -> FloatArray:

@@ -59,8 +59,8 @@ class Information(ABC):
         """Return ``count`` draws of the source."""
 
     @abstractmethod
-    def given(self, drawn: FloatArray, *, theta: FloatArray) -> Moments:
-        """Return the moments (count, D, D) that belong to draws of the source."""
+    def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
+        """Return the moments (count, D, D) that belong to draws of the source; what is a site's own is drawn here."""
 
 
 def draw_jointly(
@@ -74,7 +74,7 @@ def draw_jointly(
     for each in informations:
         if each.source not in drawn:
             drawn[each.source] = each.draw(rng, count=count)
-    moments = [each.given(drawn[each.source], theta=theta) for each in informations]
+    moments = [each.given(drawn[each.source], theta=theta, rng=rng) for each in informations]
     return [_of_sizes(rng, at, spread=each.spread_of_size) for at, each in zip(moments, informations, strict=True)]
 
 
@@ -122,7 +122,7 @@ class PublicInformation(Information):
         """Return random weightings (count, people) of the public rows."""
         return draws.dirichlet(rng, self.public.people, count)
 
-    def given(self, drawn: FloatArray, *, theta: FloatArray) -> Moments:
+    def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:  # noqa: ARG002
         """Return the moments under weightings of the public rows."""
         return self.public.moments(theta, records=self.records, row_weights=drawn)
 
@@ -177,7 +177,7 @@ class ReleasedInformation(Information):
         kept = np.maximum(eigenvalues, 0.1 * float(np.linalg.eigvalsh(H)[0]))
         return np.asarray(np.einsum("bij,bj,bkj->bik", vectors, kept, vectors))
 
-    def given(self, drawn: FloatArray, *, theta: FloatArray) -> Moments:  # noqa: ARG002
+    def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:  # noqa: ARG002
         """Return the share of each drawn Hessian."""
         return self._moments(drawn)
 

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference.cohort import raked_information
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.sandwich import combine
@@ -107,6 +108,10 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
 def _from_public(part: ReleasedPoint) -> _Read | None:
     if part.public is None or not part.public.known or _is_flat(part):
         return None
+    if part.cohort is not None:
+        raked = raked_information(part.public, part.cohort, records=max(part.records, 1), records_sd=part.records_sd)
+        if raked is not None:
+            return _Read(information=raked, note=" ".join(raked.notes))
     note = ASSUMED if part.release.hessian is None else UNCLEAR
     return _Read(
         information=PublicInformation(public=part.public, records=max(part.records, 1), records_sd=part.records_sd),

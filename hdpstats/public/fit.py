@@ -19,10 +19,12 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response
-from hdpstats.losses import PredictorLoss
-from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged
+from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged, raked, whitened_designs
+from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 from hdpstats.solvers.objective import MultinomialObjective
 
@@ -45,10 +47,11 @@ WEAK = 1e-4
 class PublicRows:
     """Complete public rows, clipped to the schema's bounds as private rows are.
 
-    ``X`` (n, D) design with the intercept first; ``y`` (n,) as the loss reads it, or None where the outcome is not
-    public; ``weights``, ``offset`` (n,).
+    ``X`` (n, D) design with the intercept first, of the ``table``; ``y`` (n,) as the loss reads it, or None where the
+    outcome is not public; ``weights``, ``offset`` (n,).
     """
 
+    table: AdmittedTable
     X: FloatArray
     y: FloatArray | None
     weights: FloatArray
@@ -63,13 +66,15 @@ class WhitenedPublic(WhitenedRows):
     With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
     ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `PredictorLoss.typical` otherwise, and for
     a loss that is not `PredictorLoss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss``
-    itself would rest on too few rows.
+    itself would rest on too few rows. ``variables`` are the rows by variables, for losses whose coverage with raked
+    rows was measured.
     """
 
     loss: PredictorLoss
     offset: FloatArray
     y: FloatArray | None = None
     bread: PredictorLoss | None = None
+    variables: PublicVariables | None = None
 
     @property
     def known(self) -> bool:
@@ -113,6 +118,21 @@ class WhitenedPublic(WhitenedRows):
             levelled=(slice(int(self.geometry.intercept), None),),
         )
 
+    def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
+        z, mallows = whitened_designs(self.geometry, people.X)
+        X = np.concatenate([np.ones((*z.shape[:2], int(self.geometry.intercept))), z], axis=2)
+        curvature, square = self.loss.typical(X @ theta + self.offset)
+        weight = self.weights * mallows
+        found = raked(
+            X,
+            weight * curvature,
+            weight**2 * square,
+            people=people,
+            slopes=slice(int(self.geometry.intercept), None),
+        )
+        return Moments(H=records * found.H, J=records * found.J)
+
 
 def public_rows(
     table: PublicTable, design: Design, response: Response, *, weights: str | None, offset: str | None
@@ -124,6 +144,7 @@ def public_rows(
     outcome = read if all(name in table.names for name in read) else []
     rows = table.admitted([*covariates, *outcome, *extra])
     return PublicRows(
+        table=rows,
         X=design.matrix(rows),
         y=response.of(rows) if outcome else None,
         weights=rows.numeric[weights] if weights is not None else np.ones(rows.rows),
@@ -152,6 +173,7 @@ def whitened_public(
         fit=fit,
         y=rows.y,
         bread=bread,
+        variables=PublicVariables(table=rows.table, design=design) if isinstance(loss, LogisticLoss) else None,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Self, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
 
@@ -61,6 +62,20 @@ class PublicSide(ABC):
     def centre(self) -> FloatArray:
         """Where the ridge pulls to (D,)."""
 
+    @property
+    def variables(self) -> PublicVariables | None:
+        """The people by variables, one row each; None where `raked_moments` has no proof or no measured coverage."""
+        return None
+
+    @property
+    def case_weights(self) -> FloatArray:
+        """The people's case weights (people,)."""
+        return np.ones(self.people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
+        """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
+        raise NotImplementedError
+
     @abstractmethod
     def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people at ``theta``.
@@ -106,6 +121,11 @@ class WhitenedRows(PublicSide, ABC):
         return self.fit.theta if self.fit is not None else np.zeros(self.dimension)
 
     @property
+    def case_weights(self) -> FloatArray:
+        """The rows' case weights."""
+        return self.weights
+
+    @property
     def scaled(self) -> bool:
         """Whether the loss has the scale of a likelihood, whose information is the inverse of a covariance."""
         return False
@@ -120,6 +140,42 @@ class WhitenedRows(PublicSide, ABC):
         geometry = at_radius(self.geometry, radius)
         square = np.sum(self.X[:, int(geometry.intercept) :] ** 2, axis=1)
         return replace(self, geometry=geometry, mallows=mallows_weights(square, geometry))
+
+
+def whitened_designs(geometry: Geometry, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return ``A (x - m)`` (B, n, d) and the Mallows weights (B, n) of designs ``X`` (B, n, p)."""
+    m, A = geometry.arrays()
+    z = (X[:, :, int(geometry.intercept) :] - m) @ A.T
+    return z, mallows_weights(np.einsum("bnd,bnd->bn", z, z), geometry)
+
+
+def raked(X: FloatArray, curvature: FloatArray, square: FloatArray, *, people: RakedPeople, slopes: slice) -> Moments:
+    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of rows ``X`` (B, n, D).
+
+    Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards :math:`G = \sum_i w_i x_i x_i'`
+    times the ratio of the slopes' traces, with the intercept's own entry: as if curvature did not depend on covariates.
+    """
+    w, D = people.weights, X.shape[2]
+    effective = np.sum(w, axis=1) ** 2 / np.sum(w**2, axis=1)
+    share = (effective / (effective + D))[:, None, None]
+    G = _weighted_squares(X, w)
+    found = []
+    for of_row in (curvature, square):
+        whole = _weighted_squares(X, w * of_row)
+        level = np.ones(len(whole))
+        if whole[:, slopes, slopes].size:
+            level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
+                G[:, slopes, slopes], axis1=1, axis2=2
+            )
+        target = level[:, None, None] * G
+        target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
+        found.append(share * whole + (1.0 - share) * target)
+    return Moments(H=found[0], J=found[1])
+
+
+def _weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
+    """Return ``sum_i w_i x_i x_i'`` (B, D, D) of rows (B, n, D) with weights (B, n)."""
+    return np.asarray(np.swapaxes(X, 1, 2) @ (w[:, :, None] * X))
 
 
 def averaged(
