@@ -42,13 +42,13 @@ def number(value: float, decimals: int = 4) -> str:
     return f"{value:.{decimals}g}"
 
 
-def p_value(value: float) -> str:
-    """Return a p-value with three decimals.
+def p_value(value: float, floor: float = 0.0) -> str:
+    """Return a p-value with three decimals; where it is the least that draws can tell, that bound.
 
-    >>> p_value(0.04321), p_value(1e-9)
-    ('0.043', '0.000')
+    >>> p_value(0.04321), p_value(1e-9), p_value(1 / 4001, 1 / 4001)
+    ('0.043', '0.000', '<0.00025')
     """
-    return f"{value:.3f}"
+    return f"<{floor:.2g}" if floor > 0.0 and value <= floor * (1.0 + 1e-9) else f"{value:.3f}"
 
 
 def percent(value: float) -> str:

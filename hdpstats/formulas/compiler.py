@@ -16,7 +16,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TypeVar, final
 
@@ -184,7 +184,7 @@ def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
         ]
         if len(columns) + math.prod(map(len, choices)) > MOST_COLUMNS:
             raise refusal(term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels")
-        columns.extend(_term_columns(choices))
+        columns.extend(replace(each, term=term.source) for each in _term_columns(choices))
     return _assemble(parsed, boxes, columns)
 
 

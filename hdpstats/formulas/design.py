@@ -54,6 +54,8 @@ class DesignColumn:
         The numeric factors.
     levels : tuple of Level
         The categorical factors.
+    term : str
+        The term of the formula that the column is of, as it was written; "Intercept" for the intercept.
     """
 
     name: str
@@ -61,6 +63,7 @@ class DesignColumn:
     upper: float
     expressions: tuple[Expression, ...]
     levels: tuple[Level, ...]
+    term: str = "Intercept"
 
 
 @final

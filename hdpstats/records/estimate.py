@@ -11,6 +11,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.records.codec import Record
+from hdpstats.records.draws import ErrorDraws
 
 
 @final
@@ -26,17 +27,46 @@ class ErrorDistribution:
         Increasing probabilities from 0 to below 1.
     quantiles : (L, p) float64
         ``quantiles[l, j]``: the level-``l`` quantile of ``|error_j|``.
+    draws : ErrorDraws or None
+        How errors go together, where they were drawn: any contrast of coefficients has its own distribution.
     """
 
     levels: FloatArray
     quantiles: FloatArray
+    draws: ErrorDraws | None = None
 
     @classmethod
     def of_draws(cls, draws: FloatArray) -> "ErrorDistribution":
-        """Summarise draws of the error (B, p)."""
+        """Summarise draws of the error (B, p), and keep them."""
+        kept = ErrorDraws.of(draws)
         tail = 1.0 / (len(draws) + 1.0)
         levels = np.concatenate([np.linspace(0.0, 0.95, 96), 1.0 - np.geomspace(0.05, tail, 60)[1:]])
-        return cls(levels=levels, quantiles=np.quantile(np.abs(draws), levels, axis=0))
+        return cls(levels=levels, quantiles=np.quantile(np.abs(kept.exact), levels, axis=0), draws=kept)
+
+    @property
+    def floor(self) -> float:
+        """The least p-value that the distribution can give."""
+        return 1.0 - float(self.levels[-1])
+
+    def through(self, L: FloatArray) -> "ErrorDistribution":
+        """Return the distribution of the errors of ``L beta``, for ``L`` (k, p), from the joint draws.
+
+        Raises
+        ------
+        ArgumentError
+            If only the distribution of each coefficient by itself is known.
+        """
+        return ErrorDistribution.of_draws(self.joint().through(L))
+
+    def joint(self) -> ErrorDraws:
+        """Return the joint draws, or raise ArgumentError where there are none."""
+        if self.draws is None:
+            raise ArgumentError(
+                "this estimate has no joint draws of its errors, which a test or an effect of several coefficients "
+                "needs; fit the model again: a stored release is returned at no cost",
+                argument="estimate",
+            )
+        return self.draws
 
     def half_width(self, level: float) -> FloatArray:
         """Return the half-width (p,) of symmetric intervals of a confidence level; capped at the outermost quantile."""
@@ -110,6 +140,11 @@ class Estimate(Record):
         return self._series(np.where(np.isnan(self.bse.to_numpy()), np.nan, p))
 
     @property
+    def p_floor(self) -> float:
+        """The least p-value that there is: 0 but where the distribution was drawn."""
+        return 0.0 if self.distribution is None else self.distribution.floor
+
+    @property
     def cov_sampling(self) -> pd.DataFrame:
         """Covariance due to sampling."""
         return self._frame(self.sampling)
@@ -135,6 +170,40 @@ class Estimate(Record):
     def moved(self, by: FloatArray) -> "Estimate":
         """Return the estimate with numbers (p,) added to its coefficients."""
         return replace(self, values=self.values + by)
+
+    def linear(self, L: FloatArray, terms: tuple[str, ...], *, values: FloatArray | None = None) -> "Estimate":
+        """Return the estimate of ``L beta``, for ``L`` (k, p), named by ``terms``; NaN where it uses a NaN coefficient.
+
+        ``values`` (k,) takes the place of ``L beta`` where ``L`` is the derivative of a function of coefficients.
+
+        Examples
+        --------
+        >>> estimate = Estimate(
+        ...     label="maximum likelihood", terms=("a", "b"), values=np.array([2.0, 0.5]),
+        ...     sampling=np.array([[0.04, 0.01], [0.01, 0.04]]), privacy=np.zeros((2, 2)),
+        ... )
+        >>> difference = estimate.linear(np.array([[1.0, -1.0]]), ("a - b",))
+        >>> float(difference.params["a - b"]), round(float(difference.bse["a - b"]), 6)
+        (1.5, 0.244949)
+        """
+        known = ~np.isnan(np.diag(self.sampling) + np.diag(self.privacy))
+        unknown = (L[:, ~known] != 0.0).any(axis=1)
+        missing = (L[:, np.isnan(self.values)] != 0.0).any(axis=1)
+
+        def through(covariance: FloatArray) -> FloatArray:
+            mapped: FloatArray = L[:, known] @ covariance[np.ix_(known, known)] @ L[:, known].T
+            mapped[unknown, :] = np.nan
+            mapped[:, unknown] = np.nan
+            return mapped
+
+        return replace(
+            self,
+            terms=terms,
+            values=np.where(missing, np.nan, L @ np.nan_to_num(self.values)) if values is None else values,
+            sampling=through(self.sampling),
+            privacy=through(self.privacy),
+            distribution=None if self.distribution is None else self.distribution.through(L),
+        )
 
     def _series(self, numbers: FloatArray) -> "pd.Series[float]":
         return pd.Series(numbers, index=pd.Index(self.terms), dtype=float)

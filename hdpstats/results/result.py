@@ -17,6 +17,7 @@ from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
+from hdpstats.results.tested import Tested
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Result(Predictor, Reported, Saved):
+class Result(Predictor, Tested, Reported, Saved):
     """A fitted model: coefficients, their uncertainty, and what the fit cost in privacy.
 
     A result is post-processing: it holds released and public numbers only, and nothing with one entry per private
@@ -74,7 +75,7 @@ class Result(Predictor, Reported, Saved):
     [0.5, 0.731]
     """
 
-    _format: ClassVar[int] = 4
+    _format: ClassVar[int] = 5
     _what: ClassVar[str] = "a result"
 
     public_only: Estimate | None = None

@@ -1,0 +1,304 @@
+r"""Tests of linear hypotheses about coefficients, in statsmodels' words: z-tests, joint Wald tests, pairs of levels.
+
+For constraints :math:`L \beta = q` with the estimate :math:`b` and its covariance :math:`V`,
+
+.. math:: z_i = \frac{(L b - q)_i}{\sqrt{(L V L')_{ii}}}, \qquad W = (L b - q)' (L V L')^{-1} (L b - q).
+
+A private estimate's error has heavier tails than the normal distribution, and how heavy depends on the contrast. So the
+reference distribution of each is that of its own drawn errors: under the hypothesis :math:`L b - q = L e`, and the
+p-value of ``W`` is the share of the draws :math:`e_1, \dots, e_B` of the error with
+:math:`(L e_i)' (L V L')^{-1} (L e_i) \ge W`, counting the estimate itself (Davison and Hinkley 1997, *Bootstrap Methods
+and their Application*, section 4.2): never below :math:`1 / (B + 1)`. A fit to public rows alone has the normal and the
+chi-squared distribution. All of it is post-processing and costs no privacy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
+from hdpstats.display import Report, Reported, columns, number, p_value
+from hdpstats.formulas.constraints import read_constraints
+from hdpstats.records.estimate import Estimate
+
+DRAWN = "p-values and intervals are from draws of the error of each contrast, sampling and privacy noise together."
+"""What a reader must know of a private estimate's tests."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Constraints:
+    """``L beta = q``: a matrix ``L`` (k, p), values ``q`` (k,) and what tables call the rows."""
+
+    L: FloatArray
+    q: FloatArray
+    names: tuple[str, ...]
+
+
+def constraints_of(r_matrix: object, names: Sequence[str], *, short: bool = False) -> Constraints:
+    """Return constraints that were given as text, texts, a matrix, or a matrix and values.
+
+    ``short`` says that rows of a matrix are called c0, c1 and so on, as statsmodels does for text too.
+    """
+    if isinstance(r_matrix, str) or (
+        isinstance(r_matrix, list | tuple) and r_matrix and all(isinstance(each, str) for each in r_matrix)
+    ):
+        L, q, texts = read_constraints(r_matrix if isinstance(r_matrix, str) else ", ".join(r_matrix), names)
+        return Constraints(L=L, q=q, names=tuple(f"c{k}" for k in range(len(q))) if short else texts)
+    matrix, values = r_matrix if isinstance(r_matrix, tuple) and len(r_matrix) == 2 else (r_matrix, 0.0)
+    try:
+        L = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
+        q = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(L),)).copy()
+    except (TypeError, ValueError):
+        raise _shape(len(names)) from None
+    if L.shape[1:] != (len(names),) or not np.isfinite(L).all() or not np.isfinite(q).all() or not L.any(axis=1).all():
+        raise _shape(len(names))
+    return Constraints(L=L, q=q, names=tuple(f"c{k}" for k in range(len(q))))
+
+
+def _shape(p: int) -> ArgumentError:
+    return ArgumentError(
+        f"constraints must be a text such as 'a - b = 0', or a matrix of finite numbers with a column for each of the "
+        f"{p} coefficients and no row of zeros, alone or in a tuple with the values",
+        argument="r_matrix",
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class ContrastResults(Reported):
+    """Contrasts of coefficients, each tested by itself.
+
+    Attributes
+    ----------
+    estimate : Estimate
+        The contrasts ``L beta`` with their covariance and the distribution of their errors.
+    null : (k,) float64
+        What the hypotheses say that they are.
+    names : tuple of str
+        What `summary_frame` calls them.
+    """
+
+    estimate: Estimate
+    null: FloatArray
+    names: tuple[str, ...]
+
+    @property
+    def effect(self) -> FloatArray:
+        """The estimated contrasts (k,)."""
+        return np.asarray(self.estimate.params)
+
+    @property
+    def sd(self) -> FloatArray:
+        """Their standard errors (k,)."""
+        return np.asarray(self.estimate.bse)
+
+    @property
+    def statistic(self) -> FloatArray:
+        """Their distances from the hypotheses, in standard errors (k,)."""
+        return np.asarray(self._distance.tvalues)
+
+    @property
+    def tvalue(self) -> FloatArray:
+        """The same, as statsmodels calls it."""
+        return self.statistic
+
+    @property
+    def pvalue(self) -> FloatArray:
+        """Two-sided p-values (k,)."""
+        return np.asarray(self._distance.pvalues)
+
+    @property
+    def _distance(self) -> Estimate:
+        return self.estimate.moved(-self.null)
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Return confidence limits (k, 2) of the contrasts; ``alpha`` in [0.001, 0.999]."""
+        return self.estimate.conf_int(alpha).to_numpy()
+
+    def summary_frame(self, xname: Sequence[str] | None = None, alpha: float = 0.05) -> pd.DataFrame:
+        """Return a row per contrast, in statsmodels' words; ``xname`` names them."""
+        names = list(self.names if xname is None else xname)
+        low, high = self.conf_int(alpha).T
+        found = (self.effect, self.sd, self.statistic, self.pvalue, low, high)
+        headers = ("coef", "std err", "z", "P>|z|", "Conf. Int. Low", "Conf. Int. Upp.")
+        return pd.DataFrame(dict(zip(headers, found, strict=True)), index=pd.Index(names))
+
+    def _report(self, alpha: float = 0.05) -> Report:
+        level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+        frame, floor = self.summary_frame(alpha=level), self.estimate.p_floor
+        rows = [
+            [number(b), number(se, 3), number(z, 3), p_value(p, floor), number(low, 3), number(high, 3)]
+            for b, se, z, p, low, high in frame.to_numpy()
+        ]
+        headers = ["coef", "std err", "z", "P>|z|", f"[{level / 2:.6g}", f"{1 - level / 2:.6g}]"]
+        notes = [] if self.estimate.distribution is None else [DRAWN]
+        return Report(title="Tests of contrasts", blocks=[columns(headers, list(frame.index), rows)], notes=notes)
+
+    def __repr__(self) -> str:
+        return f"<contrasts: {', '.join(self.names)}>"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaldTest:
+    """A joint test of linear hypotheses: ``statistic``, ``pvalue``, ``df_constraint``, and the least p-value there is.
+
+    ``p_floor`` is 0 where the distribution is known and not drawn.
+    """
+
+    statistic: float
+    pvalue: float
+    df_constraint: int
+    p_floor: float
+
+    @property
+    def df_denom(self) -> int:
+        """The degrees of freedom, as statsmodels calls them in a chi-squared test."""
+        return self.df_constraint
+
+    def __str__(self) -> str:
+        sign = "" if self.pvalue_text.startswith("<") else "="
+        return f"<Wald test: statistic={self.statistic:.6g}, p-value{sign}{self.pvalue_text}, df={self.df_constraint}>"
+
+    __repr__ = __str__
+
+    @property
+    def pvalue_text(self) -> str:
+        """The p-value as tables show it: ``<0.00025`` at its floor."""
+        return p_value(self.pvalue, self.p_floor)
+
+
+def t_test(estimate: Estimate, constraints: Constraints) -> ContrastResults:
+    """Return tests of each constraint by itself."""
+    made = estimate.linear(constraints.L, constraints.names)
+    return ContrastResults(estimate=made, null=constraints.q, names=constraints.names)
+
+
+def wald_test(estimate: Estimate, constraints: Constraints) -> WaldTest:
+    """Return the joint test of constraints; NaN where a coefficient, or its error, is not known.
+
+    Raises
+    ------
+    ArgumentError
+        If a constraint follows from the others.
+    """
+    L, q = constraints.L, constraints.q
+    scaled = L / np.linalg.norm(L, axis=1, keepdims=True)
+    if np.linalg.matrix_rank(scaled) < len(L):
+        raise ArgumentError(
+            f"constraints: {len(L)} were given, and some follow from the others; leave those out", argument="r_matrix"
+        )
+    made = estimate.linear(L, constraints.names)
+    V, distance = made.sampling + made.privacy, made.params.to_numpy() - q
+    floor = made.p_floor
+    if np.isnan(V).any() or np.isnan(distance).any():
+        return WaldTest(statistic=np.nan, pvalue=np.nan, df_constraint=len(q), p_floor=floor)
+    scale = np.sqrt(np.diag(V))
+    inverse = np.linalg.pinv(V / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale)
+    found = float(distance @ inverse @ distance)
+    if made.distribution is None:
+        return WaldTest(statistic=found, pvalue=float(chdtrc(len(q), found)), df_constraint=len(q), p_floor=0.0)
+    errors = made.distribution.joint().exact
+    by_chance = np.einsum("bi,ij,bj->b", errors, inverse, errors)
+    share = (1 + int(np.count_nonzero(by_chance >= found))) / (len(errors) + 1)
+    return WaldTest(statistic=found, pvalue=share, df_constraint=len(q), p_floor=floor)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class WaldTestTerms(Reported):
+    """Joint tests that all coefficients of a term are 0, a term each: ``tests`` by its name."""
+
+    tests: dict[str, WaldTest]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per term: statistic, pvalue, df_constraint."""
+        return pd.DataFrame(
+            {
+                "statistic": [each.statistic for each in self.tests.values()],
+                "pvalue": [each.pvalue for each in self.tests.values()],
+                "df_constraint": [each.df_constraint for each in self.tests.values()],
+            },
+            index=pd.Index(list(self.tests), name="term"),
+        )
+
+    def summary_frame(self) -> pd.DataFrame:
+        """Return the table under statsmodels' headers."""
+        return self.table.set_axis(["chi2", "P>chi2", "df constraint"], axis=1)
+
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
+        rows = [[number(each.statistic, 3), each.pvalue_text, str(each.df_constraint)] for each in self.tests.values()]
+        block = columns(["statistic", "p-value", "df"], list(self.tests), rows)
+        drawn = any(each.p_floor for each in self.tests.values())
+        return Report(title="Joint Wald tests of terms", blocks=[block], notes=[DRAWN] if drawn else [])
+
+    def __repr__(self) -> str:
+        return f"<Wald tests of {', '.join(self.tests)}>"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class PairwiseTests(Reported):
+    """Differences between all levels of a factor, with p-values adjusted for their number.
+
+    Attributes
+    ----------
+    contrasts : ContrastResults
+        The differences, each by itself.
+    method : str
+        How p-values were adjusted: a name of statsmodels' ``multipletests``.
+    alpha : float
+        One minus the level of the intervals, and that of the decisions.
+    adjusted : (k,) float64
+        The adjusted p-values.
+    reject : (k,) bool
+        Which differences are significant at ``alpha``.
+    """
+
+    contrasts: ContrastResults
+    method: str
+    alpha: float
+    adjusted: FloatArray
+    reject: NDArray[np.bool_]
+
+    @property
+    def result_frame(self) -> pd.DataFrame:
+        """A row per pair: `ContrastResults.summary_frame` with the adjusted p-value and the decision."""
+        frame = self.contrasts.summary_frame(alpha=self.alpha)
+        return frame.assign(**{f"pvalue-{self.method}": self.adjusted, f"reject-{self.method}": self.reject})
+
+    def _report(self, alpha: float = 0.05) -> Report:
+        return self.contrasts._report(alpha)
+
+    def __repr__(self) -> str:
+        return f"<differences between levels: {', '.join(self.contrasts.names)}>"
+
+
+def pairwise(estimate: Estimate, constraints: Constraints, *, method: str, alpha: float) -> PairwiseTests:
+    """Return differences between levels with adjusted p-values."""
+    from statsmodels.stats.multitest import multipletests
+
+    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    contrasts = t_test(estimate, constraints)
+    raw: Any = contrasts.pvalue
+    adjusted, reject = np.full(len(raw), np.nan), np.zeros(len(raw), dtype=np.bool_)
+    known = ~np.isnan(raw)
+    if known.any():
+        try:
+            decided, corrected, *_ = multipletests(raw[known], alpha=level, method=method)
+        except ValueError:
+            raise ArgumentError(
+                f"method must be one of statsmodels' multipletests, such as 'hs' or 'holm', not {method!r}",
+                argument="method",
+            ) from None
+        adjusted[known], reject[known] = corrected, decided
+    return PairwiseTests(contrasts=contrasts, method=method, alpha=level, adjusted=adjusted, reject=reject)
