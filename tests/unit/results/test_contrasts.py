@@ -66,7 +66,7 @@ def test_a_contrast_has_the_distribution_of_its_own_drawn_errors(result, drawn):
     assert found.effect.tolist() == [1.0]
     assert found.sd[0] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)
     assert found.statistic[0] == pytest.approx(0.75 / found.sd[0])
-    assert found.pvalue[0] == pytest.approx(np.mean(errors >= 0.75), abs=1e-3)
+    assert found.pvalue[0] == pytest.approx(np.mean(errors >= 0.75), abs=5e-3)
     assert found.pvalue[0] != pytest.approx(2 * ndtr(-found.statistic[0]), abs=0.01)
     low, high = found.conf_int(0.1)[0]
     assert (low, high) == pytest.approx(1.0 + np.quantile(errors, 0.9) * np.array([-1, 1]), rel=1e-3)
