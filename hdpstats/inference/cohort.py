@@ -45,11 +45,14 @@ SCALE = 0.5
 TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 """The values that ``tau`` may have."""
 
-AVERAGED = 60
-"""Draws of the averages over which curvature is averaged."""
+AVERAGED, FEWEST = 60, 12
+"""Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`."""
 
 REPEATED = 5
-"""So many draws of errors share one draw of curvature."""
+"""So many draws of errors share one draw of curvature; more where that is more than `WORK`."""
+
+WORK = 250_000
+"""Terms of people's losses that are computed at a time."""
 
 
 RAKED = (
@@ -254,11 +257,13 @@ class RakedInformation(Information):
         return draws.dirichlet(rng, self.public.people, count)
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
-        """Return moments under weightings of the public rows and draws of the averages, each for `REPEATED` errors."""
-        base = drawn[::REPEATED]
+        """Return moments under weightings of the public rows and draws of the averages, each for several errors."""
+        size = len(drawn) * self.public.people * self.public.cells
+        repeated = max(REPEATED, -(-size // WORK))
+        base = drawn[::repeated]
         people = self.raking.raked(self.posterior.draw(rng, len(base)), base=base)
         found = self.public.raked_moments(theta, records=self.records, people=people)
-        H, J = (np.repeat(each, REPEATED, axis=0)[: len(drawn)] for each in (found.H, found.J))
+        H, J = (np.repeat(each, repeated, axis=0)[: len(drawn)] for each in (found.H, found.J))
         return Moments(H=H, J=J)
 
 
@@ -272,12 +277,13 @@ def raked_information(
     posterior = cohort_posterior(variables)
     raking = raking_at(variables, posterior.mean)
     rng = draws.generator(canonical.sha256(["raked", known.release_sha256]))
-    base = np.full((AVERAGED, side.people), 1.0 / side.people)
+    count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
+    base = np.full((count, side.people), 1.0 / side.people)
     return RakedInformation(
         public=side,
         records=known.people if known.weighted else float(records),
         records_sd=known.people_sd if known.weighted else records_sd,
         posterior=posterior,
         raking=raking,
-        averaged=raking.raked(posterior.draw(rng, AVERAGED), base=base),
+        averaged=raking.raked(posterior.draw(rng, count), base=base),
     )

@@ -17,14 +17,16 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side
-from hdpstats.public.hazard_fit import Baseline, mixed_baseline, public_spells, spells_of_rows
+from hdpstats.public.hazard_fit import Baseline, PublicSpells, mixed_baseline, public_spells, spells_of_rows
 from hdpstats.public.likelihood import hazard_likelihood
+from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
 from hdpstats.schema.columns import Categorical, Duration
+from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Study
 
 
@@ -94,7 +96,24 @@ class HazardSpec(LossSpec):
         rows = public_spells(table, self.design, self.grid, weights=self.weights, offset=self.offset)
         if rows.followed < FEWEST_ROWS:
             return None
-        return hazard_side(rows, self.design, self.features, link=self.link, causes=len(self.causes))
+        return hazard_side(
+            rows,
+            self.design,
+            self.features,
+            link=self.link,
+            causes=len(self.causes),
+            starts=self.grid.starts,
+            variables=self._variables(table, rows),
+        )
+
+    def _variables(self, table: PublicTable, rows: PublicSpells) -> PublicVariables | None:
+        """Return the public people by variables, where each of them, and each private one, has one spell from 0."""
+        if self.study.unit is not None or self.design.start is not None:
+            return None
+        people = table.admitted([*self.design.needs, *self.extra])
+        if people.persons is not None or len(rows.row) < people.rows:
+            return None
+        return PublicVariables(table=people, design=self.design.covariates)
 
     @property
     def public_sha256(self) -> str | None:

@@ -19,6 +19,9 @@ from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
+from hdpstats.public.outcomes import followed_as_public
+from hdpstats.public.raked_hazard import Reached, raked_hazard
+from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 from hdpstats.solvers import CappedSpells
@@ -48,6 +51,10 @@ class HazardSide(PublicSide):
         The spells as they were, before any cap.
     fit : PublicFit
         The public fit.
+    starts : (q,) float64
+        Where intervals begin.
+    variables : PublicVariables or None
+        The people by variables, where each has one spell from time 0.
     """
 
     baseline: Baseline
@@ -56,6 +63,8 @@ class HazardSide(PublicSide):
     spells: CappedSpells
     rows: PublicSpells
     fit: PublicFit
+    starts: FloatArray
+    variables: PublicVariables | None = None
 
     @property
     def dimension(self) -> int:
@@ -72,6 +81,16 @@ class HazardSide(PublicSide):
         """The public fit."""
         return self.fit.theta
 
+    @property
+    def case_weights(self) -> FloatArray:
+        """The people's case weights, where each has one spell."""
+        return self.rows.weights
+
+    @property
+    def cells(self) -> int:
+        """The number of intervals."""
+        return len(self.spells.A)
+
     def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         p = self.spells.Z.shape[1]
@@ -83,6 +102,26 @@ class HazardSide(PublicSide):
             levelled=tuple(slice(end - p, end) for end in ends),
         )
         return replace(found, H=found.H + WEAK * np.eye(self.dimension))
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.public.raked_hazard`."""
+        found = raked_hazard(
+            self.spells,
+            self.geometry,
+            theta,
+            case_weights=self.case_weights,
+            people=people,
+            reached=self._reached(people),
+        )
+        return Moments(H=records * found.H + WEAK * np.eye(self.dimension), J=records * found.J)
+
+    def _reached(self, people: RakedPeople) -> Reached:
+        """Return by how many each interval is reached: as described, else as public people are followed."""
+        if people.times.size:
+            return Reached(at_risk=people.at_risk_at(self.starts))
+        rows = self.rows
+        followed = followed_as_public(entry=rows.entry, last=rows.exit, event=rows.cause, intervals=self.cells)
+        return Reached(uncensored=np.cumsum(followed[:, ::-1], axis=1)[:, ::-1].mean(axis=0)[None])
 
     def _triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""
@@ -155,11 +194,18 @@ class HazardSide(PublicSide):
         kept = place[self.rows.person] >= 0
         rows = self.rows.take(kept)
         rows = replace(rows, person=place[rows.person], people=len(chosen))
-        return replace(self, spells=self.spells.take(kept), rows=rows)
+        return replace(self, spells=self.spells.take(kept), rows=rows, variables=None)
 
 
 def hazard_side(
-    rows: PublicSpells, design: SurvivalDesign, features: FloatArray, *, link: str, causes: int
+    rows: PublicSpells,
+    design: SurvivalDesign,
+    features: FloatArray,
+    *,
+    link: str,
+    causes: int,
+    starts: FloatArray,
+    variables: PublicVariables | None = None,
 ) -> HazardSide:
     """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
     geometry = design.covariates.whitening(rows.X)
@@ -189,6 +235,8 @@ def hazard_side(
         spells=whole,
         rows=rows,
         fit=fit,
+        starts=starts,
+        variables=variables,
     )
     return side.at(geometry, relative_cap(side, total=UNCAPPED_TOTAL, margin=UNCAPPED_MARGIN))
 

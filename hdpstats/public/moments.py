@@ -63,6 +63,11 @@ class PublicSide(ABC):
         """Where the ridge pulls to (D,)."""
 
     @property
+    def cells(self) -> int:
+        """For how many terms of a person's loss `raked_moments` computes."""
+        return 1
+
+    @property
     def variables(self) -> PublicVariables | None:
         """The people by variables, one row each; None where `raked_moments` has no proof or no measured coverage."""
         return None

@@ -97,6 +97,14 @@ class RakedPeople:
     at_risk: FloatArray
     times: FloatArray
 
+    def at_risk_at(self, starts: FloatArray) -> FloatArray:
+        """Return the shares at risk after other times from 0 on (B, q): on lines between the known ones."""
+        times = np.concatenate([[0.0], self.times])
+        known = np.column_stack([np.ones(len(self.at_risk)), self.at_risk])
+        place = np.clip(np.searchsorted(times, starts, side="right") - 1, 0, max(len(times) - 2, 0))
+        part = np.clip((starts - times[place]) / (times[place + 1] - times[place]), 0.0, 1.0)
+        return np.asarray(known[:, place] + part * (known[:, place + 1] - known[:, place]))
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -1,0 +1,115 @@
+"""Hazards over raked public people: who is at risk follows from the described shares."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats.inference.cohort import raked_information
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.public.hazard import relative_cap
+from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.geometry import at_radius
+
+YEARS, N = 4, 300
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-4, 4), arm=hdp.Binary(), time=hdp.Duration(YEARS, unit="years"), event=hdp.Binary()
+)
+AT_RISK = {1.0: 0.7, 2.0: 0.45, 3.0: 0.2}
+
+
+@pytest.fixture(scope="module")
+def side():
+    rng = np.random.default_rng(3)
+    arm = (np.arange(N) % 3 == 0).astype(float)
+    time = np.minimum(rng.exponential(4.0, N), rng.uniform(0.1, 6.0, N))
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(0, 1, N),
+            "arm": arm,
+            "time": np.minimum(time, YEARS),
+            "event": (time < YEARS) * (rng.random(N) < 0.6) * 1.0,
+        }
+    )
+    study = hdp.Study(private=None, public=frame, schema=SCHEMA)
+    model = hdp.DiscreteHazard.from_formula(
+        "Surv(time, event) ~ x + arm", data=study, intervals=list(range(1, YEARS + 1)), baseline="dummies"
+    )
+    spec = model._spec
+    assert isinstance(spec, HazardSpec)
+    public = spec.public
+    return public.at(at_radius(public.geometry, 2.0), relative_cap(public, total=5.0, margin=1.2))
+
+
+def known(side, at_risk):
+    x, arm = side.variables.table.numeric["x"], side.variables.table.numeric["arm"]
+    box = {"variable": "x", "noise_sd": 0.0, "lower": -4.0, "upper": 4.0}
+    return CohortMoments(
+        people=1000.0,
+        people_sd=0.0,
+        release_sha256="7" * 64,
+        moments=(
+            CohortMoment(variable="arm", what=MomentKind.SHARE, value=float(arm.mean()), noise_sd=0.0, level=1),
+            CohortMoment(what=MomentKind.MEAN, value=float(x.mean()), **box),
+            CohortMoment(what=MomentKind.SQUARE, value=float((x**2).mean()), **box),
+            *(
+                CohortMoment(variable="time", what=MomentKind.AT_RISK, value=share, noise_sd=0.0, time=time)
+                for time, share in at_risk.items()
+            ),
+        ),
+    )
+
+
+def moments(side, at_risk):
+    found = raked_information(side, known(side, at_risk), records=1000, records_sd=0.0)
+    return found.at(side.centre)
+
+
+def test_people_like_the_public_ones_have_their_moments(side):
+    rows = side.rows
+    at_risk = {float(s): float(np.mean(rows.exit > s)) for s in range(1, YEARS)}
+    found, public = moments(side, at_risk), side.moments(side.centre, records=1000)
+    assert np.allclose(found.H, public.H, atol=0.06 * np.linalg.norm(public.H))
+    assert np.allclose(found.J, public.J, atol=0.06 * np.linalg.norm(public.J))
+    without = moments(side, {})  # as public people are followed
+    assert np.allclose(without.H, public.H, atol=0.08 * np.linalg.norm(public.H))
+
+
+def test_curvature_of_an_interval_is_in_proportion_to_the_share_at_risk(side):
+    whole = moments(side, AT_RISK)
+    A = side.spells.A
+    fewer = moments(side, AT_RISK | {3.0: 0.1})
+    of_interval = np.linalg.solve(A, np.eye(YEARS)).T  # the directions of single intervals
+    H, few = (each.H[:YEARS, :YEARS] - 0.1 * np.eye(YEARS) for each in (whole, fewer))
+    ratio = [(v @ few @ v) / (v @ H @ v) for v in of_interval]
+    assert np.allclose(ratio, [1.0, 1.0, 1.0, 0.5], atol=1e-6)
+
+
+def test_shares_between_known_times_lie_on_lines_and_never_grow(side):
+    people = raked_information(side, known(side, {1.0: 0.5, 3.0: 0.7}), records=10, records_sd=0.0).averaged
+    assert np.allclose(people.at_risk_at(np.array([0.0, 0.5, 1.0, 2.0, 5.0]))[0], [1.0, 0.75, 0.5, 0.5, 0.5])
+    assert np.all(np.diff(people.at_risk, axis=1) <= 0)
+
+
+def test_the_direct_sum_over_people_and_intervals(side):
+    """With the shrinkage of few people undone, H is the sum by definition."""
+    theta = side.centre + 0.1
+    people = raked_information(side, known(side, AT_RISK), records=1000, records_sd=0.0).averaged
+    one = replace(people, weights=people.weights[:1], X=people.X[:1], at_risk=people.at_risk[:1])
+    found = side.raked_moments(theta, records=1000, people=one).H[0]
+    spells, e, share = side.spells, YEARS, [1.0, *AT_RISK.values()]
+    alive, H = np.ones(N), np.zeros_like(found)
+    for s in range(YEARS):
+        eta = spells.A[s] @ theta[:e] + spells.Z @ theta[e:]
+        caps = np.column_stack([spells.log_caps(slice(0, N), slice(0, YEARS), 0)])
+        inside = np.cumsum(np.exp(caps), axis=1)[:, s] <= spells.total
+        cells, p = spells.loss.cells(eta, caps[:, s]), spells.loss.hazard(eta)
+        bend = (1 - p) * cells.survived_curvature + p * cells.event_curvature
+        reached = min(share[s] / alive.mean(), 1.0)
+        x = np.column_stack([np.tile(spells.A[s], (N, 1)), spells.Z])
+        H += 1000 / N * x.T @ ((side.spells.weights * reached * alive * inside * bend)[:, None] * x)
+        alive = alive * (1 - p)
+    assert np.allclose(found[:e, :e], H[:e, :e] + 0.1 * np.eye(e), rtol=1e-6)
+    assert np.linalg.norm(found - H) < 0.05 * np.linalg.norm(H)
