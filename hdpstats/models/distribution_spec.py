@@ -25,7 +25,6 @@ from hdpstats.models.request import (
     Contributions,
     FitRequest,
     SiteRecords,
-    count_sd,
     planned_records,
     private_result,
     record_counts,
@@ -224,9 +223,7 @@ def fit_distribution(model: DistributionSpec, mechanism: MechanismOptions, reque
     queries = {name: query_of(site, people) for name, site in counts.sites.items()}
     answered = ask(model.study, queries)
     given = {
-        name: Contribution(
-            query=queries[name], release=of_kind(release, found.releases[0]), count=counts.sites[name].count
-        )
+        name: Contribution(query=queries[name], release=of_kind(release, found.releases[0]), people=counts.sites[name])
         for name, release in answered.releases.items()
     }
     missing = (*counts.missing, *answered.missing)
@@ -254,7 +251,7 @@ def predict_distribution(
         inside(model.guess, model.ranges, records=sum(people.values())),
         records=[site.records for site in sites.values()],
         epsilons=[float(site.request.epsilon) for site in sites.values()],
-        counts_sd=[count_sd(request.at(name).epsilon - site.request.epsilon) for name, site in sites.items()],
+        counts_sd=[site.records_sd for site in sites.values()],
     )
     sampling, privacy = (np.sqrt(np.diag(part)) for part in parts)
     errors = PredictedErrors(
@@ -263,7 +260,7 @@ def predict_distribution(
         privacy=privacy,
         public=None if public is None else np.sqrt(np.diag(public.sampling + public.privacy)),
     )
-    return Prediction(mechanism=mechanism, errors=errors, reported=True)
+    return Prediction(mechanism=mechanism, errors=errors, reported=True, sites=sites)
 
 
 def read_distribution(
@@ -272,9 +269,7 @@ def read_distribution(
     """Return the result of the sites' releases: post-processing of released and public numbers."""
     method, given = method_of(mechanism), answers.given.values()
     releases = [each.release for each in given]
-    people = [
-        (each.release.records, 0.0) if each.count is None else (each.count.count, each.count.noise_sd) for each in given
-    ]
+    people = [(each.people.records, each.people.records_sd) for each in given]
     sha256 = releases[0].sha256 if len(releases) == 1 else canonical.sha256([each.sha256 for each in releases])
     queries = [each.query for each in given]
     found = method.read(model.family, queries, releases, people=people, ranges=model.ranges, sha256=sha256)

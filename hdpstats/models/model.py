@@ -25,6 +25,7 @@ from hdpstats.models.weighted import fit_histogram, fit_weighted
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import Result, WeightedSample
+from hdpstats.results.description import Description
 
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
@@ -190,6 +191,8 @@ class Model(ABC):
         delta: float = 0,
         mechanism: str | MechanismOptions = "auto",
         se_share: float = 0.0,
+        description: Description | None = None,
+        describe: bool = True,
     ) -> Plan:
         """Return predicted standard errors per coefficient and epsilon: from public rows and declarations, for free.
 
@@ -200,7 +203,7 @@ class Model(ABC):
         n
             The number of private records, all at one site, where the study has none at hand or does not state it: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
-        delta, mechanism, se_share
+        delta, mechanism, se_share, description, describe
             What `fit` would be given; ``mechanism`` is ``"auto"``, ``"objective"`` or ``"clipped_newton"``. The column
             ``mechanism`` of the plan's frame says which one it would be.
 
@@ -210,7 +213,15 @@ class Model(ABC):
             What `fit` would raise, and for mechanisms whose errors are not known beforehand.
         """
         values = [epsilon] if isinstance(epsilon, Mapping) else dict.fromkeys(epsilons_of(epsilon))
-        requests = [fit_request(value, delta, mechanism, se_share, allow_large_epsilon=True) for value in values]
+        if n is not None and description is not None:
+            raise ArgumentError("n must be left out with a description, which tells it", argument="n")
+        requests = [
+            fit_request(
+                value, delta, mechanism, se_share,
+                allow_large_epsilon=True, description=description, describe=describe,
+            )
+            for value in values
+        ]  # fmt: skip
         spec, records = self._spec, people_of(self._spec.study, n)
         people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
         for request in requests:
@@ -229,6 +240,8 @@ class Model(ABC):
         se_share: float = 0.0,
         replicate: int = 1,
         allow_large_epsilon: bool = False,
+        description: Description | None = None,
+        describe: bool = True,
     ) -> Result:
         """Fit under differential privacy: the only method that spends epsilon.
 
@@ -254,6 +267,13 @@ class Model(ABC):
             Number of the draw.
         allow_large_epsilon
             Allow more than 50, which protects nobody.
+        description
+            What `hdpstats.api.describe` returned for the columns of the model, with ``complete=True``: it tells how
+            many rows are complete, and how private people differ from public ones, at no further charge.
+        describe
+            Without a description the fit asks for what it needs to know of the private people, with a part of epsilon
+            that `plan` and the summary show. False declines: intervals then assume that no cell is missing and
+            that covariates are distributed as the public ones.
 
         Raises
         ------
@@ -264,7 +284,14 @@ class Model(ABC):
             study's quorum answered. Those that did not are named in `Result.sites`.
         """
         request = fit_request(
-            epsilon, delta, mechanism, se_share, replicate=replicate, allow_large_epsilon=allow_large_epsilon
+            epsilon,
+            delta,
+            mechanism,
+            se_share,
+            replicate=replicate,
+            allow_large_epsilon=allow_large_epsilon,
+            description=description,
+            describe=describe,
         )
         spec, sites = self._spec, self._spec.study.sites
         if not sites:

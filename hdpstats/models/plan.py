@@ -1,8 +1,9 @@
 """A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -54,6 +55,8 @@ class Plan:
     floor : float
         The least that one release is charged in an account at hand; 0 where none is, as at remote sites, whose quotes
         say it.
+    shares : mapping of float to str
+        Which parts of an epsilon would be for what a fit must know of the private people, in words.
     """
 
     frame: pd.DataFrame
@@ -61,13 +64,14 @@ class Plan:
     declared: bool
     assumption: str
     floor: float = 0.0
+    shares: Mapping[float, str] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, spec: ModelSpec, predictions: Sequence[tuple[FitRequest, Prediction]], *, records: int, declared: bool
     ) -> "Plan":
         """Return the plan of fits that would be asked for, from what each would report."""
-        may_lack = spec.study.schema.leaves_out(spec.needs)
+        counted = any(site.for_count for _, found in predictions for site in found.sites.values())
         frames = [
             pd.DataFrame(
                 {
@@ -88,7 +92,8 @@ class Plan:
             frame=pd.concat(frames, ignore_index=True),
             records=records,
             declared=declared,
-            assumption=spec.assumption + (COUNTED if may_lack else ""),
+            assumption=spec.assumption + (COUNTED if counted and spec.study.schema.leaves_out(spec.needs) else ""),
+            shares={float(request.epsilon): _shares(request, found) for request, found in predictions},
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
 
@@ -112,7 +117,7 @@ class Plan:
         """What the private rows add at each epsilon, in words."""
         epsilons = self.frame["epsilon"]
         return {
-            value: _verdict(self.frame[epsilons == value]) + self._raised(value)
+            value: _verdict(self.frame[epsilons == value]) + self.shares.get(value, "") + self._raised(value)
             for value in sorted(set(epsilons.tolist()))
         }
 
@@ -158,6 +163,16 @@ def _verdict(part: pd.DataFrame) -> str:
     if gain < LITTLE:
         return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
+
+
+def _shares(request: FitRequest, found: Prediction) -> str:
+    """Say which parts of an epsilon are for what a fit must know of the private people; the largest among sites."""
+    whole = {name: request.at(name).epsilon for name in found.sites}
+    count = max((site.for_count / whole[name] for name, site in found.sites.items()), default=Fraction(0))
+    averages = max((site.for_averages / whole[name] for name, site in found.sites.items()), default=Fraction(0))
+    parts = [(count, "the number of people who count"), (averages, "averages of their covariates")]
+    words = [f"{float(share):.1%} for {what}" for share, what in parts if share]
+    return f"; of epsilon, {' and '.join(words)}" if words else ""
 
 
 ACROSS = 3

@@ -1,7 +1,7 @@
 """Fits whose coefficients are released by one query: what is asked, the noise, predicted errors, the result."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, cast, final
 
@@ -50,11 +50,15 @@ NAMES: dict[type[PointQuery], str] = {
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prediction:
-    """What a fit by a mechanism would report, and whether it would report standard errors at all."""
+    """What a fit by a mechanism would report, and whether it would report standard errors at all.
+
+    ``sites`` is what is known of each site's people before.
+    """
 
     mechanism: MechanismOptions
     errors: PredictedErrors
     reported: bool
+    sites: Mapping[str, SiteRecords] = field(default_factory=dict)
 
 
 def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -> Result:
@@ -69,7 +73,7 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
     queries = {name: query_of(each) for name, each in counts.sites.items()}
     answered = ask(spec.study, queries)
     points = {
-        name: Contribution(query=queries[name], release=of_kind(release, PointRelease), count=counts.sites[name].count)
+        name: Contribution(query=queries[name], release=of_kind(release, PointRelease), people=counts.sites[name])
         for name, release in answered.releases.items()
     }
     missing = (*counts.missing, *answered.missing)
@@ -126,7 +130,8 @@ def predict_objective(
 ) -> Prediction:
     """Return what objective perturbation would report, from the very queries and constants of a fit."""
     relation, points, clear = spec.study.relation, [], True
-    for site in planned_records(spec, request, people).values():
+    sites = planned_records(spec, request, people)
+    for site in sites.values():
         query = ask_objective(spec, mechanism, site.request, records=site.records)
         person_loss = spec.person_loss(query.model)
         constants = objective.calibrate(query, person_loss, records=site.records, relation=relation)
@@ -144,7 +149,7 @@ def predict_objective(
             clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)
     errors = predicted_errors(averaged(points), side.fit, T=spec.to_terms(query.model))
     with_hessian = mechanism.share > 0 and clear
-    return Prediction(mechanism=mechanism, errors=errors, reported=spec.public is not None or with_hessian)
+    return Prediction(mechanism=mechanism, errors=errors, reported=spec.public is not None or with_hessian, sites=sites)
 
 
 def read_points(spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
@@ -169,8 +174,9 @@ def _part(spec: LossSpec, point: Contribution[PointQuery, PointRelease]) -> Rele
         release=point.release,
         noise=noise_of(point.query, point.release, person_loss),
         public=spec.side(point.query.model),
-        records=point.release.records if point.count is None else point.count.count,
-        records_sd=0.0 if point.count is None else point.count.noise_sd,
+        records=point.people.records,
+        records_sd=point.people.records_sd,
+        cohort=point.people.cohort,
         curvature=float(person_loss.trace) / (2.0 * person_loss.dimension),
     )
 

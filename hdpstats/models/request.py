@@ -12,15 +12,18 @@ from fractions import Fraction
 from typing import Any, Generic, TypeVar, final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import integer
+from hdpstats._base.validation import integer, truth
+from hdpstats.inference.released import ASSUMED
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named, prepare
-from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.cohort import SiteDescription, described_sites
+from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import Guarantee, guarantee, over_sites, total
 from hdpstats.privacy.budget import EPSILON_GRAIN, release_delta, release_epsilon, rounded_down
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import MechanismOptions, Query, Release, of_kind
 from hdpstats.records.several import (
@@ -34,7 +37,8 @@ from hdpstats.records.several import (
     charged_events,
 )
 from hdpstats.results import ModelFacts, Released, Result, SiteContribution
-from hdpstats.results.sites import entries_of
+from hdpstats.results.description import Description
+from hdpstats.results.sites import DescribedCohort, entries_of
 from hdpstats.sites import Study
 from hdpstats.sites.study import Missing, ask
 
@@ -45,7 +49,8 @@ class FitRequest:
     """One fit that may spend ``epsilon`` and ``delta`` on a mechanism; ``replicate`` numbers independent draws.
 
     Without a mechanism the model chooses. ``epsilons`` are those of sites by name where they differ; ``epsilon`` is
-    then the largest.
+    then the largest. ``description`` is one of the private cohort that was paid for before; without it the fit asks
+    for what it needs to know of the cohort, unless not told to ``describe``.
     """
 
     epsilon: Fraction
@@ -53,6 +58,8 @@ class FitRequest:
     mechanism: MechanismOptions | None
     replicate: int
     epsilons: Mapping[str, Fraction] = field(default_factory=dict)
+    description: Description | None = None
+    describe: bool = True
 
     def at(self, site: str) -> "FitRequest":
         """Return what one site is asked to spend."""
@@ -75,8 +82,14 @@ def fit_request(
     *,
     replicate: object = 1,
     allow_large_epsilon: bool = False,
+    description: Description | None = None,
+    describe: object = True,
 ) -> FitRequest:
     """Check the arguments of `fit`."""
+    if describe is False and description is not None:
+        raise ArgumentError(
+            "describe=False declines what description= gives; leave one of them out", argument="describe"
+        )
     several = epsilon if isinstance(epsilon, Mapping) else {}
     amounts = {
         str(site): release_epsilon(value, allow_large_epsilon=allow_large_epsilon) for site, value in several.items()
@@ -96,6 +109,8 @@ def fit_request(
         mechanism=with_hessian if with_hessian.share else options,
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
         epsilons=amounts,
+        description=description,
+        describe=truth(describe, name="describe"),
     )
 
 
@@ -139,20 +154,41 @@ ONLY = "site"
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SiteRecords:
-    """A site's number of people who count, the release of that number where there is one, and what is left to spend.
+    """What is known of a site's people before its part in a fit, and what is left to spend.
 
-    ``most`` is the public or declared number of all people.
+    Attributes
+    ----------
+    records, records_sd : int, float
+        The number of people who count, and the standard deviation of the noise in it: 0 where it is public.
+    most : int
+        The public or declared number of all people.
+    request : FitRequest
+        What is left of the request.
+    for_count, for_averages : Fraction
+        The parts of epsilon for their number and for averages of their variables.
+    count : CountRelease or None
+        The release of the number, where the fit asked for it.
+    description : SiteDescription or None
+        The description that the fit rests on.
+    cohort : CohortMoments or None
+        What that tells of the variables of the model, where the fit has use for it.
     """
 
     records: int
+    records_sd: float
     most: int
-    count: CountRelease | None
     request: FitRequest
+    for_count: Fraction = Fraction(0)
+    for_averages: Fraction = Fraction(0)
+    count: CountRelease | None = None
+    description: SiteDescription | None = None
+    cohort: CohortMoments | None = None
 
     @property
-    def records_sd(self) -> float:
-        """The standard deviation of the noise in the number; 0 where it is public."""
-        return 0.0 if self.count is None else self.count.noise_sd
+    def charged(self) -> tuple[Release, ...]:
+        """What the site was charged for the fit already."""
+        own = [] if self.description is None or self.request.description is not None else [self.description.release]
+        return tuple(each for each in (self.count, *own) if each is not None)
 
 
 @final
@@ -163,10 +199,9 @@ class RecordCounts:
     sites: Mapping[str, SiteRecords]
     missing: tuple[Missing, ...]
 
-    def alone(self, contributing: Collection[str]) -> dict[str, CountRelease]:
-        """Return the numbers that were released by sites which are not among those that contribute."""
-        counts = {name: each.count for name, each in self.sites.items() if name not in contributing}
-        return {name: count for name, count in counts.items() if count is not None}
+    def alone(self, contributing: Collection[str]) -> dict[str, SiteRecords]:
+        """Return the sites that were charged already and are not among those that contribute."""
+        return {name: each for name, each in self.sites.items() if name not in contributing and each.charged}
 
 
 def left_for_fit(study: Study, needs: Sequence[str], epsilon: Fraction, *, records: int) -> Fraction:
@@ -195,17 +230,43 @@ def count_sd(paid: Fraction) -> float:
 
 
 def planned_records(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> dict[str, SiteRecords]:
-    """Return numbers of people to plan a fit with, and what is left of the request once they are paid for."""
+    """Return what to plan a fit with: numbers of people, and what is left of the request once they are paid for."""
+    given = {} if request.description is None else described_sites(spec, request.description)
     found = {}
     for name, records in people.items():
-        own = request.at(name)
-        left = replace(own, epsilon=left_for_fit(spec.study, spec.needs, own.epsilon, records=records))
-        found[name] = SiteRecords(records=records, most=records, count=None, request=left)
+        known = SiteRecords(records=records, records_sd=0.0, most=records, request=request.at(name))
+        if name in given:
+            known = _described(spec, known, given[name])
+        found[name] = _counted(spec, known)
     return found
 
 
+def _described(spec: ModelSpec, site: SiteRecords, description: SiteDescription) -> SiteRecords:
+    """Return a site with what a description tells of it."""
+    number, sd = description.people or (float(site.records), site.records_sd)
+    records = min(max(round(number), 1), site.most)
+    return replace(
+        site,
+        records=records,
+        records_sd=sd,
+        description=description,
+        cohort=description.moments(spec, (float(records), sd)),
+    )
+
+
+def _counted(spec: ModelSpec, site: SiteRecords) -> SiteRecords:
+    """Return a site with less to spend where the number of its people must be asked for."""
+    if site.description is not None and site.description.people is not None:
+        return site
+    epsilon = site.request.epsilon
+    needs = spec.needs if site.request.describe else ()
+    left = left_for_fit(spec.study, needs, epsilon, records=site.most)
+    paid = epsilon - left
+    return replace(site, records_sd=count_sd(paid), for_count=paid, request=replace(site.request, epsilon=left))
+
+
 def record_counts(spec: ModelSpec, request: FitRequest, first_query: Callable[[SiteRecords], Query]) -> RecordCounts:
-    """Return the number of people of each site who count, released first where it is private.
+    """Return the number of people of each site who count, released first where it is private and not described.
 
     ``first_query`` returns the first query of the fit to a site. It is tried with the declared numbers, so that a fit
     that no proof covers, or that could not be paid, is refused before a number is released. Fits of one epsilon to the
@@ -213,23 +274,28 @@ def record_counts(spec: ModelSpec, request: FitRequest, first_query: Callable[[S
     """
     study = spec.study
     planned = planned_records(spec, request, {name: site.records for name, site in study.sites.items()})
-    may_lack = study.schema.leaves_out(spec.needs)
-    if study.relation is Relation.REPLACE_ONE and not may_lack:
-        return RecordCounts(sites=planned, missing=())
+    may_lack = request.describe and study.schema.leaves_out(spec.needs)
     queries = {}
     for name, site in planned.items():
-        site_facts = replace(spec.site_facts(site.records), row_order=study.sites[name].terms.row_order)
+        if not site.for_count:
+            continue
+        site_facts = replace(spec.site_facts(site.most), row_order=study.sites[name].terms.row_order)
         prepared = prepare(first_query(site), site_facts)
         queries[name] = CountQuery(
-            epsilon=request.at(name).epsilon - site.request.epsilon,
+            epsilon=site.for_count,
             columns=tuple(sorted(set(spec.needs))) if may_lack else None,
             ahead=(total(prepared.events), *prepared.ahead),
             schema_sha256=study.schema.sha256,
             replicate=request.replicate,
         )
+    if not queries:
+        return RecordCounts(sites=planned, missing=())
     answered = ask(study, queries, round=0)
     counts = {name: of_kind(release, CountRelease) for name, release in answered.releases.items()}
-    released = {name: replace(planned[name], records=count.count, count=count) for name, count in counts.items()}
+    released = {
+        name: replace(planned[name], records=count.count, records_sd=count.noise_sd, count=count)
+        for name, count in counts.items()
+    }
     return RecordCounts(sites=released, missing=answered.missing)
 
 
@@ -246,11 +312,16 @@ Next = Callable[[Sequence[Mapping[str, Asked]], Sequence[Mapping[str, Given]]], 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contribution(Generic[Q, R]):
-    """One site's part in a fit: query, release, and its number of people where that was released too."""
+    """One site's part in a fit: query, release, and what was known of its people before."""
 
     query: Q
     release: R
-    count: CountRelease | None
+    people: SiteRecords
+
+    @property
+    def charged(self) -> tuple[Release, ...]:
+        """What the site was charged for the fit."""
+        return (*self.people.charged, self.release)
 
 
 @final
@@ -264,13 +335,13 @@ class Contributions(Generic[Q, R]):
         The sites that answered.
     missing : tuple of Missing
         The sites that did not, with reasons.
-    alone : mapping of str to CountRelease
-        The numbers of people of sites that answered nothing else: their people paid too.
+    alone : mapping of str to SiteRecords
+        The sites that were charged before and then answered nothing else: their people paid too.
     """
 
     given: Mapping[str, Contribution[Q, R]]
     missing: tuple[Missing, ...]
-    alone: Mapping[str, CountRelease]
+    alone: Mapping[str, SiteRecords]
 
 
 @final
@@ -293,7 +364,7 @@ class AnsweredRounds(Generic[Asked, Given]):
             if releases:
                 queries = tuple(each[name] for each in self.asked[: len(releases)])
                 whole = RoundsRelease(rounds=releases, entry=releases[-1].entry)
-                given[name] = Contribution(query=RoundsQuery(rounds=queries), release=whole, count=site.count)
+                given[name] = Contribution(query=RoundsQuery(rounds=queries), release=whole, people=site)
         return Contributions(given=given, missing=(*counts.missing, *self.missing), alone=counts.alone(given))
 
 
@@ -324,6 +395,11 @@ def private_result(
 
     ``found.sites`` are the estimates of the contributing sites, in their order; empty where they were not made.
     """
+    released = _released(spec.study, request, contributions, found)
+    if not request.describe and (note := declined(spec)):
+        found = found.noted(note, instead=ASSUMED)
+    if released.count is None and (sd := _described_sd(contributions)):
+        facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))
     return Result(
         facts=facts,
         schema=spec.study.schema,
@@ -331,28 +407,61 @@ def private_result(
         public_only=found.public_only,
         private_only=found.private_only,
         pooled=found.pooled,
-        released=_released(spec.study, request, contributions, found),
+        released=released,
         checked=spec.check(facts, found.chosen.values),
     )
+
+
+def declined(spec: ModelSpec) -> str | None:
+    """Return what intervals assume where a fit was told not to describe the cohort; None where nothing."""
+    assumed = ["no missing cells"] if spec.study.schema.leaves_out(spec.needs) else []
+    assumed += ["covariates distributed as the public ones"] if isinstance(spec, LossSpec) and spec.public else []
+    return f"Intervals assume {' and '.join(assumed)} (describe=False)." if assumed else None
+
+
+def _described_sd(contributions: Contributions[Any, Any]) -> float:
+    """Return the standard deviation of the noise in the number of people of all sites, as descriptions tell it."""
+    return math.hypot(*(each.people.records_sd for each in contributions.given.values()))
 
 
 def _released(study: Study, request: FitRequest, contributions: Contributions[Any, Any], found: Estimates) -> Released:
     """Return queries, releases and guarantee; of a study with one site that site's own records."""
     given = contributions.given
-    guarantees = [_guarantee(study, (each.count, each.release)) for each in given.values()]
-    guarantees += [_guarantee(study, (count,)) for count in contributions.alone.values()]
+    guarantees = [_guarantee(study, each.charged) for each in given.values()]
+    guarantees += [_guarantee(study, each.charged) for each in contributions.alone.values()]
     sites = _site_facts(study, request, contributions, found)
+    described = _description(request, given)
     if len(study.sites) == 1:
         (only,) = given.values()
-        return Released(query=only.query, release=only.release, guarantee=guarantees[0], count=only.count, sites=sites)
-    counts = tuple((name, each.count) for name, each in given.items() if each.count is not None)
+        return Released(
+            query=only.query,
+            release=only.release,
+            guarantee=guarantees[0],
+            count=only.people.count,
+            description=described,
+            sites=sites,
+        )
+    counts = tuple((name, each.people.count) for name, each in given.items() if each.people.count is not None)
     return Released(
         query=SitesQuery(sites=tuple((name, each.query) for name, each in given.items())),
         release=SitesRelease(sites=tuple((name, each.release) for name, each in given.items())),
         guarantee=over_sites(guarantees),
         count=SitesRelease(sites=counts) if counts else None,
+        description=described,
         sites=sites,
         heterogeneity=found.heterogeneity,
+    )
+
+
+def _description(request: FitRequest, given: Mapping[str, Contribution[Any, Any]]) -> DescribedCohort | None:
+    """Return the descriptions that a fit rests on, with what they cost; None without one."""
+    known = [(name, each.people.description) for name, each in given.items() if each.people.description is not None]
+    if not known:
+        return None
+    return DescribedCohort(
+        charged=request.description is None,
+        queries=tuple((name, each.query) for name, each in known),
+        releases=tuple((name, each.release) for name, each in known),
     )
 
 
@@ -370,25 +479,26 @@ def _site_facts(
     facts = []
     for name in study.sites:
         given = contributions.given.get(name)
-        count, release = (contributions.alone.get(name), None) if given is None else (given.count, given.release)
+        known, release = (contributions.alone.get(name), None) if given is None else (given.people, given.release)
+        before = () if known is None else known.charged
         facts.append(
             SiteContribution(
                 site=name,
-                records=_people(study, name, count),
+                records=_people(study, name, known),
                 epsilon=request.at(name).epsilon,
                 delta=request.delta,
                 rounds=0 if release is None else len(answers_in(release)),
                 missing=reasons.get(name),
                 weight=own[name].weight if name in own else 0.0,
-                entries=(*entries_of(count), *entries_of(release)),
+                entries=tuple(entry for each in (*before, release) for entry in entries_of(each)),
                 estimate=own[name].estimate if name in own and len(study.sites) > 1 else None,
             )
         )
     return tuple(facts)
 
 
-def _people(study: Study, name: str, count: CountRelease | None) -> int | None:
-    """Return the noisy number of a site's people who count, else the public one; None where neither is known."""
-    if study.relation is Relation.REPLACE_ONE and count is None:
-        return study.sites[name].records
-    return None if count is None else count.count
+def _people(study: Study, name: str, known: SiteRecords | None) -> int | None:
+    """Return a site's number of people who count, noisy where it is private; None where neither is known."""
+    if known is not None:
+        return known.records
+    return study.sites[name].records if study.relation is Relation.REPLACE_ONE else None

@@ -54,7 +54,6 @@ from hdpstats.models.request import (
     FitRequest,
     SiteRecords,
     ask_rounds,
-    count_sd,
     planned_records,
     private_result,
     record_counts,
@@ -144,7 +143,7 @@ def predict_clipped_newton(
     sums = [
         SiteSums(
             records=site.records,
-            records_sd=count_sd(request.at(name).epsilon - site.request.epsilon),
+            records_sd=site.records_sd,
             noise_sd=_averaged_sd(queries[name], spec.study.relation),
         )
         for name, site in sites.items()
@@ -153,7 +152,7 @@ def predict_clipped_newton(
     shares = [part / sum(proportions) for part in proportions]
     private = predicted_estimate(state.outcomes, state.fit, sums, shares=shares, clip=float(state.clip))
     errors = predicted_errors(of_sums(private), state.fit, T=spec.to_terms(state.model))
-    return Prediction(mechanism=options, errors=errors, reported=True)
+    return Prediction(mechanism=options, errors=errors, reported=True, sites=sites)
 
 
 def _averaged_sd(query: ClippedNewtonQuery, relation: Relation) -> float:

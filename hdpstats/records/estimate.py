@@ -205,6 +205,11 @@ class Estimate(Record):
             distribution=None if self.distribution is None else self.distribution.through(L),
         )
 
+    def noted(self, note: str, *, instead: str) -> "Estimate":
+        """Return the estimate with a note before its own, or instead of a certain one."""
+        own = "" if self.note in (None, instead) else f" {self.note}"
+        return replace(self, note=note + own)
+
     def _series(self, numbers: FloatArray) -> "pd.Series[float]":
         return pd.Series(numbers, index=pd.Index(self.terms), dtype=float)
 
@@ -269,6 +274,15 @@ class Estimates:
             private_only=self.private_only.moved(by),
             pooled=pooled,
             sites=tuple(replace(each, estimate=each.estimate.moved(by)) for each in self.sites),
+        )
+
+    def noted(self, note: str, *, instead: str) -> "Estimates":
+        """Return the estimates of private records with a note before their own, or instead of a certain one."""
+        return replace(
+            self,
+            private_only=self.private_only.noted(note, instead=instead),
+            pooled=None if self.pooled is None else self.pooled.noted(note, instead=instead),
+            sites=tuple(replace(each, estimate=each.estimate.noted(note, instead=instead)) for each in self.sites),
         )
 
     @property

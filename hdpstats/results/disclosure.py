@@ -14,7 +14,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
-from hdpstats.results.sites import SiteContribution, people
+from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_releases, people
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exac
 def disclosure(result: "Result") -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
     query, release, count = result.query, result.release, result.count
-    several, given = isinstance(release, SitesRelease), [each for each in (count, release) if each is not None]
+    several, given = isinstance(release, SitesRelease), charged_releases(result.released)
     return _record(
         result.guarantee,
         result.schema,
@@ -53,11 +53,25 @@ def disclosure(result: "Result") -> dict[str, Any]:
             "number_of_records": None
             if count is None
             else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": _entry(count)},
+            "description": _described(result.released.description),
             "sites": [_site(site) for site in result.site_facts],
         },
         post_processing="everything else in the result is computed from the release and from public rows",
         used_public_rows=result.facts.public_rows is not None,
     )
+
+
+def _described(known: DescribedCohort | None) -> dict[str, Any] | None:
+    """Return which description of the private people a fit rests on."""
+    if known is None:
+        return None
+    return {
+        "charged_to_this_fit": known.charged,
+        "query_sha256": {name: _sha256(each) for name, each in known.queries},
+        "release_sha256": {name: each.sha256 for name, each in known.releases},
+        "epsilon": {name: str(each.epsilon) for name, each in known.queries},
+        "ledger": {name: _entry(each) for name, each in known.releases},
+    }
 
 
 def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:

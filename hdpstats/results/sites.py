@@ -12,8 +12,10 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
 from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
-from hdpstats.records.codec import LEFT_OUT
+from hdpstats.privacy.budget import decimal
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.several import SitesRelease, answers_in
@@ -65,11 +67,35 @@ class SiteContribution:
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedCohort(Record):
+    """The description of private people that a fit rests on, of each site.
+
+    Attributes
+    ----------
+    charged : bool
+        Whether the fit asked for it, and its guarantee includes it; False where it was paid for before.
+    queries, releases : tuple of (str, DescriptionQuery) and of (str, DescriptionRelease)
+        What each site was asked and what it answered.
+    """
+
+    charged: bool
+    queries: tuple[tuple[str, DescriptionQuery], ...]
+    releases: tuple[tuple[str, DescriptionRelease], ...]
+
+    @property
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """Where the ledgers keep the releases."""
+        return tuple(each.entry for _, each in self.releases if each.entry is not None)
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Released:
     """What was asked, what the sites released and what that guarantees; nothing of it in a fit to public rows alone.
 
-    The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``.
+    The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``. ``description`` is what the fit
+    knew of the private people: part of what it asked for, or paid for before.
 
     Raises
     ------
@@ -83,6 +109,7 @@ class Released:
     count: Counts | None = None
     sites: tuple[SiteContribution, ...] = ()
     heterogeneity: Heterogeneity | None = None
+    description: Annotated[DescribedCohort | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a release without a guarantee and a guarantee without a release."""
@@ -92,6 +119,36 @@ class Released:
 
 
 NOTHING_RELEASED: Final = Released()
+
+
+def charged_releases(released: Released) -> list[Release]:
+    """Return what a fit was charged for, in the order of the charges."""
+    own = released.description is not None and released.description.charged
+    described = [each for _, each in released.description.releases] if own and released.description else []
+    return [each for each in (released.count, *described, released.release) if each is not None]
+
+
+def described_rows(released: Released) -> list[tuple[str, str]]:
+    """Return what a fit paid to know its people, or which description of them it rests on, as names and values."""
+    known, guarantee = released.description, released.guarantee
+    if known is not None and not known.charged:
+        entries = "; ".join(f"data set {e.dataset!r}, version {e.version}, entry {e.number}" for e in known.entries)
+        cost = max(query.epsilon for _, query in known.queries)
+        return [("Cohort:", f"described before, at epsilon = {decimal(cost)} beside this fit's ({entries})")]
+    if guarantee is None or not guarantee.epsilon:
+        return []
+    parts = [("the number of complete rows", released.count)] if released.count is not None else []
+    if released.count is not None and not any(each.columns for each in counts_in(released.count)):
+        parts = [("the number of people", released.count)]
+    if known is not None:
+        parts.append(("averages of the private people", SitesRelease(sites=known.releases)))
+    words = [f"{float(_most(each) / guarantee.epsilon):.1%} for {what}" for what, each in parts]
+    return [("Of epsilon:", " and ".join(words))] if words else []
+
+
+def _most(release: Release) -> Fraction:
+    """Return the largest epsilon of a release among sites."""
+    return max(sum((event.epsilon for event in each.events), Fraction(0)) for each in answers_in(release))
 
 
 def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:

@@ -15,7 +15,17 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import Counts, Released, counts_in, people, site_rows, sites_block, stored_rows
+from hdpstats.results.sites import (
+    Counts,
+    Released,
+    charged_releases,
+    counts_in,
+    described_rows,
+    people,
+    site_rows,
+    sites_block,
+    stored_rows,
+)
 from hdpstats.results.tables import covariates, readable_order
 
 if TYPE_CHECKING:
@@ -93,7 +103,8 @@ def _privacy_rows(
     """Return the privacy block as names and values, with what each of several sites contributed."""
     if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
-    rows = guarantee_rows(released.guarantee, [each for each in (released.count, released.release) if each is not None])
+    rows = guarantee_rows(released.guarantee, charged_releases(released))
+    rows += described_rows(released)
     rows += sites
     if released.heterogeneity is not None:
         agreement = released.heterogeneity.overall

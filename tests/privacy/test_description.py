@@ -15,9 +15,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.description import observed
+from hdpstats.mechanisms.description import observed, sensitivity, site
 from hdpstats.mechanisms.description import people as mapping
-from hdpstats.mechanisms.description import sensitivity, site
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, FollowUpCells
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.accountant import as_pair, total

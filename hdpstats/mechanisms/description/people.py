@@ -103,6 +103,10 @@ def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[In
             yield in_units(weights * np.where(missing, 0.5, -0.5))
         for feature in _of_value(column, value):
             yield in_units(weights * np.where(missing, 0.0, feature))
+    if query.at_risk is not None:
+        followed, missing = people.cells[query.at_risk.time], people.missing[query.at_risk.time]
+        for time in query.at_risk.after:
+            yield in_units(weights * np.where(missing, 0.0, np.where(followed > time, 0.5, -0.5)))
 
 
 def _of_value(column: DescribedColumn, value: FloatArray | IntArray) -> Iterator[FloatArray]:
@@ -113,7 +117,8 @@ def _of_value(column: DescribedColumn, value: FloatArray | IntArray) -> Iterator
     else:
         place = np.clip((value - column.lower) / (column.upper - column.lower), 0.0, 1.0)
         yield place - 0.5
-        yield np.clip(((place - column.centre) / column.far) ** 2, 0.0, 1.0) - 0.5
+        if column.squares is None:
+            yield np.clip(((place - column.centre) / column.far) ** 2, 0.0, 1.0) - 0.5
 
 
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:

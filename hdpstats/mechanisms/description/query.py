@@ -13,7 +13,7 @@ from hdpstats._base.validation import check_size
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.records.codec import LEFT_OUT, Record
-from hdpstats.records.limits import MOST_CELLS
+from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
 
 UNITS: Final = 2**20
@@ -40,7 +40,7 @@ class DescribedColumn(Record):
     levels : int
         The number of its levels, 2 for a binary column; 0 where it holds numbers.
     lower, upper : float
-        The bounds of its numbers, as the schema declares them.
+        The bounds that its numbers are cut to: those that the schema declares, or narrower ones in a query of a fit.
     centre : float
         The place, in parts of the range from ``lower``, about which squares are taken.
     complete : bool
@@ -50,6 +50,8 @@ class DescribedColumn(Record):
         quartiles are asked for.
     whole : bool
         Whether public rows hold whole numbers only: then the ends of a cell are the whole numbers in it.
+    squares : bool or None
+        False where squares of its numbers are not summed: those of 0 and 1, whose mean says all.
     """
 
     name: str
@@ -60,9 +62,12 @@ class DescribedColumn(Record):
     complete: bool = False
     cuts: tuple[float, ...] = ()
     whole: bool = False
+    squares: Annotated[bool | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a column that contradicts itself."""
+        if self.squares is not None and (self.squares or self.levels or (self.lower, self.upper) != (0.0, 1.0)):
+            raise MechanismError(f"squares of {self.name!r} must be left out, or be false where it holds 0 and 1")
         if self.levels and (self.cuts or not 2 <= self.levels <= MOST_GROUPS):
             raise MechanismError(f"{self.name!r} must have 2 to {MOST_GROUPS} levels, or cuts")
         if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
@@ -80,7 +85,7 @@ class DescribedColumn(Record):
     @property
     def values(self) -> int:
         """The number of its features that describe values: value and square, or all levels but the last."""
-        return self.levels - 1 if self.levels else 2
+        return self.levels - 1 if self.levels else 2 if self.squares is None else 1
 
     def counts_missing(self, *, complete: bool) -> bool:
         """Whether its missing cells are counted: not where none can be, nor where only complete rows count."""
@@ -174,6 +179,29 @@ class CrossedColumn(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AtRisk(Record):
+    """Who is followed up beyond public times.
+
+    Attributes
+    ----------
+    time : str
+        The column of the end of follow-up.
+    after : tuple of float
+        The times.
+    """
+
+    time: str
+    after: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse times that do not increase."""
+        known = all(math.isfinite(time) for time in self.after) and self.after
+        if not known or any(a >= b for a, b in itertools.pairwise((0.0, *self.after))):
+            raise MechanismError("times at risk must be finite numbers above 0 that increase")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DescriptionQuery(ChargedQuery):
     """Describe columns by group.
 
@@ -198,6 +226,13 @@ class DescriptionQuery(ChargedQuery):
         The survival outcome that is counted.
     crossed : tuple of CrossedColumn or None
         Further columns of groups: these are then the combinations of levels, of which the last column's change first.
+    besides : tuple of str or None
+        In a query of a fit: columns that are not described, but that a row must be complete in to count.
+    at_risk : AtRisk or None
+        In a query of a fit: the times after which shares of people at risk are asked for.
+    ahead : tuple of Spend or None
+        In a query of a fit: what the fit will be charged besides, charge by charge. It is not charged now, but refused
+        now if it could not be charged later. The number of people who count is then asked for by itself.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -211,10 +246,18 @@ class DescriptionQuery(ChargedQuery):
     follow_up: FollowUpCells | None = None
     public_sha256: str | None = None
     crossed: Annotated[tuple[CrossedColumn, ...] | None, LEFT_OUT] = None
+    besides: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
+    at_risk: Annotated[AtRisk | None, LEFT_OUT] = None
+    ahead: Annotated[Ahead | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_epsilon(self)
+        if not self.is_of_fit and (self.besides, self.at_risk) != (None, None):
+            raise MechanismError("besides and at_risk are of queries of a fit, which say what lies ahead")
+        if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
+            raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
+        check_ahead(self.ahead or ())
         few = max(self.epsilon.denominator, self.delta.denominator) <= 10**30
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and few):
             raise MechanismError("a description needs epsilon > 0 and a delta from 0 to below 1, of at most 30 digits")
@@ -237,10 +280,17 @@ class DescriptionQuery(ChargedQuery):
         check_size("cells", self.cells + self.follow_up_cells, MOST_CELLS, remedy="take fewer columns or times")
 
     @property
+    def is_of_fit(self) -> bool:
+        """Whether it is the query of a fit, which asks for the number of people by itself."""
+        return self.ahead is not None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All columns that are read."""
         outcome = () if self.follow_up is None else self.follow_up.names
-        return (*(each.name for each in self.columns), *outcome, *self.grouping, *self.extra)
+        followed = () if self.at_risk is None else (self.at_risk.time,)
+        described = (*(each.name for each in self.columns), *outcome, *self.grouping, *self.extra)
+        return (*described, *followed, *(self.besides or ()))
 
     @property
     def grouping(self) -> tuple[str, ...]:
@@ -273,7 +323,8 @@ class DescriptionQuery(ChargedQuery):
     @property
     def dimension(self) -> int:
         """The number of sums of one group."""
-        return self.leading + sum(each.features(complete=self.complete) for each in self.columns)
+        times = 0 if self.at_risk is None else len(self.at_risk.after)
+        return self.leading + sum(each.features(complete=self.complete) for each in self.columns) + times
 
     @property
     def first_features(self) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ def square_sensitivity(query: DescriptionQuery, relation: Relation) -> Fraction:
         square = dimension / 4
     else:
         within = sum((column_square(each, complete=query.complete) for each in query.columns), Fraction(0))
+        within += 0 if query.at_risk is None else len(query.at_risk.after)
         square = max(within, dimension / 2 if query.groups > 1 else dimension / 4)
     return (UNITS * sqrt_up(square) + sqrt_up(dimension)) ** 2
 
@@ -40,9 +41,11 @@ def column_square(column: DescribedColumn, *, complete: bool) -> Fraction:
     """Return the largest square of the distance of the features of two people of one group in one column.
 
     Another level moves two features by 1, or one where the other level has none of its own; another number those of
-    `number_square`. A cell that is missing moves the count of missing cells by 1, and every feature of a value by 1/2.
+    `number_square`, or the number alone by 1. A cell that is missing moves the count of missing cells by 1, and every
+    feature of a value by 1/2.
     """
-    among = min(Fraction(2), Fraction(column.values)) if column.levels else number_square(column.centre)
+    alone = column.levels or column.values == 1
+    among = min(Fraction(2), Fraction(column.values)) if alone else number_square(column.centre)
     counted = column.features(complete=complete) > column.values
     left_out = Fraction(column.values, 4)
     return max(among, left_out + 1 if counted else left_out)

@@ -5,9 +5,12 @@ other groups are 0. A block has :math:`t_0 = 1/2`, and for each column
 
 * whether the cell is missing: 1/2 if so, else -1/2 (not for columns that the schema declares complete, nor where only
   complete rows count);
-* of a number at the place ``a`` of its range, in [0, 1]: :math:`a - 1/2` and :math:`(a - c)^2 / \max(c, 1 - c)^2 - 1/2`
-  about a public centre ``c``;
-* of a category with ``L`` levels: for each level but the last 1/2 if it is that of the cell, else -1/2.
+* of a number at the place ``a`` of its range, cut to [0, 1]: :math:`a - 1/2`, and :math:`(a - c)^2 / \max(c, 1 - c)^2 -
+  1/2` about a public centre ``c`` (in the query of a fit not of numbers that are 0 or 1 in public rows);
+* of a category with ``L`` levels: for each level but the last 1/2 if it is that of the cell, else -1/2;
+
+and, in the query of a fit, for each of some public times 1/2 if follow-up ends after it, else -1/2. Such a query may
+cut numbers to a range inside the declared one, and has no :math:`t_0`: the number of people is asked for by itself.
 
 *Missing means left out:* where the cell is missing, the features of its value are 0. A person of whom the group or the
 weight is missing, or where only complete rows count any cell, has features that are all 0. With case weights between 0
@@ -157,6 +160,7 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
     return PreparedDescription(
         needs=query.names,
         events=tuple(_event(query, part, cost) for part, cost in costs.items()),
+        ahead=query.ahead or (),
         query=query,
         noise=noise,
         cells=cells,
@@ -208,7 +212,11 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
     """Refuse a query that does not fit what the site declares."""
     schema = site_facts.schema
     for column in query.columns:
-        _check_column(column, schema)
+        _check_column(column, schema, inside=query.is_of_fit)
+    for name in query.besides or ():
+        _declared(schema, name)
+    if query.at_risk is not None and not isinstance(_declared(schema, query.at_risk.time), Duration):
+        raise SiteError(f"this site's schema declares no duration {query.at_risk.time!r}")
     for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
         if levels_of(_declared(schema, name)) != levels:
             raise SiteError(f"this site's schema declares other levels of {name!r} than the query has groups")
@@ -216,7 +224,7 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
         weight = _declared(schema, query.weights)
         if not isinstance(weight, Weight) or weight.max != query.largest_weight:
             raise SiteError(f"this site's schema declares no weights {query.weights!r} with that largest value")
-    if query.columns and query.leading == 0 and not size_is_public(query, site_facts):
+    if query.columns and query.leading == 0 and not (query.is_of_fit or size_is_public(query, site_facts)):
         raise MechanismError("the number of people that count is not public here: counted must be true")
     if query.follow_up is not None:
         _check_follow_up(query, site_facts)
@@ -237,13 +245,14 @@ def _all_in_cells(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
     return plain and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
-def _check_column(column: DescribedColumn, schema: Schema) -> None:
+def _check_column(column: DescribedColumn, schema: Schema, *, inside: bool) -> None:
+    """Refuse another column than the declared one; a range may lie ``inside`` that one in a query of a fit."""
     declared = _declared(schema, column.name)
     if levels_of(declared) != column.levels:
         raise SiteError(f"this site's schema declares other levels of {column.name!r} than the query")
     if isinstance(declared, NumericColumn) and not column.levels:
-        bounds = (declared.lower, declared.upper)
-        if bounds != (column.lower, column.upper):
+        bounds, asked = (declared.lower, declared.upper), (column.lower, column.upper)
+        if asked != bounds and not (inside and bounds[0] <= asked[0] and asked[1] <= bounds[1]):
             raise SiteError(f"this site's schema declares other bounds of {column.name!r} than the query")
 
 

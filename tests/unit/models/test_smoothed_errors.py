@@ -12,7 +12,7 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model import predict
 from hdpstats.models.points import ask_objective, noise_of, read_points
-from hdpstats.models.request import Contribution, Contributions, fit_request
+from hdpstats.models.request import Contribution, Contributions, SiteRecords, fit_request
 from hdpstats.noise.distributions import NoiseDistribution
 from tests.unit.models.test_points import SCHEMA, frame, hazard, logit, study
 
@@ -37,7 +37,8 @@ def fitted(model):
 
 
 def reread(spec, result, *, grid):
-    point = Contribution(query=result.query, release=replace(result.release, grid=grid), count=None)
+    people = SiteRecords(records=result.release.records, records_sd=0.0, most=result.release.records, request=asked())
+    point = Contribution(query=result.query, release=replace(result.release, grid=grid), people=people)
     given = dict.fromkeys(spec.study.sites, point)
     return read_points(spec, asked(), Contributions(given=given, missing=(), alone={}))
 

@@ -1,0 +1,230 @@
+"""Fits that rest on a description of the cohort: one that was paid for before, or declined."""
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.models.request import fit_request, planned_records
+from hdpstats.records.cohort import MomentKind
+from hdpstats.results import Result
+from tests import known_noise
+
+SCHEMA = hdp.Schema(
+    age=hdp.Continuous(20, 90),
+    size=hdp.Categorical(["s", "m", "l"]),
+    arm=hdp.Binary(complete=True),
+    y=hdp.Binary(complete=True),
+    z=hdp.Binary(),
+    time=hdp.Duration(10),
+    event=hdp.Binary(complete=True),
+    w=hdp.Weight(max=4, complete=True),
+)
+COLUMNS = ["age", "size", "arm"]
+FORMULA = "y ~ age + size + arm"
+HAZARD = "Surv(time, event) ~ age + size + arm"
+
+
+def people(n, seed, *, missing=0.2, age=55.0):
+    rng = np.random.default_rng(seed)
+    frame = hdp.datasets.load_gbsg().sample(n, replace=True, random_state=seed)[[]].reset_index(drop=True)
+    frame = frame.assign(
+        age=np.clip(rng.normal(age, 10, n), 20, 90),
+        size=rng.choice(["s", "m", "l"], n, p=[0.5, 0.3, 0.2]),
+        arm=rng.integers(0, 2, n).astype(float),
+        time=rng.exponential(6, n),
+        event=rng.integers(0, 2, n).astype(float),
+        z=rng.integers(0, 2, n).astype(float),
+        w=rng.uniform(0.5, 4, n),
+    )
+    frame["y"] = (rng.random(n) < 1 / (1 + np.exp(-(frame.age - 55) / 10))).astype(float)
+    frame.loc[rng.random(n) < missing, "age"] = np.nan
+    return frame
+
+
+PRIVATE, PUBLIC = people(1500, 1, age=60.0), people(300, 2, missing=0.0)
+COMPLETE = int(PRIVATE["age"].notna().sum())
+
+
+def study_of(private=PRIVATE, public=PUBLIC, **options):
+    options = {"budget": hdp.Budget(epsilon=1000)} | options
+    return hdp.Study(private=private, public=public, schema=SCHEMA, **options)
+
+
+def described(study, columns=COLUMNS, **options):
+    return hdp.describe(study, columns, **{"complete": True, "quantiles": False, "epsilon": 1} | options)
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    known_noise.off(monkeypatch)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_description_tells_the_number_of_complete_rows_and_costs_nothing_more(no_noise, relation):
+    study = study_of(relation=relation, **({} if relation == "replace_one" else {"n_max": 4000}))
+    cohort = described(study)
+    before = study.ledger.spent
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=cohort)
+    assert study.ledger.spent.epsilon - before.epsilon == 1
+    assert result.guarantee.epsilon == 1
+    assert result.count is None
+    assert result.glance()["nobs"].tolist() == [COMPLETE]
+    assert result.site_facts[0].records == COMPLETE
+    text = " ".join(str(result.summary()).split())
+    assert f"{COMPLETE} +/- " in text
+    assert "(noisy; complete rows)" in text
+    assert "Cohort: described before, at epsilon = 1 beside this fit's" in text
+    assert "Standard errors take public rows as re-weighted" in text
+
+
+def test_the_same_call_is_the_same_request():
+    study = study_of()
+    cohort, model = described(study), hdpf.logit(FORMULA, data=study)
+    first = model.fit(epsilon=1, description=cohort)
+    spent = study.ledger.spent
+    again = model.fit(epsilon=1, description=hdp.Description.from_json(cohort.to_json()))
+    assert study.ledger.spent == spent
+    assert np.array_equal(first.params, again.params)
+    assert np.array_equal(first.bse, again.bse)
+    assert first.released.description.releases == again.released.description.releases
+
+
+def test_a_result_keeps_the_description_it_rests_on():
+    study = study_of()
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=described(study))
+    back = Result.from_json(result.to_json())
+    assert back.released.description == result.released.description
+    assert not back.released.description.charged
+    assert str(back.summary()) == str(result.summary())
+    record = result.disclosure()["description"]
+    assert not record["charged_to_this_fit"]
+    assert list(record["ledger"]) == ["private"]
+
+
+def averages(model, cohort):
+    sites = planned_records(model._spec, fit_request(1, description=cohort), {"private": len(PRIVATE)})
+    (site,) = sites.values()
+    return site.cohort
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_without_noise_averages_are_those_of_complete_rows(no_noise, relation):
+    study = study_of(relation=relation, **({} if relation == "replace_one" else {"n_max": 4000}))
+    whole = PRIVATE.dropna(subset=["age"])
+    found = averages(hdpf.logit(FORMULA, data=study), described(study))
+    assert (found.people, found.weighted) == (pytest.approx(COMPLETE), False)
+    by = {(each.variable, each.what, each.level): each for each in found.moments}
+    assert by["age", MomentKind.MEAN, 0].value == pytest.approx(whole.age.mean(), rel=1e-4)
+    square = by["age", MomentKind.SQUARE, 0]
+    assert square.value == pytest.approx(((whole.age - square.centre) ** 2).mean(), rel=1e-3)
+    assert by["arm", MomentKind.SHARE, 1].value == pytest.approx(whole.arm.mean(), abs=1e-5)
+    for level, name in enumerate(["s", "m"]):
+        assert by["size", MomentKind.SHARE, level].value == pytest.approx((whole["size"] == name).mean(), abs=1e-5)
+    assert all(each.noise_sd > 0 for each in found.moments)
+
+
+def test_shares_at_risk_follow_from_counts_of_follow_up(no_noise):
+    study = study_of()
+    cohort = described(study, [*COLUMNS, "Surv(time, event)"], times=[1, 2.5, 5, 10])
+    found = averages(hdpf.hazard(HAZARD, data=study, intervals=[2.5, 5, 7.5, 10]), cohort)
+    whole = PRIVATE.dropna(subset=["age"])
+    at_risk = found.of(MomentKind.AT_RISK)
+    assert [each.time for each in at_risk] == [2.5, 5, 7.5]
+    for each in at_risk[:2]:
+        assert each.value == pytest.approx((whole.time > each.time).mean(), abs=2e-3)
+    assert at_risk[2].value == pytest.approx((at_risk[1].value + (whole.time > 10).mean()) / 2, abs=2e-3)
+
+
+def test_with_weights_averages_are_weighted_and_people_are_still_counted(no_noise):
+    study = study_of()
+    cohort = described(study, weights="w")
+    model = hdpf.logit(FORMULA, data=study, weights="w")
+    found = averages(model, cohort)
+    whole = PRIVATE.dropna(subset=["age"])
+    assert found.weighted
+    assert found.people == pytest.approx(whole.w.sum(), rel=1e-4)
+    mean = next(each for each in found.moments if each.what == MomentKind.MEAN)
+    assert mean.value == pytest.approx(np.average(whole.age, weights=whole.w), rel=1e-4)
+    result = model.fit(epsilon=1, description=cohort)
+    assert result.count.count == COMPLETE
+    assert result.guarantee.epsilon == 1
+
+
+def test_several_sites_each_have_a_description_of_their_own(no_noise):
+    parts = {"A": PRIVATE.iloc[:800], "B": PRIVATE.iloc[800:]}
+    study = study_of(private=parts)
+    cohort, model = described(study), hdpf.logit(FORMULA, data=study)
+    result = model.fit(epsilon=1, description=cohort)
+    assert [site.records for site in result.site_facts] == [int(part["age"].notna().sum()) for part in parts.values()]
+    with pytest.raises(hdp.ArgumentError, match="of the same sites: it is of A, B, the study of A"):
+        hdpf.logit(FORMULA, data=study.at("A")).fit(epsilon=1, description=cohort)
+
+
+def refusals():
+    """Return a name, how the description is made, the model, and the reason, for descriptions that do not fit."""
+    logit, hazard = (lambda data: hdpf.logit(FORMULA, data=data)), (lambda data: hdpf.hazard(HAZARD, data=data))
+    return {
+        "a request": (lambda study: hdp.describe(study, COLUMNS), logit, "without epsilon it returns a request"),
+        "not complete": (lambda s: described(s, complete=False), logit, "complete=True"),
+        "groups": (lambda s: described(s, ["age", "size"], by="arm"), logit, "without groups"),
+        "fewer": (lambda s: described(s, ["age", "arm"]), logit, "it lacks size"),
+        "more": (lambda s: described(s, [*COLUMNS, "z"]), logit, "complete in z too"),
+        "no covariate": (lambda s: described(s, ["age", "size"]), logit, "lacks arm"),
+        "weights": (lambda s: described(s, weights="w"), logit, "without weights"),
+        "no follow-up": (lambda s: described(s, [*COLUMNS, "time"]), hazard, "count follow-up"),
+        "short": (
+            lambda s: described(s, [*COLUMNS, "Surv(time, event)"], times=[1, 2]),
+            hazard,
+            "up to the last interval",
+        ),
+        "other data": (lambda _: described(study_of()), logit, "same data"),
+        "other relation": (
+            lambda _: described(study_of(relation="add_or_remove_one", n_max=4000)), logit, "same relation",
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("what", refusals())
+def test_a_description_of_other_people_is_refused_before_a_charge(what, tmp_path):
+    make, model, reason = refusals()[what]
+    ledger = hdp.Ledger(tmp_path / "own.db", dataset="own", epsilon=100)
+    study = study_of(ledger=ledger, budget=None)
+    cohort = make(study)
+    before = study.ledger.spent
+    with pytest.raises(hdp.ArgumentError, match=reason) as refused:
+        model(study).fit(epsilon=1, description=cohort)
+    assert refused.value.argument == "description"
+    assert study.ledger.spent == before
+
+
+def test_columns_that_are_declared_complete_need_not_be_described_and_complete_is_not_needed(no_noise):
+    study = study_of()
+    cohort = described(study, ["arm"], complete=False)
+    result = hdpf.logit("y ~ arm", data=study).fit(epsilon=1, description=cohort)
+    assert result.facts.records == len(PRIVATE)
+    assert result.facts.records_sd is None
+
+
+def test_a_fit_that_declines_takes_all_rows_for_complete_and_says_so():
+    study = study_of()
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, describe=False)
+    assert (result.count, result.facts.records, result.guarantee.epsilon) == (None, len(PRIVATE), 1)
+    text = " ".join(str(result.summary()).split())
+    assert "Intervals assume no missing cells and covariates distributed as the public ones (describe=False)." in text
+    assert "Of epsilon" not in text
+    alone = hdpf.logit(FORMULA, data=study_of(public=None)).fit(epsilon=1, describe=False)
+    assert "Intervals assume no missing cells (describe=False)." in " ".join(str(alone.summary()).split())
+    with pytest.raises(hdp.ArgumentError, match="declines what description= gives"):
+        hdpf.logit(FORMULA, data=study).fit(epsilon=1, describe=False, description=described(study))
+
+
+def test_a_plan_rests_on_the_description_or_shows_the_share(no_noise):
+    study = study_of()
+    model, cohort = hdpf.logit(FORMULA, data=study), described(study)
+    assert "of epsilon, 1.9% for the number of people who count" in str(model.plan(1.0)).replace("\n", " ")
+    given, declined = model.plan(1.0, description=cohort), model.plan(1.0, describe=False)
+    assert not any("of epsilon" in str(plan) for plan in (given, declined))
+    assert (given.frame["std_error"] > declined.frame["std_error"]).all()
+    with pytest.raises(hdp.ArgumentError, match="n must be left out"):
+        model.plan(1.0, n=500, description=cohort)
