@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hdpstats.formulas.expressions import Basis, Expression, Number, Operation, Piecewise, Powers, Splines
+from hdpstats.formulas.expressions import Basis, Expression, Number, Operation, Piecewise, Powers, Splines, written
 from hdpstats.formulas.lexer import CallSettings
 from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval
 from hdpstats.formulas.refusals import refusal
@@ -73,6 +73,22 @@ def expand(basis: Basis, image: Interval) -> tuple[Expression, ...]:
     return _power_columns(basis, image) if isinstance(basis, Powers) else _spline_columns(basis, image)
 
 
+def with_knots(basis: Splines, image: Interval) -> str:
+    """Return the call of a spline with all its knots written out, given the bounds of its operand.
+
+    >>> from hdpstats.formulas.expressions import Variable
+    >>> age = Variable(name="age", source="age")
+    >>> basis = Splines(function="ns", operand=age, degree=3, knots=1, lower=None, upper=None, source="ns(age, df=2)")
+    >>> with_knots(basis, Interval(0.0, 8.0))
+    'ns(age, knots=[4.0], lower=0.0, upper=8.0)'
+    """
+    lower, upper = _ends(basis, image)
+    knots = _interior(basis, image, lower, upper)
+    degree = f", degree={basis.degree}" if basis.function == "bs" else ""
+    inside = f"knots=[{', '.join(map(repr, knots))}]" if knots else f"df={basis.degree if degree else 1}"
+    return f"{basis.function}({written(basis.operand)}, {inside}, lower={lower!r}, upper={upper!r}{degree})"
+
+
 def _powers(operand: Expression, settings: CallSettings) -> Powers:
     degree = settings.whole("degree", lower=1, upper=LARGEST_EXPONENT)
     centre, spread = settings.number(*CENTRE), settings.number(*SPREAD)
@@ -133,8 +149,7 @@ def _power_columns(basis: Powers, image: Interval) -> tuple[Expression, ...]:
 
 
 def _spline_columns(basis: Splines, image: Interval) -> tuple[Expression, ...]:
-    lower = image.lower if basis.lower is None else basis.lower
-    upper = image.upper if basis.upper is None else basis.upper
+    lower, upper = _ends(basis, image)
     if not lower < upper:
         raise refusal(basis.source, f"its boundary knots are {lower:g} and {upper:g}", "give lower below upper")
     if basis.function == "bs" and not lower <= image.lower <= image.upper <= upper:
@@ -147,6 +162,14 @@ def _spline_columns(basis: Splines, image: Interval) -> tuple[Expression, ...]:
     else:
         columns = natural_splines(knots, lower=lower, upper=upper)
     return tuple(Piecewise(pieces=pieces, operand=basis.operand, source=basis.source) for pieces in columns)
+
+
+def _ends(basis: Splines, image: Interval) -> tuple[float, float]:
+    """Return the boundary knots."""
+    return (
+        image.lower if basis.lower is None else basis.lower,
+        image.upper if basis.upper is None else basis.upper,
+    )
 
 
 def _interior(basis: Splines, image: Interval, lower: float, upper: float) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import splines
+from hdpstats.formulas.lexer import quoted
 from hdpstats.formulas.operations import LARGEST, RULES, Interval
 from hdpstats.formulas.refusals import refusal
 
@@ -149,6 +150,33 @@ def columns_of(factor: Expression | Factor) -> Iterator[str]:
     elif not isinstance(factor, Number):
         for operand in factor.operands:
             yield from columns_of(operand)
+
+
+def written(expression: Expression) -> str:
+    """Return a text that reads as the expression, with all parentheses: equal expressions have equal texts.
+
+    A curve of a spline has none of its own, and stands as its factor's.
+
+    >>> age = Variable(name="age", source="age")
+    >>> written(Operation(rule="log", operands=(age,), source="log( age )"))
+    'log(age)'
+    """
+    if isinstance(expression, Variable):
+        return quoted(expression.name)
+    if isinstance(expression, Number):
+        return repr(expression.value) if expression.value >= 0.0 else f"(-{-expression.value!r})"
+    parts = [written(operand) for operand in expression.operands]
+    if isinstance(expression, Piecewise):
+        return f"{expression.source}({parts[0]})"
+    if expression.rule == "I":
+        return parts[0]
+    if expression.rule == "negative":
+        return f"(-{parts[0]})"
+    if expression.rule.startswith("^"):
+        return f"({parts[0]}{expression.rule})"
+    if len(parts) == 2:
+        return f"({parts[0]} {expression.rule} {parts[1]})"
+    return f"{expression.rule}{parts[0]}" if parts[0].startswith("(") else f"{expression.rule}({parts[0]})"
 
 
 def bounds_of(expression: Expression, boxes: Mapping[str, Interval]) -> Interval:

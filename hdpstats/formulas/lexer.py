@@ -100,6 +100,25 @@ def tokenize(text: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
+def quoted(name: str) -> str:
+    """Return the name of a column as a formula has it: in backticks unless it is a plain word.
+
+    >>> quoted("age"), quoted("age at entry")
+    ('age', '`age at entry`')
+    """
+    plain = re.fullmatch(_PLAIN, name, re.ASCII) and not keyword.iskeyword(name)
+    return name if plain else f"`{name}`"
+
+
+def literal(value: str) -> str:
+    """Return a text as a formula has it, in quotes.
+
+    >>> print(literal("Lev+5FU"), literal('5" or more'))
+    "Lev+5FU" '5" or more'
+    """
+    return f"'{value}'" if '"' in value else f'"{value}"'
+
+
 def spell(tokens: Sequence[Token]) -> str:
     """Return the text of some tokens with canonical spacing: ``I(x^2 + 1)``, ``scale(x, mean=3, sd=2)``."""
     pieces: list[str] = []
@@ -152,8 +171,7 @@ def _token(kind: str, written: str) -> Token:
         name = written[1:-1]
         if not name.isprintable():
             return Token(kind="foreign", text=written, spelled=written)
-        plain = re.fullmatch(_PLAIN, name, re.ASCII) and not keyword.iskeyword(name)
-        return Token(kind="name", text=name, spelled=name if plain else written)
+        return Token(kind="name", text=name, spelled=quoted(name))
     if kind == "name" and keyword.iskeyword(written):
         return Token(kind="foreign", text=written, spelled=written)
     return Token(kind=kind, text=written, spelled=written)

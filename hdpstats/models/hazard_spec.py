@@ -1,6 +1,6 @@
 """A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit asks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import final
@@ -9,7 +9,9 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.column_space import canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign
+from hdpstats.formulas.design import Design
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.objective.hazard_request import choose_flat, choose_from_public, flat_cap
 from hdpstats.mechanisms.objective.request import Recommended
@@ -38,7 +40,7 @@ class HazardSpec(LossSpec):
     Attributes
     ----------
     study, design : Study, SurvivalDesign
-        The data and the columns.
+        The data and the columns of the formula.
     link : str
         A name of `hdpstats.losses.LINKS`.
     grid : TimeGrid
@@ -67,6 +69,11 @@ class HazardSpec(LossSpec):
         """The formula as it was given."""
         return self.design.formula
 
+    @cached_property
+    def asked(self) -> SurvivalDesign:
+        """The columns that a query is about: those of the formula span the same."""
+        return replace(self.design, covariates=canonical_design(self.design.covariates, self.study.schema).design)
+
     @property
     def causes(self) -> tuple[str, ...]:
         """The kinds of event."""
@@ -93,12 +100,12 @@ class HazardSpec(LossSpec):
         table = self.study.public
         if table is None or any(name not in table.names for name in self.needs):
             return None
-        rows = public_spells(table, self.design, self.grid, weights=self.weights, offset=self.offset)
+        rows = public_spells(table, self.asked, self.grid, weights=self.weights, offset=self.offset)
         if rows.followed < FEWEST_ROWS:
             return None
         return hazard_side(
             rows,
-            self.design,
+            self.asked,
             self.features,
             link=self.link,
             causes=len(self.causes),
@@ -113,7 +120,7 @@ class HazardSpec(LossSpec):
         people = table.admitted([*self.design.needs, *self.extra])
         if people.persons is not None or len(rows.row) < people.rows:
             return None
-        return PublicVariables(table=people, design=self.design.covariates)
+        return PublicVariables(table=people, design=self.asked.covariates)
 
     @property
     def public_sha256(self) -> str | None:
@@ -124,7 +131,7 @@ class HazardSpec(LossSpec):
     def model_at(self, baseline: Baseline, geometry: Geometry, cap: HazardCap) -> HazardModel:
         """Return what a query is about, with a baseline, in a geometry and under a cap."""
         return HazardModel(
-            formula=self.design.canonical,
+            formula=self.asked.canonical,
             link=self.link,
             grid=self.grid,
             baseline=tuple(tuple(row) for row in baseline.mixed.tolist()),
@@ -142,7 +149,7 @@ class HazardSpec(LossSpec):
             return choose_from_public(
                 person_loss, side, total=self.total, records=records, epsilon=spent, relation=relation
             )
-        geometry = self._whitened or self.design.covariates.box(self.row_norm)
+        geometry = self._whitened or self.asked.covariates.box(self.row_norm)
         cap = flat_cap(
             self.link,
             total=self.total,
@@ -160,16 +167,15 @@ class HazardSpec(LossSpec):
     @cached_property
     def _whitened(self) -> Geometry | None:
         """The geometry of public covariates where the outcome is not public."""
-        rows = None if self.public is not None else self._public_covariates
+        rows = None if self.public is not None else self._public_rows(self.asked.covariates)
         if rows is None or len(rows) < FEWEST_ROWS:
             return None
-        geometry = self.design.covariates.whitening(rows)
+        geometry = self.asked.covariates.whitening(rows)
         return at_radius(geometry, max(1.0, float(np.sqrt(len(geometry.location)))))
 
-    @cached_property
-    def _public_covariates(self) -> FloatArray | None:
-        """The rows of the design matrix of public people, whose outcome need not be public."""
-        table, covariates = self.study.public, self.design.covariates
+    def _public_rows(self, covariates: Design) -> FloatArray | None:
+        """Return the rows of a design matrix of public people, whose outcome need not be public."""
+        table = self.study.public
         names = tuple(name for name in covariates.needs if name != self.design.event)
         if table is None or any(name not in table.names for name in names):
             return None
@@ -179,7 +185,7 @@ class HazardSpec(LossSpec):
         """Return one person's capped loss."""
         return HazardPersonLoss(
             model=of_model(model, HazardModel),
-            design=self.design,
+            design=self.asked,
             largest_weight=self.largest_weight,
             largest_offset=self.largest_offset,
             most_rows=self.study.most_rows,
@@ -199,9 +205,17 @@ class HazardSpec(LossSpec):
         )
 
     def to_terms(self, model: QueryModel) -> FloatArray:
-        """Return the matrix from fitted coefficients to those of features and design columns."""
+        """Return the matrix from fitted coefficients to those of features and columns of the formula.
+
+        The constants that the columns take from each other go to the baseline.
+        """
         baseline = self._flat_baseline if self.public is None else self.public.baseline
-        return baseline.to_terms(model.geometry, len(self.causes))
+        own = canonical_design(self.design.covariates, self.study.schema).to_terms
+        e = len(baseline.constant)
+        block = np.eye(e + len(own) - 1)
+        block[:e, e:], block[e:, e:] = np.outer(baseline.constant, own[0, 1:]), own[1:, 1:]
+        fitted = baseline.to_terms(model.geometry, len(self.causes))
+        return np.asarray(np.kron(np.eye(len(self.causes)), block) @ fitted)
 
     def facts(
         self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
@@ -240,7 +254,7 @@ class HazardSpec(LossSpec):
 
     @cached_property
     def _typical(self) -> tuple[float, ...] | None:
-        rows = self._public_covariates
+        rows = self._public_rows(self.design.covariates)
         return None if rows is None or not len(rows) else tuple(rows[:, 1:].mean(axis=0).tolist())
 
     def likelihood(self) -> tuple[Estimate, int]:

@@ -10,6 +10,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import multinomial
@@ -47,7 +48,9 @@ class MultinomialSpec(LossSpec):
     name : str
         What tables call the model.
     study, design : Study, Design
-        The data and the columns; the outcome is categorical.
+        The data and the columns of the formula; the outcome is categorical.
+    asked : CanonicalDesign
+        The columns that a query is about: those of the formula span the same.
     weights : str or None
         A column of the schema.
     row_norm : float or None
@@ -57,6 +60,7 @@ class MultinomialSpec(LossSpec):
     name: str
     study: Study
     design: Design
+    asked: CanonicalDesign
     weights: str | None
     row_norm: float | None
     offset: str | None = None
@@ -91,12 +95,16 @@ class MultinomialSpec(LossSpec):
     def public(self) -> MultinomialSide | None:
         """The public side; None where public rows are absent or too few for a geometry."""
         table = self.study.public
-        return None if table is None else multinomial_side(table, self.design, others=self.others, weights=self.weights)
+        return (
+            None
+            if table is None
+            else multinomial_side(table, self.asked.design, others=self.others, weights=self.weights)
+        )
 
     def model_at(self, geometry: Geometry) -> MultinomialModel:
         """Return what a query is about, in a geometry."""
         return MultinomialModel(
-            formula=self.design.canonical, others=self.others, geometry=geometry, weights=self.weights
+            formula=self.asked.design.canonical, others=self.others, geometry=geometry, weights=self.weights
         )
 
     def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
@@ -107,12 +115,14 @@ class MultinomialSpec(LossSpec):
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
-        return choose(price, self.public, model_at=self.model_at, box=self.design.box(self.row_norm), records=records)
+        return choose(
+            price, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
+        )
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
         return MultinomialPersonLoss(
-            model=of_model(model, MultinomialModel), design=self.design, largest_weight=self.largest_weight
+            model=of_model(model, MultinomialModel), design=self.asked.design, largest_weight=self.largest_weight
         )
 
     def side(self, model: QueryModel) -> MultinomialSide | None:
@@ -121,7 +131,7 @@ class MultinomialSpec(LossSpec):
 
     def reference(self, model: QueryModel) -> MultinomialSide:
         """Return evenly spread rows in place of public ones."""
-        rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
+        rows = whiten(model.geometry, reference_matrix(self.asked.design, self.study.schema))
         return MultinomialSide(
             others=self.others,
             geometry=model.geometry,
@@ -132,8 +142,9 @@ class MultinomialSpec(LossSpec):
         )
 
     def to_terms(self, model: QueryModel) -> FloatArray:
-        """Return the matrix from whitened coefficients to the design's, a block per level."""
-        return np.asarray(np.kron(np.eye(self.others), model.geometry.to_raw()), dtype=np.float64)
+        """Return the matrix from whitened coefficients to the formula's, a block per level."""
+        block = self.asked.to_terms @ model.geometry.to_raw()
+        return np.asarray(np.kron(np.eye(self.others), block), dtype=np.float64)
 
     def facts(
         self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
@@ -203,6 +214,7 @@ def open_multinomial(
         name=name,
         study=study,
         design=design,
+        asked=canonical_design(design, study.schema),
         weights=declared_column(study.schema, weights, kind="weight", argument="weights"),
         row_norm=None,
     )

@@ -12,6 +12,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss, Table, options
@@ -144,7 +145,9 @@ class RegressionSpec(LossSpec):
     name : str
         What tables call the model.
     study, design
-        The data and the columns.
+        The data and the columns of the formula.
+    asked : CanonicalDesign
+        The columns that a query is about: those of the formula span the same.
     chosen : ChosenLoss
         The loss, its outcome and its numbers.
     weights, offset : str or None
@@ -158,6 +161,7 @@ class RegressionSpec(LossSpec):
     name: str
     study: Study
     design: Design
+    asked: CanonicalDesign
     chosen: ChosenLoss
     weights: str | None
     offset: str | None
@@ -191,10 +195,10 @@ class RegressionSpec(LossSpec):
 
     @property
     def origin(self) -> FloatArray:
-        """The outcome's shift, which the intercept takes up."""
+        """The outcome's shift, which the intercept takes up, in coefficients of the formula."""
         origin = np.zeros(len(self.terms))
-        origin[: int(self.design.intercept)] = self.response.origin
-        return origin
+        origin[: int(self.asked.design.intercept)] = self.response.origin
+        return np.asarray(self.asked.to_terms @ origin)
 
     @property
     def classical(self) -> str:
@@ -204,7 +208,7 @@ class RegressionSpec(LossSpec):
     def model_at(self, geometry: Geometry) -> RegressionModel:
         """Return what a query is about, in a geometry."""
         return RegressionModel(
-            formula=self.design.canonical,
+            formula=self.asked.design.canonical,
             loss=self.loss.name,
             geometry=geometry,
             weights=self.weights,
@@ -227,13 +231,15 @@ class RegressionSpec(LossSpec):
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
-        return choose(price, self.public, model_at=self.model_at, box=self.design.box(self.row_norm), records=records)
+        return choose(
+            price, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
+        )
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
         return RegressionPersonLoss(
             model=of_model(model, RegressionModel),
-            design=self.design,
+            design=self.asked.design,
             response=self.response,
             largest_weight=self.largest_weight,
             largest_offset=self.largest_offset,
@@ -245,7 +251,7 @@ class RegressionSpec(LossSpec):
 
     def reference(self, model: QueryModel) -> WhitenedPublic:
         """Return evenly spread rows in place of public ones."""
-        rows = whiten(model.geometry, reference_matrix(self.design, self.study.schema))
+        rows = whiten(model.geometry, reference_matrix(self.asked.design, self.study.schema))
         n = len(rows.X)
         return WhitenedPublic(
             loss=self.loss,
@@ -258,8 +264,8 @@ class RegressionSpec(LossSpec):
         )
 
     def to_terms(self, model: QueryModel) -> FloatArray:
-        """Return the matrix from whitened coefficients to the design's, in the outcome's unit."""
-        return self.response.stretch * model.geometry.to_raw()
+        """Return the matrix from whitened coefficients to the formula's, in the outcome's unit."""
+        return np.asarray(self.asked.to_terms @ (self.response.stretch * model.geometry.to_raw()))
 
     def facts(
         self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
@@ -321,12 +327,14 @@ def open_regression(
         )
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     offset_column = declared_column(study.schema, offset, kind="offset", argument="offset")
-    chosen = chosen_loss(option, design, study, weights=weight_column, offset=offset_column)
-    public = _public(study, design, chosen, weights=weight_column, offset=offset_column)
+    asked = canonical_design(design, study.schema)
+    chosen = chosen_loss(option, asked.design, study, weights=weight_column, offset=offset_column)
+    public = _public(study, asked.design, chosen, weights=weight_column, offset=offset_column)
     return RegressionSpec(
         name=name,
         study=study,
         design=design,
+        asked=asked,
         chosen=chosen,
         weights=weight_column,
         offset=offset_column,

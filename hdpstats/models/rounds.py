@@ -302,7 +302,7 @@ def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitReque
     parts = rounds.contributions(counts)
     path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
     found = hessian_estimates(
-        state, path, public_only=_public_only(spec), T=state.model.geometry.to_raw(), terms=spec.terms
+        state, path, public_only=_public_only(spec), T=spec.to_terms(state.model), terms=spec.terms
     )
     steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
     where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
@@ -318,9 +318,9 @@ def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitReque
 def _public_only(spec: LossSpec) -> Estimate | None:
     """Return the public fit as every other mechanism has it: in its own whitening, nothing cut."""
     public = spec.public
-    if not isinstance(public, WhitenedPublic) or public.fit is None:
+    if not isinstance(spec, RegressionSpec) or not isinstance(public, WhitenedPublic) or public.fit is None:
         return None
-    return public_only(public.fit, public.geometry.to_raw(), terms=spec.terms)
+    return public_only(public.fit, spec.asked.to_terms @ public.geometry.to_raw(), terms=spec.terms)
 
 
 def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> public_hessian.Newton:
@@ -332,7 +332,7 @@ def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: in
     table = spec.study.public
     if table is None or spec.public is None or spec.public.fit is None:
         raise _refusal("Newton steps with a public Hessian need (40 complete) public rows with the outcome")
-    design = spec.design
+    design = spec.asked.design
     rows = public_rows(table, design, spec.response, weights=None, offset=None)
     if rows.y is None:
         raise _refusal("Newton steps with a public Hessian need public rows with the outcome")

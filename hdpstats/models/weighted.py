@@ -95,7 +95,7 @@ def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequ
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     sample = perturbed_histogram(
         spec.study,
-        tuple(dict.fromkeys(spec.needs)),
+        tuple(sorted(set(spec.needs))),
         epsilon=request.epsilon,
         bins=options.bins,
         replicate=request.replicate,

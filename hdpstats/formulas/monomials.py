@@ -1,0 +1,177 @@
+r"""Columns of a design as polynomials: sums of products of atoms, with exact coefficients.
+
+An *atom* is what the algebra of a formula does not take apart: a column, a function of one such as ``log(age)``, a
+comparison, one column of a spline, or the indicator of one level of a category. With the rules
+
+* ``1 = sum of all level indicators``, by which that of the first level is written as 1 less the others,
+* an indicator times itself is itself, and indicators of two levels of one category exclude each other,
+
+two expressions are the same function of a row wherever their polynomials are equal. Coefficients are fractions, so that
+nothing is rounded: ``scale(age, mean=50, sd=10)`` is ``age / 10 - 5``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from math import log
+from typing import final
+
+from hdpstats.formulas.design import Design, DesignColumn
+from hdpstats.formulas.expressions import Expression, Number, Operation, Piecewise, Variable, written
+from hdpstats.formulas.lexer import literal, quoted
+from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import Schema
+
+MOST_MONOMIALS = 4000
+"""A design whose columns have more summands in all is not taken apart."""
+
+_LOGARITHMS = {"log": Fraction(1), "log2": Fraction(1 / log(2.0)), "log10": Fraction(1 / log(10.0))}
+_COMPLEMENTS = {"<=": ">", "<": ">=", "!=": "=="}
+_COMPARISONS = (">", ">=", "==")
+
+
+class TooLargeError(Exception):
+    """A polynomial has too many summands to be written out."""
+
+
+@final
+@dataclass(frozen=True, slots=True, order=True)
+class Atom:
+    """What is not taken apart.
+
+    Attributes
+    ----------
+    text : str
+        How it is written in a formula, inside ``I( )`` where it stands in parentheses; its identity.
+    block : str
+        The factor of several columns that it belongs to: a category's name or a spline; empty for a number.
+    index, size : int
+        Which column of the block it is, from 1, and how many there are, that of a reference level aside.
+    once : bool
+        Whether it is 0 or 1, hence equal to its square.
+    """
+
+    text: str
+    block: str = ""
+    index: int = 0
+    size: int = 0
+    once: bool = False
+
+
+Monomial = tuple[tuple[Atom, int], ...]
+"""Atoms with their powers, in order."""
+Polynomial = Mapping[Monomial, Fraction]
+
+ONE: dict[Monomial, Fraction] = {(): Fraction(1)}
+
+
+def times(a: Monomial, b: Monomial) -> Monomial | None:
+    """Return the product of two monomials; None where it is 0."""
+    powers = dict(a)
+    for atom, power in b:
+        powers[atom] = 1 if atom.once else powers.get(atom, 0) + power
+    levels = [atom.block for atom in powers if atom.once and atom.block]
+    return None if len(set(levels)) < len(levels) else tuple(sorted(powers.items()))
+
+
+def add(a: Polynomial, b: Polynomial, factor: Fraction = ONE[()]) -> Polynomial:
+    """Return ``a + factor b``."""
+    total = dict(a)
+    for monomial, value in b.items():
+        total[monomial] = total.get(monomial, Fraction(0)) + factor * value
+    return {monomial: value for monomial, value in total.items() if value}
+
+
+def multiply(a: Polynomial, b: Polynomial) -> Polynomial:
+    """Return ``a b``; raise `TooLargeError` where it has too many summands."""
+    if len(a) * len(b) > MOST_MONOMIALS:
+        raise TooLargeError
+    product: dict[Monomial, Fraction] = {}
+    for one, left in a.items():
+        for other, right in b.items():
+            both = times(one, other)
+            if both is not None:
+                product[both] = product.get(both, Fraction(0)) + left * right
+    return {monomial: value for monomial, value in product.items() if value}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What is needed to write the columns of designs on one schema as polynomials.
+
+    Attributes
+    ----------
+    schema : Schema
+        The declared columns.
+    splines : mapping of Piecewise to Atom
+        What a curve is as an atom.
+    """
+
+    schema: Schema
+    splines: Mapping[Piecewise, Atom]
+
+    def of(self, design: Design) -> list[Polynomial]:
+        """Return the columns of a design; raise `TooLargeError` where they have too many summands."""
+        found, size = [], 0
+        for column in design.columns:
+            found.append(self._column(column))
+            size += len(found[-1])
+            if size > MOST_MONOMIALS:
+                raise TooLargeError
+        return found
+
+    def _column(self, column: DesignColumn) -> Polynomial:
+        levels = (self._level(level.column, level.code) for level in column.levels)
+        return reduce(multiply, (*map(self._expression, column.expressions), *levels), ONE)
+
+    def _level(self, name: str, code: int) -> Polynomial:
+        declared = self.schema[name]
+        levels = declared.levels if isinstance(declared, Categorical) else ("0", "1")
+
+        def atom(place: int) -> Atom:
+            if not isinstance(declared, Categorical):  # 0 or 1, read as a category
+                return Atom(quoted(name), once=True)
+            text = f"({quoted(name)} == {literal(levels[place])})"
+            return Atom(text, quoted(name), place, len(levels) - 1, once=True)
+
+        if code:
+            return _single(atom(code))
+        return ONE | {((atom(place), 1),): Fraction(-1) for place in range(1, len(levels))}
+
+    def _expression(self, expression: Expression) -> Polynomial:
+        if isinstance(expression, Number):
+            return {(): Fraction(expression.value)} if expression.value else {}
+        if isinstance(expression, Variable):
+            return _single(Atom(quoted(expression.name), once=self.schema[expression.name].kind == "binary"))
+        if isinstance(expression, Piecewise):
+            return _single(self.splines[expression])
+        return self._operation(expression)
+
+    def _operation(self, operation: Operation) -> Polynomial:
+        rule, (first, *rest) = operation.rule, operation.operands
+        if rule == "I":
+            return self._expression(first)
+        if rule in ("+", "-"):
+            sign = Fraction(1 if rule == "+" else -1)
+            return add(self._expression(first), self._expression(rest[0]), sign)
+        if rule == "negative":
+            return add({}, self._expression(first), Fraction(-1))
+        if rule == "*":
+            return multiply(self._expression(first), self._expression(rest[0]))
+        if rule.startswith("^"):
+            return reduce(multiply, [self._expression(first)] * int(rule[1:]))
+        if rule == "/" and isinstance(rest[0], Number):
+            return add({}, self._expression(first), 1 / Fraction(rest[0].value))
+        if rule in _COMPLEMENTS:
+            whole = Operation(rule=_COMPLEMENTS[rule], operands=operation.operands, source="")
+            return add(ONE, self._operation(whole), Fraction(-1))
+        if rule in _LOGARITHMS:
+            natural = Operation(rule="log", operands=operation.operands, source="")
+            return {((Atom(written(natural)), 1),): _LOGARITHMS[rule]}
+        return _single(Atom(written(operation), once=rule in _COMPARISONS))
+
+
+def _single(atom: Atom) -> Polynomial:
+    return {((atom, 1),): Fraction(1)}
