@@ -171,7 +171,7 @@ def _as_released(
 
     weights = shares([part.variance(_guess(part)) for part in parts])
     return Estimates(
-        public_only=None,
+        penalised=None,
         private_only=released(weighted(weights, [part.theta for part in parts]), parts),
         pooled=None,
         sites=tuple(

@@ -70,7 +70,7 @@ def combine(
     note: str | None = None,
     notes: Sequence[str | None] = (),
 ) -> Estimates:
-    """Return the private-only estimate and, where there is a public fit, the public-only and the pooled one.
+    """Return the private-only estimate and, where there is a public fit, the penalised and the pooled one.
 
     ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate.
     """
@@ -91,7 +91,7 @@ def combine(
     )
     pooled = None if fit is None else _estimate("pooled", terms, found.pooled, T, _pooled(error, apart, found), note)
     return Estimates(
-        public_only=None if fit is None else public_only(fit, T, terms=terms),
+        penalised=None if fit is None else penalised(fit, T, terms=terms),
         private_only=private,
         pooled=pooled,
         sites=tuple(
@@ -104,15 +104,16 @@ def combine(
     )
 
 
-def public_only(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
-    """Return the public fit (a posterior mode under a weak prior) in the design's coordinates."""
+def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
+    """Return the public fit that pooling takes, a posterior mode under a weak prior, in the design's coordinates."""
     covariance = T @ fit.covariance @ T.T
     return Estimate(
-        label="public only",
+        label="public, penalised",
         terms=terms,
         values=T @ fit.theta,
         sampling=covariance,
         privacy=np.zeros_like(covariance),
+        note=f"Public rows, penalised: the mode under {fit.prior}.",
     )
 
 
@@ -208,7 +209,7 @@ class PredictedErrors:
     """Predicted standard errors per coefficient (p,), in the design's coordinates.
 
     ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
-    ``public``: of the public fit, or None.
+    ``public``: of the penalised public fit, or None.
     """
 
     reported: FloatArray

@@ -135,6 +135,10 @@ class HazardLink(ABC):
     def event(self, eta: FloatArray) -> LikelihoodTerms:
         """Return ``-log p`` and its derivatives, without overflow for any finite ``eta``."""
 
+    @abstractmethod
+    def self_concordance(self, eta: FloatArray) -> float:
+        """Return a bound on ``|l'''| / l''`` of both terms within 1 of the linear predictors."""
+
     def inverse(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return hazards ``p``, ``1 - p`` without cancellation and the slope ``dp/deta``, elementwise."""
         survived = self.survive(eta)

@@ -55,6 +55,10 @@ class LogitLink(HazardLink):
         """Return ``log(1 + e^-eta)``, ``p - 1`` and ``p (1 - p)``."""
         return self.survive(-eta).mirrored()
 
+    def self_concordance(self, eta: FloatArray) -> float:  # noqa: ARG002
+        """Return 1: ``l''' = l'' (1 - 2 p)``."""
+        return 1.0
+
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``1 / (1 + e^-eta)``."""
         return np.asarray(expit(eta), dtype=np.float64)
@@ -109,6 +113,10 @@ class CloglogLink(HazardLink):
         excess = np.where(u < 0.1, v / 2 + v**2 / 12 - v**4 / 720 + v**6 / 30240, g + u - 1.0)
         value = np.where(u < 1.0, -np.log(-np.expm1(-tame)), -np.log1p(-np.exp(-np.maximum(tame, 0.5))))
         return LikelihoodTerms(np.where(u < 1e-16, -eta, value), -g, g * excess)
+
+    def self_concordance(self, eta: FloatArray) -> float:
+        """Return ``max(1, u)`` at the largest ``u = e^eta``: for an event ``l''' / l''`` is between ``1 - u`` and 1."""
+        return max(1.0, float(np.exp(np.minimum(np.max(eta, initial=-FARTHEST) + 1.0, FARTHEST))))
 
     def hazard(self, eta: FloatArray) -> FloatArray:
         """Return ``1 - exp(-e^eta)``."""
@@ -165,6 +173,10 @@ class ProbitLink(HazardLink):
     def event(self, eta: FloatArray) -> LikelihoodTerms:
         """Return ``-log Phi(eta)`` and its derivatives, by symmetry."""
         return self.survive(-eta).mirrored()
+
+    def self_concordance(self, eta: FloatArray) -> float:
+        """Return ``3 + |eta|`` at the farthest ``eta``: ``|l'''| / l''`` is about ``|eta|`` where the term is small."""
+        return 3.0 + float(np.max(np.abs(eta), initial=0.0))
 
     def log_scale(self, eta: FloatArray) -> FloatArray:
         """Return the log odds ``log F(eta) - log F(-eta)``."""

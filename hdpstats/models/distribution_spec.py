@@ -89,12 +89,23 @@ class DistributionSpec(ModelSpec):
         return table.raw([self.column]).numeric[self.column]
 
     @property
+    def compares(self) -> bool:
+        """Whether there are 25 public rows, all of them numbers that the family has."""
+        x = self.public
+        return x is not None and len(x) >= FEWEST_PUBLIC and self._has(x)
+
+    def _has(self, x: FloatArray) -> bool:
+        """Return whether numbers (m,) are all such as the family has."""
+        least = self.family.least
+        return bool((x > least).all() if self.family.exceeds else (x >= least).all())
+
+    @property
     def public_estimate(self) -> Estimate | None:
-        """Maximum likelihood from public rows; None where there are fewer than 25."""
+        """Maximum likelihood from public rows, clipped as private ones are; None where there are fewer than 25."""
         x = self.public
         if x is None or len(x) < FEWEST_PUBLIC:
             return None
-        return likelihood(self.family, np.clip(x, self.family.lower, self.family.upper), label="public only")
+        return likelihood(self.family, np.clip(x, self.family.lower, self.family.upper), label="public, clipped")
 
     @property
     def guess(self) -> FloatArray:
@@ -149,7 +160,7 @@ class DistributionSpec(ModelSpec):
         if x is None or not len(x):
             message = "fit_public needs public rows with the column; give the study public="
             raise ArgumentError(message, argument="public")
-        if bool((x < family.least).any()) or (family.exceeds and bool((x <= family.least).any())):
+        if not self._has(x):
             raise ArgumentError(
                 f"public rows hold values that a {family.name} distribution does not have", argument="public"
             )
@@ -244,7 +255,7 @@ def predict_distribution(
     model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
     """Return what a fit by a mechanism whose errors are known beforehand would report."""
-    public, sites = model.public_estimate, planned_records(model, request, people)
+    sites = planned_records(model, request, people)
     predicted = cast(Callable[..., tuple[FloatArray, FloatArray]], method_of(mechanism).predicted)
     parts = predicted(
         model.family,
@@ -258,7 +269,7 @@ def predict_distribution(
         reported=np.hypot(sampling, privacy),
         sampling=sampling,
         privacy=privacy,
-        public=None if public is None else np.sqrt(np.diag(public.sampling + public.privacy)),
+        public=None if model.public_only is None else np.sqrt(np.diag(model.public_only.sampling)),
     )
     return Prediction(mechanism=mechanism, errors=errors, reported=True, sites=sites)
 
@@ -274,4 +285,4 @@ def read_distribution(
     queries = [each.query for each in given]
     found = method.read(model.family, queries, releases, people=people, ranges=model.ranges, sha256=sha256)
     facts = model.facts(method.words(releases), records=sum(number for number, _ in people))
-    return private_result(model, request, answers, facts=facts, found=replace(found, public_only=model.public_estimate))
+    return private_result(model, request, answers, facts=facts, found=found)

@@ -20,7 +20,7 @@ from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, mixed_baseline, public_spells, spells_of_rows
-from hdpstats.public.likelihood import hazard_likelihood
+from hdpstats.public.hazard_likelihood import hazard_likelihood
 from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius

@@ -94,7 +94,7 @@ class PublicFits:
             warnings.simplefilter("ignore", RuntimeWarning)
             positive = np.maximum(weights[self.complete], 0.0)
             rows = ridge_objective(LogisticLoss(), self.X, self.y, weights=positive)
-            estimate = maximum_likelihood(rows, terms=self.terms)
+            estimate = maximum_likelihood(rows, terms=self.terms, decided=False)
         values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)
         return np.asarray(np.rint(np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) / STEP) * STEP)
 

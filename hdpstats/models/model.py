@@ -1,9 +1,12 @@
 """What every model does: plan, fit, and fit public rows alone; and how each mechanism fits a model, in one table."""
 
+import warnings
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, final
+
+import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
@@ -23,6 +26,7 @@ from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, 
 from hdpstats.models.rounds import fit_clipped_newton, fit_public_hessian, predict_clipped_newton
 from hdpstats.models.weighted import fit_histogram, fit_weighted
 from hdpstats.privacy.relation import Relation
+from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.description import Description
@@ -155,6 +159,12 @@ def _predicted(
     return found(spec, mechanism, request, people)
 
 
+def warn_of_nan(public: Estimate | None) -> None:
+    """Warn of coefficients that public rows alone do not give; nothing private is looked at."""
+    if public is not None and public.note is not None and bool(np.isnan(public.values).any()):
+        warnings.warn(f"public rows alone: {public.note}", RuntimeWarning, stacklevel=3)
+
+
 def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
     """Return the mechanism of a request that names none: the one of smaller predicted errors.
 
@@ -223,6 +233,7 @@ class Model(ABC):
             for value in values
         ]  # fmt: skip
         spec, records = self._spec, people_of(self._spec.study, n)
+        warn_of_nan(spec.public_only)
         people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
         for request in requests:
             request.check(people)
@@ -297,6 +308,7 @@ class Model(ABC):
         if not sites:
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)
+        warn_of_nan(spec.public_only)
         chosen = request.mechanism or recommended(spec, request)
         return methods_of(spec).of(chosen).fit(spec, chosen, request)
 
@@ -305,10 +317,13 @@ class Model(ABC):
 
         It is what R's ``glm``, ``lm``, ``rq``, ``survreg`` or, for hazards, ``glm`` on person-period rows (which are
         never formed) computes. Public rows are used as they are, not clipped to the schema's bounds but for the
-        horizon, beyond which everybody is censored; rows with missing values are dropped, as ``glm`` does.
+        horizon, beyond which everybody is censored; rows with missing values are dropped, as ``glm`` does. A
+        coefficient that they do not identify, or whose maximum-likelihood estimate is infinite, is NaN, with a
+        `RuntimeWarning`. A private fit has the same numbers in `Result.public_only`.
         """
         spec = self._spec
         estimate, people = spec.likelihood()
+        warn_of_nan(estimate)
         facts = spec.facts(spec.classical, records=None, public=people)
         checked = spec.check(facts, estimate.values)
         return Result(facts=facts, schema=spec.study.schema, estimate=estimate, checked=checked)

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -78,6 +80,16 @@ class ModelSpec(ABC):
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the maximum-likelihood fit to the public rows as they are, and their number."""
 
+    @property
+    @abstractmethod
+    def compares(self) -> bool:
+        """Whether a fit shows `public_only`: there are public rows enough, and their outcome is public."""
+
+    @cached_property
+    def public_only(self) -> Estimate | None:
+        """The ordinary fit to public rows that a private fit is shown beside, that of `likelihood`; None without."""
+        return replace(self.likelihood()[0], label="public only") if self.compares else None
+
     def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:  # noqa: ARG002
         """Return how coefficients (p,) discriminate and calibrate on the public rows; survival models only."""
         return NOT_CHECKED
@@ -116,6 +128,11 @@ class LossSpec(ModelSpec):
     @abstractmethod
     def public(self) -> PublicSide | None:
         """The public side; None where public rows are absent or too few for a geometry."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a public fit."""
+        return self.public is not None and self.public.fit is not None
 
     @property
     @abstractmethod

@@ -26,16 +26,13 @@ from hdpstats.models.model_spec import (
     declared_column,
     of_model,
 )
-from hdpstats.public.likelihood import identified
-from hdpstats.public.multinomial import MultinomialSide, multinomial_side
+from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
-from hdpstats.solvers import minimise
-from hdpstats.solvers.objective import MultinomialObjective
 
 
 @final
@@ -167,35 +164,12 @@ class MultinomialSpec(LossSpec):
     def likelihood(self) -> tuple[Estimate, int]:
         """Return the maximum-likelihood fit to the public rows as they are."""
         rows = self.public_rows(self.needs, outcome=[self.design.response])
-        X, case = self.design.evaluate_unclipped(rows), case_weights(rows, self.weights)
-        kept = identified(X[case > 0])
-        columns = X[:, kept]
-        scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny))
-        zero = np.zeros(self.others * int(kept.sum()))
-        objective = MultinomialObjective(
+        estimate = multinomial_likelihood(
+            self.design.evaluate_unclipped(rows),
+            rows.codes[self.design.response],
             others=self.others,
-            X=np.ascontiguousarray(columns / scale),
-            y=rows.codes[self.design.response],
-            weights=case,
-            ridge=zero,
-            centre=zero,
-            linear=zero,
-        )
-        theta = minimise(objective, start=zero).theta
-        inverse, every = np.linalg.pinv(objective.hessian(theta)), np.tile(kept, self.others)
-        factor = np.tile(scale, self.others)
-        values, covariance = np.full(len(every), np.nan), np.full((len(every), len(every)), np.nan)
-        values[every] = theta / factor
-        covariance[np.ix_(every, every)] = inverse / np.outer(factor, factor)
-        aliased = ", ".join(name for name, is_kept in zip(self.design.names, kept, strict=True) if not is_kept)
-        note = f"A coefficient that public rows do not identify is NaN: {aliased}." if aliased else None
-        estimate = Estimate(
-            label="maximum likelihood",
+            weights=case_weights(rows, self.weights),
             terms=self.terms,
-            values=values,
-            sampling=covariance,
-            privacy=0.0 * covariance,
-            note=note,
         )
         return estimate, rows.rows
 

@@ -45,7 +45,7 @@ class Plan:
     frame : DataFrame
         Columns ``epsilon, mechanism, term, std_error`` (of what a fit would report), ``sampling, privacy`` (the
         private rows' two parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only``
-        (NaN without public outcomes), ``reported`` (whether a fit would report standard errors).
+        (of `fit_public`; NaN without public outcomes), ``reported`` (whether a fit would report standard errors).
     records : int
         The number of private records planned for.
     declared : bool
@@ -82,7 +82,7 @@ class Plan:
                     "sampling": found.errors.sampling,
                     "privacy": found.errors.privacy,
                     "private_only": np.hypot(found.errors.sampling, found.errors.privacy),
-                    "public_only": np.nan if found.errors.public is None else found.errors.public,
+                    "public_only": np.nan if spec.public_only is None else spec.public_only.bse.to_numpy(),
                     "reported": found.reported,
                 }
             )
@@ -159,7 +159,7 @@ def _verdict(part: pd.DataFrame) -> str:
         return f"{words}; a fit would report no standard errors: the noisy Hessian they need is not paid for or drowns"
     if part["public_only"].isna().all():
         return words
-    gain = 1.0 - float(np.median(part["std_error"] / part["public_only"]))
+    gain = 1.0 - float((part["std_error"] / part["public_only"]).median())
     if gain < LITTLE:
         return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"

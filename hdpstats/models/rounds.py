@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.inference.sandwich import predicted_errors, public_only
+from hdpstats.inference.sandwich import penalised, predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.estimate import (
@@ -301,9 +301,7 @@ def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitReque
     end, rounds = ask_rounds(spec.study, partial(public_hessian.advance, state), PublicHessianRelease)
     parts = rounds.contributions(counts)
     path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
-    found = hessian_estimates(
-        state, path, public_only=_public_only(spec), T=spec.to_terms(state.model), terms=spec.terms
-    )
+    found = hessian_estimates(state, path, penalised=_penalised(spec), T=spec.to_terms(state.model), terms=spec.terms)
     steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
     where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
     facts = spec.facts(
@@ -315,12 +313,12 @@ def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitReque
     return private_result(spec, request, parts, facts=facts, found=found)
 
 
-def _public_only(spec: LossSpec) -> Estimate | None:
+def _penalised(spec: LossSpec) -> Estimate | None:
     """Return the public fit as every other mechanism has it: in its own whitening, nothing cut."""
     public = spec.public
     if not isinstance(spec, RegressionSpec) or not isinstance(public, WhitenedPublic) or public.fit is None:
         return None
-    return public_only(public.fit, spec.asked.to_terms @ public.geometry.to_raw(), terms=spec.terms)
+    return penalised(public.fit, spec.asked.to_terms @ public.geometry.to_raw(), terms=spec.terms)
 
 
 def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> public_hessian.Newton:

@@ -25,7 +25,8 @@ from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.hazard_fit import spells_of_rows
-from hdpstats.public.likelihood import hazard_likelihood, maximum_likelihood, spell_scores
+from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
+from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
@@ -180,7 +181,7 @@ def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _S
     offset = offsets(rows, spec.offset) / spec.response.stretch
     case = weights[complete] * own
     sample = ridge_objective(loss, X, y, weights=np.maximum(case, 0.0), offset=offset)
-    estimate = maximum_likelihood(sample, terms=spec.terms)
+    estimate = maximum_likelihood(sample, terms=spec.terms, decided=False)
     kept = np.isfinite(estimate.values)
     columns = X[:, kept]
 
@@ -202,7 +203,9 @@ def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
     X, causes = spec.design.covariates.evaluate_unclipped(rows), len(spec.causes)
     found = spells_of_rows(rows, X, spec.design, spec.grid, weights=case, offset=shift)
     positive = replace(found, weights=np.maximum(found.weights, 0.0))
-    estimate = hazard_likelihood(positive, spec.features, link=spec.link, causes=causes, terms=spec.terms)
+    estimate = hazard_likelihood(
+        positive, spec.features, link=spec.link, causes=causes, terms=spec.terms, decided=False
+    )
     kept = np.isfinite(estimate.values)
     columns = np.concatenate([[True], kept.reshape(causes, -1)[0, spec.features.shape[1] :]])
     identified = replace(found, X=found.X[:, columns])

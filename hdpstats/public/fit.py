@@ -221,7 +221,18 @@ def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> Public
     meat = replace(bread, ridge=best.objective.ridge, weights=rows.weights**2).hessian(best.theta)
     inverse = np.linalg.inv(best.hessian)
     information = best.hessian - np.diag(best.objective.ridge)
-    return PublicFit(theta=best.theta, covariance=inverse @ meat @ inverse, information=information)
+    return PublicFit(
+        theta=best.theta,
+        covariance=inverse @ meat @ inverse,
+        information=information,
+        prior=prior_words(float(best.objective.ridge[-1]) ** -0.5, INTERCEPT_SPREAD if first else None),
+    )
+
+
+def prior_words(slopes: float, intercept: float | None) -> str:
+    """Return in words the standard deviations of a normal prior; ``intercept`` None where there is none."""
+    words = f"a normal prior with a standard deviation of {slopes:.3g} for whitened slopes"
+    return words if intercept is None else f"{words} and {intercept:.3g} for the intercept"
 
 
 def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) -> PublicFit:
@@ -236,7 +247,13 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
     H, J = _sandwich(rows, bread, theta=best.theta)
     inverse = np.linalg.inv(H + prior)
     covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
-    return PublicFit(theta=best.theta, covariance=covariance, information=H / phi)
+    spread = float(best.objective.ridge[-1] / phi) ** -0.5
+    return PublicFit(
+        theta=best.theta,
+        covariance=covariance,
+        information=H / phi,
+        prior=prior_words(spread, WIDE_SPREAD if first else None),
+    )
 
 
 def _sandwich(rows: LinearObjective, bread: LinearObjective, *, theta: FloatArray) -> tuple[FloatArray, FloatArray]:

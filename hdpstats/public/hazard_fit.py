@@ -173,6 +173,8 @@ def fit_public(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: s
         covariance=block_diag(*(fit.covariance for fit in fits)),
         information=block_diag(*(fit.information for fit in fits)),
         parts=_parts(baseline, slopes=Z.shape[1], causes=causes),
+        prior=f"a normal prior with a standard deviation of {SLOPE_SPREAD:g} for whitened slopes and "
+        f"{BASELINE_SPREAD:g} for the baseline, about a constant hazard",
     )
 
 

@@ -96,13 +96,15 @@ class PublicFit:
 
     The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are orthonormal directions
     (D, k): how much private people differ from public ones is estimated for each part by itself
-    (`hdpstats.inference.combination`); none stands for all coordinates alike.
+    (`hdpstats.inference.combination`); none stands for all coordinates alike. ``prior`` says in words which prior made
+    it: it is no maximum-likelihood fit.
     """
 
     theta: FloatArray
     covariance: FloatArray
     information: FloatArray
     parts: tuple[FloatArray, ...] = ()
+    prior: str = "a weak normal prior"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

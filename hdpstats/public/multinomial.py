@@ -1,17 +1,24 @@
-"""The public side of a multinomial logistic regression: as `hdpstats.public.fit`, one spread for all levels' slopes."""
+"""The public side of a multinomial logistic regression: as `hdpstats.public.fit`, one spread for all levels' slopes.
+
+`multinomial_likelihood` is the ordinary fit.
+"""
 
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.existence import existence, has_maximum, lengths, level_rows, polished
 from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
+from hdpstats.public.likelihood import identified, spread
 from hdpstats.public.moments import Moments, WhitenedRows, averaged
+from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
+from hdpstats.solvers import minimise
 from hdpstats.solvers.objective import MultinomialObjective
 
 
@@ -78,3 +85,56 @@ def multinomial_side(table: PublicTable, design: Design, *, others: int, weights
     return MultinomialSide(
         others=others, geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=case, fit=fit
     )
+
+
+def multinomial_likelihood(
+    X: FloatArray, y: IntArray, *, others: int, weights: FloatArray, terms: tuple[str, ...]
+) -> Estimate:
+    """Return the maximum-likelihood fit to rows ``X`` (n, D) of levels ``y`` (n,) with its model-based covariance.
+
+    A coefficient that the rows do not identify, or whose estimate is infinite, is NaN, as in
+    `hdpstats.public.likelihood.maximum_likelihood`.
+    """
+    present = weights > 0
+    kept = identified(X[present])
+    columns = X[:, kept]
+    scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny))
+    zero = np.zeros(others * int(kept.sum()))
+    objective = MultinomialObjective(
+        others=others,
+        X=np.ascontiguousarray(columns / scale),
+        y=y,
+        weights=weights,
+        ridge=zero,
+        centre=zero,
+        linear=zero,
+    )
+    theta = minimise(objective, start=zero).theta
+    covariance: FloatArray = np.asarray(np.linalg.pinv(objective.hessian(theta)))
+    infinite = np.zeros(len(theta), dtype=bool)
+    if not _is_certain(objective, theta):
+        found = existence(level_rows(objective.X[present], y[present], others=others))
+        infinite = ~found.finite
+        far = polished(theta, found.away, gradient=objective.gradient, hessian=objective.hessian)
+        theta, covariance = far.theta, far.covariance
+    factor = np.tile(scale, others)
+    values = np.where(infinite, np.nan, theta / factor)
+    covariance = covariance / np.outer(factor, factor)
+    return spread(np.tile(kept, others), values, covariance, terms=terms, label="maximum likelihood")
+
+
+def _is_certain(objective: MultinomialObjective, theta: FloatArray) -> bool:
+    """Return whether there is a maximum near where the iteration ended.
+
+    Third derivatives along ``v`` are at most the range of a row's predictors ``0, x'v_1, ...`` times second ones,
+    as a third central moment is to a variance; that is at most twice the largest ``|x'v_k|``.
+    """
+    gradient = objective.gradient(theta)
+    try:
+        inverse: FloatArray = np.asarray(np.linalg.inv(objective.hessian(theta)))
+    except np.linalg.LinAlgError:
+        return False
+    D, rows = objective.X.shape[1], objective.X[objective.weights > 0]
+    blocks = (inverse[k * D : (k + 1) * D, k * D : (k + 1) * D] for k in range(objective.others))
+    longest = max((float(np.max(lengths(rows, block), initial=0.0)) for block in blocks), default=0.0)
+    return has_maximum(float(lengths(gradient[None, :], inverse)[0]), longest, bound=2.0)

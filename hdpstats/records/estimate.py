@@ -86,12 +86,12 @@ class Estimate(Record):
     Attributes
     ----------
     label : str
-        Which estimate it is: "maximum likelihood", "ordinary fit", "public only", "private only", "pooled" or
-        "released".
+        Which estimate it is: "maximum likelihood", "ordinary fit", "public only" (either of these), "public,
+        penalised", "private only", "pooled" or "released".
     terms : tuple of str
         Names of the coefficients (p).
     values : (p,) float64
-        The coefficients; NaN where public rows do not identify one.
+        The coefficients; NaN where public rows do not identify one, or have no finite estimate of it.
     sampling, privacy : (p, p) float64
         Covariance due to sampling and due to privacy noise; NaN where unknown.
     distribution : ErrorDistribution or None
@@ -253,13 +253,14 @@ class SiteEstimate:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimates:
-    """The three estimates of a fit; `chosen` is what a result reports.
+    """The estimates of a fit; `chosen` is what a result reports.
 
+    ``penalised`` is the public fit that pooling takes: a mode under a weak prior, and no maximum-likelihood fit.
     ``private_only`` is that of all sites together; ``sites`` are each site's own, in the order they were given;
     ``heterogeneity`` says whether they agree, where there are several and errors are known.
     """
 
-    public_only: Estimate | None
+    penalised: Estimate | None
     private_only: Estimate
     pooled: Estimate | None
     sites: tuple[SiteEstimate, ...] = ()
@@ -267,10 +268,10 @@ class Estimates:
 
     def moved(self, by: FloatArray) -> "Estimates":
         """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
-        public, pooled = (None if each is None else each.moved(by) for each in (self.public_only, self.pooled))
+        public, pooled = (None if each is None else each.moved(by) for each in (self.penalised, self.pooled))
         return replace(
             self,
-            public_only=public,
+            penalised=public,
             private_only=self.private_only.moved(by),
             pooled=pooled,
             sites=tuple(replace(each, estimate=each.estimate.moved(by)) for each in self.sites),

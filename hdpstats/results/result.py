@@ -40,7 +40,10 @@ class Result(Predictor, Tested, Reported, Saved):
     estimate : Estimate
         The estimate that `params`, `bse` and the other attributes speak of.
     public_only, private_only, pooled : Estimate or None
-        The three estimates side by side, where public rows were used.
+        The three estimates side by side, where public rows were used. ``public_only`` is the ordinary fit of
+        `fit_public`: maximum likelihood, ordinary least squares, the usual M-estimate or quantile.
+    penalised : Estimate or None
+        The public fit that pooling takes, where it takes one: a mode under a weak prior, which its note names.
     released : Released
         What was asked, what the sites released and what that guarantees: `query`, `release`, `guarantee`, `count`,
         `site_facts`, `heterogeneity`.
@@ -81,6 +84,7 @@ class Result(Predictor, Tested, Reported, Saved):
     public_only: Estimate | None = None
     private_only: Estimate | None = None
     pooled: Estimate | None = None
+    penalised: Estimate | None = None
     released: Released = NOTHING_RELEASED
     checked: DeferredCheck = NOT_CHECKED
 

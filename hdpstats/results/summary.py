@@ -289,4 +289,8 @@ def _notes_of(result: "Result", shown: int) -> list[str]:
         )
     if estimate.note is not None:
         found.append(" ".join(estimate.note.split()))
+    if result.public_only is not None and result.public_only.note is not None:
+        found.append(f"Public only: {result.public_only.note}")
+    if result.penalised is not None and result.penalised.note is not None:
+        found.append(f"Pooled with {result.penalised.note[0].lower()}{result.penalised.note[1:]}")
     return found

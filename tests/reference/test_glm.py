@@ -53,7 +53,10 @@ def fit(reference: dict[str, object]) -> hdp.Result:
         weights=reference["weights"],
         offset=reference["offset"],
     )
-    return model.fit_public()
+    if None not in reference["coefficients"]:
+        return model.fit_public()
+    with pytest.warns(RuntimeWarning, match="public rows do not identify is NaN: age_copy"):
+        return model.fit_public()
 
 
 def test_the_reference_has_what_is_promised() -> None:

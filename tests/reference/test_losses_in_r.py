@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,9 @@ def numbers(values: list[float | None]) -> np.ndarray:
 def test_public_fits_are_r_s(study: hdp.Study, reference: dict[str, object]) -> None:
     make = MODELS[str(reference["kind"])]
     given = {name: reference[name] for name in ("weights", "offset") if reference[name] is not None}
-    result = make(reference["formula"], study, **given).fit_public()
+    aliased = "age_copy" in str(reference["formula"])
+    with pytest.warns(RuntimeWarning, match="NaN: age_copy") if aliased else nullcontext():
+        result = make(reference["formula"], study, **given).fit_public()
     assert [in_r(name) for name in result.params.index] == reference["terms"]
     found, errors = result.params.to_numpy(), result.bse.to_numpy()
     np.testing.assert_allclose(found, numbers(reference["coefficients"]), rtol=1e-9, atol=1e-9)

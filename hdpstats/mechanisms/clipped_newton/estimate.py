@@ -73,7 +73,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import between_covariance
-from hdpstats.inference.sandwich import DRAWS, public_only
+from hdpstats.inference.sandwich import DRAWS, penalised
 from hdpstats.mechanisms.clipped_newton.expectations import (
     Expected,
     between_people,
@@ -299,7 +299,7 @@ def estimates(
     terms: tuple[str, ...],
     note: str,
 ) -> Estimates:
-    """Return the public-only, private-only and pooled estimates after the last round, and each site's own.
+    """Return the penalised public, private-only and pooled estimates after the last round, and each site's own.
 
     ``releases`` are the last ones of the sites, in the order of ``found.sites``; ``T`` (p, D) maps whitened
     coefficients to those that ``terms`` (p) name; ``note`` says what the estimates rest on.
@@ -317,7 +317,7 @@ def estimates(
         for site, distribution in zip(found.sites, distributions, strict=True)
     ]
     return Estimates(
-        public_only=public_only(fit, T, terms=terms),
+        penalised=penalised(fit, T, terms=terms),
         private_only=private,
         pooled=page.estimate("pooled", found.pooled, found.private, noises, weight=W, others=apart),
         sites=tuple(

@@ -59,7 +59,7 @@ class _Error:
 
 
 def estimates(
-    state: Newton, path: Path, *, public_only: Estimate | None, T: FloatArray, terms: tuple[str, ...]
+    state: Newton, path: Path, *, penalised: Estimate | None, T: FloatArray, terms: tuple[str, ...]
 ) -> Estimates:
     """Return the estimate of everybody, of private people alone, and each site's own.
 
@@ -78,7 +78,7 @@ def estimates(
         found[group] = _estimate("pooled" if group is None else "private only", T @ values, error, terms, state)
     people = sum(state.sites[name].records for name in last)
     return Estimates(
-        public_only=public_only,
+        penalised=penalised,
         private_only=found[""],
         pooled=found[None],
         sites=tuple(

@@ -318,7 +318,7 @@ def _estimates(reading: _Reading, answers: Sequence[_Answer], *, sha256: str) ->
         SiteEstimate(estimate=estimate, weight=scalar_weight(weight))
         for estimate, weight in zip(alone, found.weights, strict=True)
     )
-    return Estimates(public_only=None, private_only=private, pooled=None, sites=tuple(sites), heterogeneity=agree)
+    return Estimates(penalised=None, private_only=private, pooled=None, sites=tuple(sites), heterogeneity=agree)
 
 
 def _alone(reading: _Reading, answer: _Answer) -> Estimate:

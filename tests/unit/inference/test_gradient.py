@@ -58,10 +58,10 @@ def test_values_are_mapped_to_the_design_s_coordinates():
     found = read()
     assert found.private_only.values == pytest.approx(T @ PRIVATE.theta)
     assert found.pooled.values == pytest.approx(T @ FOUND.pooled)
-    assert found.public_only.values == pytest.approx(T @ FIT.theta)
+    assert found.penalised.values == pytest.approx(T @ FIT.theta)
     assert found.chosen is found.pooled
-    assert [part.label for part in (found.public_only, found.private_only, found.pooled)] == [
-        "public only",
+    assert [part.label for part in (found.penalised, found.private_only, found.pooled)] == [
+        "public, penalised",
         "private only",
         "pooled",
     ]

@@ -72,7 +72,7 @@ def walked(*, noise_sd, rounds=1, delta=Fraction(0), records_sd=0.0, seed=3):
 
 
 def found(state, path):
-    return estimates(state, path, public_only=None, T=np.eye(3), terms=("Intercept", "a", "b"))
+    return estimates(state, path, penalised=None, T=np.eye(3), terms=("Intercept", "a", "b"))
 
 
 def whole_information(theta, people):

@@ -112,7 +112,7 @@ def test_with_overwhelming_noise_the_public_fit_is_reported():
     found = estimates_at(public, public.centre + np.array([30.0, -20.0, 10.0]), rate=1e-6)
     T = public.geometry.to_raw()
     assert found.pooled.values == pytest.approx(T @ public.fit.theta, abs=1e-3)
-    assert found.pooled.bse.to_numpy() == pytest.approx(found.public_only.bse.to_numpy(), rel=0.1)
+    assert found.pooled.bse.to_numpy() == pytest.approx(found.penalised.bse.to_numpy(), rel=0.1)
 
 
 def test_sources_that_differ_leave_the_private_estimate_alone():
@@ -120,13 +120,13 @@ def test_sources_that_differ_leave_the_private_estimate_alone():
     sharp = replace(public, fit=replace(public.fit, covariance=0.01 * public.fit.covariance))
     found = estimates_at(sharp, sharp.centre + np.array([3.0, -3.0, 3.0]), rate=1e3, records=10**7, ridge=1.0)
     assert found.pooled.values == pytest.approx(found.private_only.values, abs=1e-3)
-    assert np.abs(found.pooled.values - found.public_only.values).max() > 1.0
+    assert np.abs(found.pooled.values - found.penalised.values).max() > 1.0
 
 
 def test_sources_that_agree_are_pooled_and_sharper_than_either():
     public = public_side()
     found = estimates_at(public, public.centre + 0.001, rate=0.5, records=300)
-    pooled, alone = found.pooled.bse.to_numpy(), found.public_only.bse.to_numpy()
+    pooled, alone = found.pooled.bse.to_numpy(), found.penalised.bse.to_numpy()
     assert np.all(pooled < alone)
     assert np.all(pooled < found.private_only.bse.to_numpy())
     assert found.chosen is found.pooled
@@ -135,7 +135,7 @@ def test_sources_that_agree_are_pooled_and_sharper_than_either():
 def test_without_public_outcomes_there_is_the_private_estimate_only():
     public = replace(public_side(), fit=None)
     found = estimates_at(public, BETA)
-    assert (found.public_only, found.pooled) == (None, None)
+    assert (found.penalised, found.pooled) == (None, None)
     assert found.chosen is found.private_only
 
 
@@ -151,11 +151,11 @@ def test_a_release_has_one_set_of_standard_errors():
 
 def test_sampling_and_privacy_make_up_the_covariance():
     found = estimates_at(public_side(), BETA)
-    for each in (found.private_only, found.pooled, found.public_only):
+    for each in (found.private_only, found.pooled, found.penalised):
         assert np.array_equal(each.cov_params(), each.cov_sampling + each.cov_privacy)
         assert each.bse.to_numpy() == pytest.approx(np.sqrt(np.diag(each.cov_params())))
         assert np.linalg.eigvalsh(each.cov_sampling.to_numpy())[0] > 0.0
-    assert not found.public_only.cov_privacy.to_numpy().any()
+    assert not found.penalised.cov_privacy.to_numpy().any()
     assert np.all(np.diag(found.pooled.cov_privacy) > 0.0)
 
 

@@ -249,6 +249,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.filterwarnings("ignore:public rows alone")
 def test_what_no_proof_covers_is_refused_with_what_does_work(name):
     options, fit, reason = REFUSED[name]
     options = dict(options)
