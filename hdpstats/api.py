@@ -18,6 +18,8 @@ from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
 from hdpstats.mechanisms import registry as mechanisms
 from hdpstats.models import (
+    CurvesPlan,
+    CurvesRequest,
     DescriptionPlan,
     DescriptionRequest,
     DiscreteHazard,
@@ -32,7 +34,16 @@ from hdpstats.models import (
     importance_weights,
 )
 from hdpstats.privacy.budget import Budget
-from hdpstats.results import Aggregate, Description, Evaluation, Result, WeightedSample, aggregate
+from hdpstats.results import (
+    Aggregate,
+    Description,
+    Evaluation,
+    LogRankTest,
+    Result,
+    SurvivalCurves,
+    WeightedSample,
+    aggregate,
+)
 from hdpstats.schema import datasets
 from hdpstats.schema.check import check
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
@@ -48,6 +59,8 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Continuous",
+    "CurvesPlan",
+    "CurvesRequest",
     "Description",
     "DescriptionPlan",
     "DescriptionRequest",
@@ -62,6 +75,7 @@ __all__ = [
     "LedgerError",
     "Linear",
     "LocalSite",
+    "LogRankTest",
     "Logit",
     "MEstimator",
     "MechanismError",
@@ -76,6 +90,7 @@ __all__ = [
     "Site",
     "SiteError",
     "Study",
+    "SurvivalCurves",
     "Weight",
     "WeightedSample",
     "__version__",

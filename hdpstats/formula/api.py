@@ -9,7 +9,7 @@
 """
 
 from hdpstats.losses import options
-from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile
+from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile, survfit
 from hdpstats.sites import Study
 
 distribution = Distribution.from_formula
@@ -90,4 +90,4 @@ def multinomial(formula: str, data: Study, *, weights: str | None = None, row_no
     return mestimate(formula, data, loss=options.Multinomial(), weights=weights, row_norm=row_norm)
 
 
-__all__ = ["distribution", "hazard", "linear", "logit", "mestimate", "multinomial", "poisson", "quantile"]
+__all__ = ["distribution", "hazard", "linear", "logit", "mestimate", "multinomial", "poisson", "quantile", "survfit"]

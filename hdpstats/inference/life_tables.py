@@ -198,9 +198,9 @@ def moving_average(values: FloatArray) -> FloatArray:
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """A curve at the cuts with its standard errors and limits, each (J + 1,)."""
+    """A curve with its standard errors and limits, of one length."""
 
     value: FloatArray
     std_error: FloatArray
@@ -216,14 +216,14 @@ def survival(table: LifeTable, z: float) -> Band:
     low = np.exp(-np.maximum(H + z * s, base * np.exp(w)))
     high = np.exp(-np.maximum(np.minimum(H - z * s, base * np.exp(-w)), 0.0))
     S = np.exp(-H)
-    return Band(value=S, std_error=S * s, low=np.minimum.accumulate(low), high=np.minimum.accumulate(high))
+    return Band(S, S * s, np.minimum.accumulate(low), np.minimum.accumulate(high))
 
 
 def incidence(table: LifeTable, cause: int, z: float) -> Band:
     """Return the incidence of a cause with limits at a normal quantile."""
     F, sampling, noise = table.incidence(cause)
     s = np.sqrt(np.maximum(np.diag(sampling + noise), 0.0))
-    return Band(value=F, std_error=s, low=np.clip(F - z * s, 0.0, 1.0), high=np.clip(F + z * s, 0.0, 1.0))
+    return Band(F, s, np.clip(F - z * s, 0.0, 1.0), np.clip(F + z * s, 0.0, 1.0))
 
 
 def survival_between(S: FloatArray, cuts: FloatArray, times: FloatArray) -> FloatArray:

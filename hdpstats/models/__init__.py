@@ -11,6 +11,7 @@ predicts how exactly. ``fit``, ``evaluate``, ``describe`` with an epsilon and th
 spends.
 """
 
+from hdpstats.models.curves_plan import CurvesPlan
 from hdpstats.models.description import DescriptionRequest, describe
 from hdpstats.models.description_plan import DescriptionPlan
 from hdpstats.models.distribution import Distribution
@@ -19,8 +20,11 @@ from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Linear, Logit, MEstimator, Quantile
+from hdpstats.models.survival_curves import CurvesRequest, survfit
 
 __all__ = [
+    "CurvesPlan",
+    "CurvesRequest",
     "DescriptionPlan",
     "DescriptionRequest",
     "DiscreteHazard",
@@ -33,4 +37,5 @@ __all__ = [
     "describe",
     "hybrid_weights",
     "importance_weights",
+    "survfit",
 ]

@@ -1,6 +1,5 @@
 """A description of the private cohort: what is asked, what it would find, and what it found."""
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,25 +8,22 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
-from hdpstats._base.validation import integer, real, text, truth
+from hdpstats._base.validation import integer, text, truth
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease, FollowUpCells, costs_of
+from hdpstats.mechanisms.description.query import DescriptionQuery, FollowUpCells, costs_of
 from hdpstats.mechanisms.description.request import described_columns, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.models.description_plan import DescriptionPlan, plan_description
+from hdpstats.models.intervals import checked_times, ends_of
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
+from hdpstats.models.releases import check_private, released
 from hdpstats.models.request import epsilons_of, people_of
-from hdpstats.privacy.accountant import guarantee, over_sites
 from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.records.query import of_kind
-from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description
 from hdpstats.results.public_cohort import public_cohort
-from hdpstats.schema.columns import Binary, Categorical, Duration, Weight
+from hdpstats.schema.columns import Binary, Categorical, Weight
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
-from hdpstats.sites.study import ask
-
-FEWEST_INTERVALS, MOST_INTERVALS = 6, 28
 
 
 @final
@@ -95,23 +91,10 @@ class DescriptionRequest:
         """Ask the sites, and return what they describe."""
         study = self.study
         amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-        if not study.sites:
-            raise ArgumentError("describe needs private records; this study has none: use plan", argument="private")
+        check_private(study, "describe")
         queries = self.queries(amount, {name: site.records for name, site in study.sites.items()})
-        answered = ask(study, queries)
-        releases = {name: of_kind(release, DescriptionRelease) for name, release in answered.releases.items()}
-        guarantees = [
-            guarantee(charged_events(each), relation=study.relation, most_rows=study.most_rows)
-            for each in releases.values()
-        ]
-        return Description(
-            schema=study.schema,
-            queries=tuple((name, queries[name]) for name in releases),
-            releases=tuple(releases.items()),
-            missing=tuple((each.site, each.reason) for each in answered.missing),
-            guarantee=guarantees[0] if len(study.sites) == 1 else over_sites(guarantees),
-            public=public_cohort(next(iter(queries.values())), study.schema, study.public),
-        )
+        public = public_cohort(next(iter(queries.values())), study.schema, study.public)
+        return Description(schema=study.schema, public=public, **released(study, queries))
 
     def queries(self, epsilon: Fraction, people: Mapping[str, int]) -> dict[str, DescriptionQuery]:
         """Return what each site is asked, the same of all of them."""
@@ -154,15 +137,10 @@ class DescriptionRequest:
     def _follow_up(self, epsilon: float, fewest: float) -> FollowUpCells | None:
         if self.outcome is None:
             return None
-        time, event = (self.study.schema[name] for name in self.outcome)
-        horizon = time.horizon if isinstance(time, Duration) else 0.0
-        ends = self.times
-        if ends is None:
-            strength = (epsilon * 2 / self.study.relation.persons_changed) ** 2 * fewest
-            ends = int(np.clip(round(strength / 60.0), FEWEST_INTERVALS, MOST_INTERVALS))
-        if isinstance(ends, int):
-            ends = tuple(float(f"{end:.8g}") for end in np.linspace(0.0, horizon, ends + 1)[1:])
-        return FollowUpCells(time=self.outcome[0], event=self.outcome[1], causes=levels_of(event) - 1, ends=ends)
+        time, event = self.outcome
+        effective = epsilon * 2 / self.study.relation.persons_changed
+        ends = ends_of(self.times, self.study.schema[time], people=fewest, epsilon=effective)
+        return FollowUpCells(time=time, event=event, causes=levels_of(self.study.schema[event]) - 1, ends=ends)
 
     def __repr__(self) -> str:
         outcome = "" if self.outcome is None else f", Surv({', '.join(self.outcome)})"
@@ -255,7 +233,7 @@ def describe(
         complete=truth(complete, name="complete"),
         quantiles=truth(quantiles, name="quantiles"),
         outcome=outcome,
-        times=_times(times, outcome),
+        times=_times(times, outcome, checked.schema),
         weights=declared_column(checked.schema, weights, kind="weight", argument="weights"),
         delta=release_delta(delta),
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
@@ -306,18 +284,10 @@ def _group(name: object, study: Study) -> str | None:
     return str(name)
 
 
-def _times(times: object, outcome: object) -> tuple[float, ...] | int | None:
-    if times is None:
-        return None
-    if outcome is None:
+def _times(times: object, outcome: tuple[str, str] | None, schema: Schema) -> tuple[float, ...] | int | None:
+    if outcome is None and times is not None:
         raise ArgumentError("times belongs to a Surv(time, event) term among the columns", argument="times")
-    if not isinstance(times, Iterable) or isinstance(times, str):
-        return integer(times, name="times", lower=1, upper=1000)
-    ends = tuple(real(each, name="times", lower=0.0) for each in times)
-    ends = ends[1:] if ends[:1] == (0.0,) else ends
-    if not ends or any(a >= b for a, b in itertools.pairwise(ends)):
-        raise ArgumentError("times must be numbers above 0 that increase", argument="times")
-    return ends
+    return None if outcome is None else checked_times(times, schema[outcome[0]])
 
 
 def _check(asked: DescriptionRequest) -> None:
@@ -331,10 +301,3 @@ def _check(asked: DescriptionRequest) -> None:
         )
     if not asked.columns and asked.outcome is None:
         raise ArgumentError("columns must name another column than the group", argument="columns")
-    if asked.outcome is not None and asked.study.unit is not None:
-        raise ArgumentError(
-            "Surv() needs people with one row each: give the study one row per person", argument="columns"
-        )
-    time = None if asked.outcome is None else asked.study.schema[asked.outcome[0]]
-    if isinstance(asked.times, tuple) and isinstance(time, Duration) and asked.times[-1] > time.horizon:
-        raise ArgumentError(f"times must end at {time.horizon:g} at most, the declared horizon", argument="times")

@@ -20,6 +20,7 @@ from hdpstats.schema.schema import Schema
 if TYPE_CHECKING:
     from hdpstats.results.description import Description
     from hdpstats.results.result import Result
+    from hdpstats.results.survival_curves import SurvivalCurves
     from hdpstats.results.weighted_sample import WeightedSample
 
 _ALWAYS_PUBLIC = (
@@ -114,6 +115,32 @@ def description_disclosure(description: "Description") -> dict[str, Any]:
         },
         post_processing="everything else in the description is computed from the releases and from public rows",
         used_public_rows=description.public is not None,
+    )
+
+
+def curves_disclosure(curves: "SurvivalCurves") -> dict[str, Any]:
+    """Return the privacy record of survival curves; see `hdpstats.results.SurvivalCurves.disclosure`."""
+    queries, releases = dict(curves.queries), dict(curves.releases)
+    accounting = None
+    if releases:
+        kind = next(iter(releases.values())).kind
+        accounting = _accounting(kind, list(releases.values()), several=len(releases) > 1)
+    return _record(
+        curves.guarantee,
+        curves.schema,
+        accounting=accounting,
+        about={
+            "survival_curves": {
+                "formula": curves.formula,
+                "grouping": list(curves.grouping),
+                "follow_up": curves.asked.to_dict(),
+            },
+            "query_sha256": {name: _sha256(each) for name, each in queries.items()},
+            "release_sha256": {name: each.sha256 for name, each in releases.items()},
+            "ledger": {name: _entry(each) for name, each in releases.items()},
+        },
+        post_processing="everything else in the curves is computed from the releases and from public rows",
+        used_public_rows=curves.public is not None,
     )
 
 

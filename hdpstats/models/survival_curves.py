@@ -1,0 +1,281 @@
+"""Survival curves by group: what is asked, what to expect, and the fit."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, FormulaError
+from hdpstats._base.validation import integer
+from hdpstats.formulas.compiler import compile_survival
+from hdpstats.formulas.expressions import columns_of
+from hdpstats.formulas.parser import Term, parse_survival
+from hdpstats.mechanisms.description.query import CrossedColumn, DescriptionQuery, FollowUpCells
+from hdpstats.mechanisms.description.site import levels_of, prepare
+from hdpstats.models.curves_plan import CurvesPlan, plan_curves
+from hdpstats.models.intervals import checked_times, ends_of
+from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
+from hdpstats.models.releases import check_private, released
+from hdpstats.models.request import epsilons_of, people_of
+from hdpstats.privacy.budget import release_delta, release_epsilon
+from hdpstats.results.public_curves import public_curves
+from hdpstats.results.survival_curves import SurvivalCurves
+from hdpstats.schema.columns import Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.sites import Study
+
+SMALLEST_SHARE = 0.02
+"""No group is expected to be smaller, when the number of intervals is chosen."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CurvesRequest:
+    """Survival curves that may be asked for: `plan` says how exact they would be, `fit` spends.
+
+    Attributes
+    ----------
+    study : Study
+        The data.
+    formula : str
+        ``Surv(time, event) ~ groups``.
+    time, event : str
+        The columns of the end of follow-up, and of what ended it.
+    start : str or None
+        The column of its beginning.
+    grouping : tuple of str
+        The columns whose levels are the groups.
+    times : tuple of float, int or None
+        The ends of the intervals, their number, or None for a number that suits epsilon.
+    weights : str or None
+        The column of case weights.
+    """
+
+    study: Study
+    formula: str
+    time: str
+    event: str
+    start: str | None
+    grouping: tuple[str, ...]
+    times: tuple[float, ...] | int | None
+    weights: str | None
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return math.prod(self._levels)
+
+    @property
+    def _levels(self) -> tuple[int, ...]:
+        return tuple(levels_of(self.study.schema[name]) for name in self.grouping)
+
+    def plan(self, epsilon: float | Iterable[float], delta: float = 0, *, n: int | None = None) -> CurvesPlan:
+        """Return predicted standard errors by epsilon, group and time, and what the test keeps; nothing is spent.
+
+        Parameters
+        ----------
+        epsilon
+            One value or several.
+        delta
+            What may be spent on normal noise, where that is smaller.
+        n
+            The number of private people, all at one site; by default that of the study, or the declared one.
+        """
+        people = {"": people_of(self.study, n)}
+        if n is None and self.study.sites:
+            people = {name: site.records for name, site in self.study.sites.items()}
+        slack = release_delta(delta)
+        queries = {float(each): self.query(each, slack, people, replicate=1) for each in epsilons_of(epsilon)}
+        return plan_curves(self.study, queries, people, formula=self.formula)
+
+    def fit(
+        self,
+        epsilon: float,
+        delta: float = 0,
+        *,
+        replicate: int = 1,
+        allow_large_epsilon: bool = False,
+    ) -> SurvivalCurves:
+        """Ask for the noisy table of events and censorings, and return the curves read from it.
+
+        Proof: `hdpstats.mechanisms.description.site` (cells of follow-up). Several sites each give their own table,
+        which are added.
+
+        Parameters
+        ----------
+        epsilon
+            What it costs.
+        delta
+            What may be spent on normal noise: taken only where that is smaller.
+        replicate
+            2, 3, ... for a further independent draw, which is charged again.
+        allow_large_epsilon
+            Whether epsilon may be above 50.
+
+        Raises
+        ------
+        ArgumentError, MechanismError, BudgetError, SiteError
+            Before anything is charged.
+        """
+        study = self.study
+        amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
+        number = integer(replicate, name="replicate", lower=1, upper=10**9)
+        slack = release_delta(delta)
+        check_private(study, "fit")
+        query = self.query(amount, slack, {name: site.records for name, site in study.sites.items()}, replicate=number)
+        found = released(study, dict.fromkeys(study.sites, query))
+        if query.follow_up is None:
+            raise ArgumentError("times must give intervals", argument="times")
+        return self._curves(query.follow_up, **found)
+
+    def fit_public(self) -> SurvivalCurves:
+        """Return the Kaplan-Meier curves of the public rows alone: exact, at no cost."""
+        people = 0.0 if self.study.public is None else float(self.study.public.rows)
+        asked = self._cells(people / self.groups, 1.0)
+        return self._curves(asked, queries=(), releases=(), missing=(), guarantee=None)
+
+    def _curves(self, asked: FollowUpCells, **found: Any) -> SurvivalCurves:
+        study = self.study
+        public = public_curves(asked, self.grouping, self.weights, study.schema, study.public)
+        if public is None and not found["releases"]:
+            raise ArgumentError("fit_public needs public rows with the columns of the formula", argument="public")
+        return SurvivalCurves(
+            formula=self.formula,
+            schema=study.schema,
+            asked=asked,
+            grouping=self.grouping,
+            weights=self.weights,
+            public=public,
+            **found,
+        )
+
+    def query(
+        self, epsilon: Fraction, delta: Fraction, people: Mapping[str, int], *, replicate: int
+    ) -> DescriptionQuery:
+        """Return what each site is asked, the same of all of them: with normal noise where that is smaller."""
+        study, levels = self.study, self._levels
+        weight = None if self.weights is None else study.schema[self.weights]
+        # noise of m sites adds up: as if one site had the mean number of people
+        group = sum(people.values()) / len(people) * self._smallest_share()
+        effective = float(epsilon) * 2 / study.relation.persons_changed
+        crossed = tuple(
+            CrossedColumn(name=name, levels=size) for name, size in zip(self.grouping[1:], levels[1:], strict=True)
+        )
+        query = DescriptionQuery(
+            by=self.grouping[0] if self.grouping else None,
+            groups=self.groups,
+            crossed=crossed or None,
+            weights=self.weights,
+            largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
+            follow_up=self._cells(group, effective),
+            epsilon=epsilon,
+            schema_sha256=study.schema.sha256,
+            replicate=replicate,
+        )
+        if not delta or self.weights is not None:
+            return query
+        facts, normal = site_facts_of(study, min(people.values())), replace(query, delta=delta)
+        return normal if prepare(normal, facts).sds[2] < prepare(query, facts).sds[2] else query
+
+    def _cells(self, people: float, epsilon: float) -> FollowUpCells:
+        schema = self.study.schema
+        return FollowUpCells(
+            time=self.time,
+            event=self.event,
+            causes=levels_of(schema[self.event]) - 1,
+            ends=ends_of(self.times, schema[self.time], people=people, epsilon=epsilon),
+            start=self.start,
+        )
+
+    def _smallest_share(self) -> float:
+        """Return the share of people that the smallest group is expected to have, by public rows where they say."""
+        public = self.study.public
+        if public is None or not self.grouping or not set(self.grouping) <= set(public.names):
+            return 1.0 / self.groups
+        table = public.raw(self.grouping)
+        place = np.zeros(table.rows, dtype=np.int64)
+        for name, size in zip(self.grouping, self._levels, strict=True):
+            codes = table.codes[name] if name in table.codes else table.numeric[name].astype(np.int64)
+            place = place * size + codes
+        counts = np.bincount(place, minlength=self.groups)
+        return max(float(counts.min()) / max(table.rows, 1), SMALLEST_SHARE)
+
+    def __repr__(self) -> str:
+        return f"<survival curves to ask for: {self.formula}>"
+
+
+def survfit(
+    formula: str,
+    data: Study,
+    *,
+    times: int | Sequence[float] | None = None,
+    weights: str | None = None,
+) -> CurvesRequest:
+    """Return a request for survival curves by group: Kaplan-Meier's, or with several causes Aalen and Johansen's.
+
+    Parameters
+    ----------
+    formula
+        ``"Surv(time, event) ~ arm"``, ``"Surv(start, stop, event) ~ arm"`` where follow-up may begin late,
+        ``"... ~ 1"`` for one curve, ``"... ~ arm + sex"`` for a curve of each combination of levels. An event that is
+        declared as `Categorical` has its levels but the first as competing causes. Rows that lack a cell are left out.
+    data
+        The study. Of people with several rows the first complete one counts; with beginnings of follow-up their rows
+        are joined to one span.
+    times
+        The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
+        default as many as suit epsilon and the number of people: 6 to 28. Few intervals have little noise. Put ends
+        where numbers are wanted: limits are stated there and nowhere else.
+    weights
+        A column declared as `Weight`.
+
+    Raises
+    ------
+    FormulaError, SchemaError, ArgumentError
+        Nothing was charged.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), hormon=hdp.Binary())
+    >>> study = hdp.Study(
+    ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
+    ...     budget=hdp.Budget(epsilon=2),
+    ... )
+    >>> request = survfit("Surv(time, event) ~ hormon", study)
+    >>> request
+    <survival curves to ask for: Surv(time, event) ~ hormon>
+    >>> curves = request.fit(epsilon=1)
+    >>> curves.tidy().columns.tolist()
+    ['group', 'time', 'estimate', 'std_error', 'conf_low', 'conf_high', 'at_risk', 'events']
+    """
+    study = checked_study(data)
+    design = compile_survival(formula, study.schema)
+    grouping = tuple(dict.fromkeys(_group(term, study.schema) for term in parse_survival(formula).terms))
+    name = declared_column(study.schema, weights, kind="weight", argument="weights")
+    if name in grouping or {design.stop, design.event, design.start} & set(grouping):
+        raise FormulaError("the right side of ~ must name other columns than the outcome and the weights")
+    return CurvesRequest(
+        study=study,
+        formula=formula,
+        time=design.stop,
+        event=design.event,
+        start=design.start,
+        grouping=grouping,
+        times=checked_times(times, study.schema[design.stop]),
+        weights=name,
+    )
+
+
+def _group(term: Term, schema: Schema) -> str:
+    """Return the column of a term, or refuse what is no group."""
+    names = [name for factor in term.factors for name in columns_of(factor)]
+    if len(names) != 1 or levels_of(schema[names[0]]) == 0:
+        raise FormulaError(
+            f"survfit draws a curve for each level, and {term.source!r} is no column that the schema declares as "
+            "Categorical or Binary; write 'arm', or 'arm + sex' for each combination"
+        )
+    return names[0]

@@ -1,0 +1,229 @@
+"""Survival curves: what is asked, what is refused, what comes back."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from tests import known_noise
+
+SCHEMA = hdp.Schema(
+    time=hdp.Duration(10, unit="years"),
+    start=hdp.Duration(10),
+    event=hdp.Binary(),
+    cause=hdp.Categorical(["none", "relapse", "death"]),
+    arm=hdp.Categorical(["A", "B", "C"]),
+    sex=hdp.Binary(labels=("male", "female")),
+    w=hdp.Weight(max=2),
+    x=hdp.Continuous(0, 1),
+)
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    arm = rng.integers(0, 3, n)
+    event, censored = rng.exponential(6 / (1 + arm), n), rng.uniform(2, 12, n)
+    happened = event <= censored
+    return pd.DataFrame(
+        {
+            "time": np.minimum(event, censored),
+            "start": rng.choice([0.0, 0.5, 1.0], n),
+            "event": happened.astype(int),
+            "cause": np.where(happened, rng.choice(["relapse", "death"], n), "none"),
+            "arm": np.array(["A", "B", "C"])[arm],
+            "sex": rng.choice(["male", "female"], n),
+            "w": rng.choice([1.0, 2.0], n),
+            "x": rng.uniform(size=n),
+        }
+    )
+
+
+PRIVATE, PUBLIC = people(900, seed=1), people(400, seed=2)
+
+
+def study(private=PRIVATE, **options):
+    given = {"budget": hdp.Budget(epsilon=100)} | options
+    return hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, **given)
+
+
+@pytest.fixture(autouse=True)
+def _known_noise(monkeypatch):
+    known_noise.counts(monkeypatch, 1)
+
+
+def of_group(frame, label):
+    return frame[frame["group"] == label]
+
+
+def test_curves_by_group_are_close_to_the_rows_and_say_how_close():
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study(), times=[1, 2, 4, 6, 8]).fit(epsilon=1)
+    rows = hdp.Study(public=PRIVATE.copy(), schema=SCHEMA)
+    exact = hdpf.survfit("Surv(time, event) ~ arm", rows, times=[1, 2, 4, 6, 8]).fit_public().tidy()
+    found = curves.tidy()
+    assert list(found["group"]) == [arm for arm in "ABC" for _ in range(5)]
+    assert (np.abs(found["estimate"] - exact["estimate"]) < 4 * found["std_error"]).all()
+    assert (found["conf_low"] <= found["estimate"]).all()
+    assert (found["estimate"] <= found["conf_high"]).all()
+    assert np.abs(found["at_risk"] - exact["at_risk"]).max() < 30
+    assert np.abs(found["events"] - exact["events"]).max() < 15
+    wider = curves.tidy(0.99)
+    assert (wider["conf_low"] <= found["conf_low"]).all()
+    test = curves.logrank_test()
+    assert (test.df, test.p_value < 1e-3, test.private) == (2, True, True)
+    assert test.hazard_ratios()["contrast"].tolist() == ["B / A", "C / A"]
+    assert curves.restricted_mean(5, differences=True)["p_value"].max() < 0.05
+    assert curves.median()["people"].sum() == pytest.approx(900, abs=60)
+    assert "log-rank" in str(curves)
+    assert "1-differential privacy" in str(curves)
+
+
+def test_everything_is_kept_in_json():
+    curves = hdpf.survfit("Surv(time, cause) ~ arm + sex", study()).fit(epsilon=2)
+    read = hdp.SurvivalCurves.from_json(curves.to_json())
+    pd.testing.assert_frame_equal(read.tidy(), curves.tidy())
+    pd.testing.assert_frame_equal(read.tidy(source="public"), curves.tidy(source="public"))
+    assert str(read) == str(curves)
+    assert json.dumps(curves.disclosure())
+    with pytest.raises(hdp.ArgumentError, match="survival curves that hdpstats wrote"):
+        hdp.SurvivalCurves.from_json("{}")
+
+
+def test_several_columns_make_combinations_and_strata():
+    curves = hdpf.survfit("Surv(time, event) ~ arm + sex", study(), times=6).fit(epsilon=3)
+    assert curves.groups[:3] == ("arm=A, sex=male", "arm=A, sex=female", "arm=B, sex=male")
+    test = curves.logrank_test(strata="sex")
+    assert (test.groups, test.df) == (("A", "B", "C"), 2)
+    assert curves.logrank_test(strata="arm").groups == ("male", "female")
+    assert curves.logrank_test("peto").df == 5
+    with pytest.raises(hdp.ArgumentError, match="strata"):
+        curves.logrank_test(strata="w")
+
+
+def test_several_causes_add_up():
+    curves = hdpf.survfit("Surv(time, cause) ~ 1", study(), times=8).fit(epsilon=5)
+    found = curves.tidy().pivot_table(index="time", columns="cause", values="estimate")
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=0.03)
+    public = curves.tidy(source="public").pivot_table(index="time", columns="cause", values="estimate")
+    np.testing.assert_allclose(public.sum(axis=1), 1.0, atol=1e-12)
+    assert list(curves.causes) == ["relapse", "death"]
+
+
+def test_sites_each_give_a_table():
+    parts = {"north": PRIVATE.iloc[:500], "south": PRIVATE.iloc[500:]}
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study(parts), times=5).fit(epsilon=2)
+    assert curves.sites == ("north", "south")
+    together = curves.tidy()["events"]
+    apart = sum(curves.tidy(site=site)["events"].to_numpy() for site in curves.sites)
+    np.testing.assert_allclose(together, apart, atol=1.0)
+    sds = [release.follow_up_sd for _, release in curves.releases]
+    assert curves.curves()[0].table.sd == pytest.approx(np.hypot(*sds))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_number_of_people_is_used_where_it_is_public_only(relation):
+    options = {"relation": relation} | ({} if relation == "replace_one" else {"n_max": 2000})
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study(**options), times=6).fit(epsilon=1)
+    (_, release), (_, query) = curves.releases[0], curves.queries[0]
+    assert release.records == (900 if relation == "replace_one" else None)
+    expected = np.sqrt(2) * (2 if relation == "replace_one" else 1)
+    assert release.follow_up_sd == pytest.approx(expected, rel=0.05)
+    assert query.follow_up_cells == len(release.follow_up)
+
+
+def test_late_beginnings_and_rows_of_one_person():
+    rows = PRIVATE.assign(start=np.minimum(PRIVATE["start"], PRIVATE["time"] / 2), who=np.arange(900))
+    middle = (rows["start"] + rows["time"]) / 2
+    spells = pd.concat([rows.assign(time=middle, event=0), rows.assign(start=middle)])
+    formula = "Surv(start, time, event) ~ arm"
+    one = hdpf.survfit(formula, study(rows), times=6).fit(epsilon=20)
+    two = hdpf.survfit(formula, study(spells, unit="who", max_rows_per_unit=2, n_max=1000), times=6).fit(epsilon=20)
+    np.testing.assert_allclose(one.tidy()["estimate"], two.tidy()["estimate"], atol=0.02)
+    assert two.releases[0][1].records is None
+    assert one.curves()[0].table.entered is not None
+
+
+def test_weights_scale_people():
+    curves = hdpf.survfit("Surv(time, event) ~ 1", study(), times=4, weights="w").fit(epsilon=10)
+    assert curves.median()["people"].iloc[0] == pytest.approx(PRIVATE["w"].sum(), rel=0.02)
+
+
+def test_small_groups_are_not_shown_and_left_out_of_the_test():
+    rows = PRIVATE[(PRIVATE["arm"] != "C") | (np.arange(900) < 15)]
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study(rows), times=6).fit(epsilon=0.5)
+    hidden = of_group(curves.tidy(), "C")
+    assert hidden[["estimate", "conf_low", "at_risk", "events"]].isna().all(axis=None)
+    assert curves.logrank_test().left_out == ("C",)
+    assert "N/A" in str(curves)
+    assert np.isnan(curves.median()["estimate"].iloc[2])
+
+
+def test_between_the_ends_of_intervals_nothing_is_stated():
+    curves = hdpf.survfit("Surv(time, event) ~ 1", study(), times=[2, 4, 8]).fit(epsilon=3)
+    found = curves.at([0, 2, 3, 4])
+    assert found["conf_low"].isna().tolist() == [False, False, True, False]
+    low, high = found["estimate"].iloc[3], found["estimate"].iloc[1]
+    assert low < found["estimate"].iloc[2] < high
+    assert curves.restricted_mean(3)["estimate"].iloc[0] < 3
+    np.testing.assert_allclose(curves.quantile(1 - high)["estimate"], 2.0, rtol=1e-6)
+
+
+def test_a_plan_spends_nothing_and_predicts_what_is_reported():
+    own = study()
+    request = hdpf.survfit("Surv(time, event) ~ arm", own, times=6)
+    plan = request.plan([0.3, 1])
+    assert own.ledger.spent.epsilon == 0
+    found = request.fit(epsilon=1).tidy()
+    predicted = plan.frame[plan.frame["epsilon"] == 1]["std_error"].to_numpy()
+    assert np.median(found["std_error"] / predicted) == pytest.approx(1.0, abs=0.15)
+    assert plan.tests["information"].is_monotonic_increasing
+    assert "log-rank information kept" in str(plan)
+    assert hdpf.survfit("Surv(time, event) ~ arm", hdp.Study(schema=SCHEMA)).plan(0.1, n=300).frame["suppressed"].any()
+
+
+def test_normal_noise_is_taken_where_it_is_smaller():
+    request = hdpf.survfit("Surv(time, event) ~ arm", study(budget=hdp.Budget(epsilon=9, delta=0.5)), times=6)
+    assert request.fit(epsilon=1, delta=1e-6).guarantee.delta == 0
+    assert request.fit(epsilon=0.05, delta=0.2).guarantee.delta > 0
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "error"),
+    [
+        ("Surv(time, event) ~ x", {}, hdp.FormulaError),
+        ("Surv(time, event) ~ arm:sex", {}, hdp.FormulaError),
+        ("Surv(time, event) ~ event", {}, hdp.FormulaError),
+        ("event ~ arm", {}, hdp.FormulaError),
+        ("Surv(time, x) ~ arm", {}, hdp.FormulaError),
+        ("Surv(time, event) ~ arm", {"times": [3, 2]}, hdp.ArgumentError),
+        ("Surv(time, event) ~ arm", {"times": [3, 11]}, hdp.ArgumentError),
+        ("Surv(time, event) ~ arm", {"times": "years"}, hdp.ArgumentError),
+        ("Surv(time, event) ~ arm", {"weights": "x"}, hdp.SchemaError),
+    ],
+)
+def test_what_is_refused(formula, options, error):
+    with pytest.raises(error):
+        hdpf.survfit(formula, study(), **options)
+
+
+def test_what_needs_other_data_is_refused_before_a_charge():
+    own = study()
+    request = hdpf.survfit("Surv(time, event) ~ 1", own)
+    curves = request.fit_public()
+    with pytest.raises(hdp.ArgumentError, match="groups"):
+        curves.logrank_test()
+    with pytest.raises(hdp.ArgumentError, match="groups"):
+        curves.restricted_mean(differences=True)
+    with pytest.raises(hdp.ArgumentError, match="private"):
+        curves.tidy(source="private")
+    with pytest.raises(hdp.BudgetError, match="epsilon"):
+        request.fit(epsilon=51)
+    with pytest.raises(hdp.ArgumentError, match="public"):
+        hdpf.survfit("Surv(time, event) ~ 1", hdp.Study(schema=SCHEMA)).fit_public()
+    with pytest.raises(hdp.ArgumentError, match="private"):
+        hdpf.survfit("Surv(time, event) ~ 1", hdp.Study(schema=SCHEMA)).fit(epsilon=1)
+    with pytest.raises(hdp.ArgumentError, match="upto"):
+        curves.restricted_mean(11)
+    assert own.ledger.spent.epsilon == 0
