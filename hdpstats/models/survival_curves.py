@@ -13,7 +13,8 @@ from hdpstats._base.validation import integer
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.expressions import columns_of
 from hdpstats.formulas.parser import Term, parse_survival
-from hdpstats.mechanisms.description.query import CrossedColumn, DescriptionQuery, FollowUpCells
+from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import levels_of, prepare
 from hdpstats.models.curves_plan import CurvesPlan, plan_curves
 from hdpstats.models.intervals import checked_times, ends_of

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats.mechanisms.description.query import FollowUpCells
+from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.public.follow_up import FollowUp, risk_sets
 from hdpstats.public.risk_sets import RiskSets
 from hdpstats.records.codec import Record

@@ -14,8 +14,9 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
 from hdpstats.mechanisms.description.blocks import numbers_of
+from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.follow_up import is_known, life_tables
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease, FollowUpCells
+from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.log_rank import log_hazard_ratios
 from hdpstats.records.query import LedgerEntry

@@ -17,7 +17,8 @@ import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description import observed, sensitivity, site
 from hdpstats.mechanisms.description import people as mapping
-from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, FollowUpCells
+from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.privacy.relation import Relation

@@ -8,7 +8,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers
-from hdpstats.mechanisms.description.query import FollowUpCells
+from hdpstats.mechanisms.description.cells import FollowUpCells
 
 
 @final

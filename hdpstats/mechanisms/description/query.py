@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
+from hdpstats.mechanisms.description.cells import MOST_GROUPS, CrossedColumn, FollowUpCells
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.records.codec import LEFT_OUT, Record
@@ -23,7 +24,6 @@ SHARES: Final = {"box": 3, "cells": 2, "follow_up": 2}
 """What the parts of a description cost, in proportion."""
 
 MOST_COLUMNS: Final = 500
-MOST_GROUPS: Final = 1000
 MOST_SUMS: Final = 20_000
 """Noisy sums of a description: groups times features."""
 
@@ -98,83 +98,6 @@ class DescribedColumn(Record):
     def cells(self, *, complete: bool) -> int:
         """Return the number of its cells, of which the last is for missing cells where these are counted."""
         return len(self.cuts) + 1 + self.counts_missing(complete=complete) if self.cuts else 0
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FollowUpCells(Record):
-    """A survival outcome, counted in public intervals.
-
-    Attributes
-    ----------
-    time, event : str
-        The columns.
-    causes : int
-        The kinds of event.
-    ends : tuple of float
-        The ends of the intervals ``(0, ends[0]], (ends[0], ends[1]], ...``.
-    start : str or None
-        The column of the time at which follow-up begins; None where that is 0 for all.
-    """
-
-    time: str
-    event: str
-    causes: int
-    ends: tuple[float, ...]
-    start: Annotated[str | None, LEFT_OUT] = None
-
-    def __post_init__(self) -> None:
-        """Refuse intervals that are none."""
-        if not 1 <= self.causes <= MOST_GROUPS:
-            raise MechanismError(f"an event has 1 to {MOST_GROUPS} causes")
-        known = all(math.isfinite(end) for end in self.ends) and self.ends
-        if not known or any(a >= b for a, b in itertools.pairwise((0.0, *self.ends))):
-            raise MechanismError("times must be finite numbers above 0 that increase")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return (self.time, self.event, *((self.start,) if self.start else ()))
-
-    @property
-    def exits(self) -> int:
-        """The cells of a group for ends of follow-up: events of each cause and censorings by interval, then the rest.
-
-        The rest stayed on.
-        """
-        return (self.causes + 1) * len(self.ends) + 1
-
-    @property
-    def cells(self) -> int:
-        """The cells of a group: those for ends of follow-up, then one per interval for beginnings after time 0."""
-        return self.exits + (len(self.ends) if self.start else 0)
-
-    @property
-    def counts_of_person(self) -> int:
-        """In how many cells one person is at most: one, or with beginnings two."""
-        return 2 if self.start else 1
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CrossedColumn(Record):
-    """A further column of which the levels divide the groups.
-
-    Attributes
-    ----------
-    name : str
-        The column.
-    levels : int
-        The number of its levels.
-    """
-
-    name: str
-    levels: int
-
-    def __post_init__(self) -> None:
-        """Refuse a column without levels."""
-        if not 2 <= self.levels <= MOST_GROUPS:
-            raise MechanismError(f"{self.name!r} must have 2 to {MOST_GROUPS} levels")
 
 
 @final

@@ -7,12 +7,8 @@ import pytest
 
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.mechanisms.description.query import (
-    DescribedColumn,
-    DescriptionQuery,
-    DescriptionRelease,
-    FollowUpCells,
-)
+from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
