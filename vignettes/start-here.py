@@ -159,9 +159,9 @@ print(result.summary())
 # - The **second table** shows three estimates side by side. *Public only* uses the German women (with a weak
 #   prior, so that it always exists). *Private only* uses the Rotterdam women, with noise; women whose
 #   covariates are unusual among the public rows count less, which limits what one record can do. *Pooled*
-#   combines the two as a random-effects meta-analysis combines two studies: where they disagree by more than
-#   their errors, the public one loses weight. The first table is the pooled one. If your question is about the
-#   Rotterdam women alone, report *private only*.
+#   combines the two as a random-effects meta-analysis combines two studies, coefficient by coefficient: one in
+#   which they disagree by more than their errors is left to the private rows. The first table is the pooled one.
+#   If your question is about the Rotterdam women alone, report *private only*.
 # - The **noise share** says how much of each variance is due to privacy noise. Variances add up, standard
 #   errors do not. Per coefficient:
 

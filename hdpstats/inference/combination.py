@@ -13,7 +13,7 @@ proportion to their numbers of records, though noise has a variance that falls w
 
 :math:`H_j, J_j` are evaluated at one common point, the current estimate: a small site's moments at its own noisy
 estimate would be correlated with that estimate, and its weight with its error. With the public fit ``u`` is pooled as
-one site's estimate is (`hdpstats.inference.sandwich`).
+one site's estimate is (`hdpstats.inference.pooling`).
 
 **Bias.** Scores bend. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j + \tfrac12
 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
@@ -27,11 +27,6 @@ over the number of people and small beside the error of one site, whose estimate
 sites average out and their biases do not: with several sites it is taken off, where curvature does not depend on
 outcomes, so that :math:`s''` is known from public rows. Derivatives are differences over one standard deviation along
 each principal direction of :math:`C_j`: where errors are large scores flatten, and a derivative would overstate.
-
-**What separates the sources**: random effects, as in a meta-analysis (DerSimonian and Laird 1986). Sources that differ
-seldom differ in everything alike: one hospital's patients may be sicker and yet respond to age as those of others. So
-coefficients come in *parts*, orthonormal directions ``P_j``, and what separates the sources is taken to have the
-covariance :math:`\sum_j \tau_j^2 P_j P_j'` (`between_covariance`).
 """
 
 from collections.abc import Sequence
@@ -42,18 +37,13 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.information import Information, ScoreNoise
+from hdpstats.inference.pooling import Pooling, pool
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.point import PointQuery, PointRelease
 
 STEPS = 3
 """How often moments are computed anew at the last pooled point."""
-
-BETWEEN = np.concatenate([[0.0], np.geomspace(1e-4, 30.0, 80)])
-"""Candidate values of each variance between the sources, in whitened coordinates."""
-
-SWEEPS = 4
-"""How often each variance is chosen anew, given the others."""
 
 
 @final
@@ -137,7 +127,7 @@ class Combined:
     """Point estimates in whitened coordinates, and what they were computed with.
 
     ``at``, ``unshrunk``, ``variances`` and ``shares`` (``W_j``) are of each site; ``private`` is ``u``; ``pooled`` is
-    ``theta_pub + weight (u - theta_pub)``, the sources being ``between`` apart.
+    that of ``pooling``, or ``u`` without a public fit.
     """
 
     at: tuple[Moments, ...]
@@ -146,8 +136,7 @@ class Combined:
     shares: FloatArray
     private: FloatArray
     pooled: FloatArray
-    weight: FloatArray
-    between: FloatArray
+    pooling: Pooling | None
 
 
 def shares(covariances: Sequence[FloatArray] | FloatArray) -> FloatArray:
@@ -203,23 +192,18 @@ def _at(sites: Sequence[InformedPoint], fit: PublicFit | None, point: FloatArray
         unshrunk = tuple(u - each for u, each in zip(unshrunk, biases, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
-    u = pooled = weighted(W, unshrunk)
-    weight, between = np.eye(len(u)), np.zeros((len(u), len(u)))
+    u, pooling = weighted(W, unshrunk), None
     if fit is not None:
         own = np.asarray(sum(share @ each @ share.T for share, each in zip(W, variances, strict=True)))
-        covariance = own + fit.covariance
-        between = between_covariance(u - fit.theta, covariance, parts=fit.parts)
-        weight = (fit.covariance + between) @ np.linalg.inv(covariance + between)
-        pooled = fit.theta + weight @ (u - fit.theta)
+        pooling = pool(u, own, fit)
     return Combined(
         at=at,
         unshrunk=unshrunk,
         variances=variances,
         shares=W,
         private=u,
-        pooled=pooled,
-        weight=weight,
-        between=between,
+        pooled=u if pooling is None else pooling.point,
+        pooling=pooling,
     )
 
 
@@ -235,30 +219,3 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T
     bent = sum((information.at(point + step).H - information.at(point - step).H) @ step for step in steps)
     return np.asarray(-0.25 * np.linalg.solve(at.H, bent))
-
-
-def between_covariance(difference: FloatArray, covariance: FloatArray, *, parts: Sequence[FloatArray]) -> FloatArray:
-    r"""Return :math:`\sum_j \tau_j^2 P_j P_j'` of largest likelihood, ``difference ~ N(0, covariance + that)``.
-
-    One variance at a time, the others fixed. With ``R`` all but part ``j``, the eigenvalues ``l_i`` of ``P_j'R^-1 P_j``
-    and the coordinates ``a_i`` of ``P_j'R^-1 d`` along their vectors, minus twice the log-likelihood is
-    :math:`\sum_i \log(1 + \tau^2 l_i) - \tau^2 a_i^2 / (1 + \tau^2 l_i)` plus a constant.
-    """
-    identity = np.eye(len(difference))
-    floor, parts = 1e-12 * identity, tuple(parts) or (identity,)
-    spread = [np.zeros_like(covariance) for _ in parts]
-    for _ in range(SWEEPS if len(parts) > 1 else 1):
-        for j, part in enumerate(parts):
-            rest = covariance + floor + sum(spread[k] for k in range(len(parts)) if k != j)
-            spread[j] = _best(difference, rest, part) * (part @ part.T)
-    return np.asarray(sum(spread), dtype=np.float64)
-
-
-def _best(difference: FloatArray, rest: FloatArray, part: FloatArray) -> float:
-    """Return the candidate of largest likelihood for one part."""
-    solved = np.linalg.solve(rest, np.column_stack([part, difference]))
-    eigenvalues, vectors = np.linalg.eigh(part.T @ solved[:, :-1])
-    square = (vectors.T @ (part.T @ solved[:, -1])) ** 2
-    scale = 1.0 + BETWEEN[:, None] * np.maximum(eigenvalues, 0.0)[None, :]
-    minus = np.sum(np.log(scale) - BETWEEN[:, None] * square[None, :] / scale, axis=1)
-    return float(BETWEEN[int(np.argmin(minus))])

@@ -13,13 +13,18 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 
-__all__ = ["Generator", "dirichlet", "generator", "normal", "normals", "perturbation", "symmetric"]
+__all__ = ["Generator", "dirichlet", "generator", "nodes", "normal", "normals", "perturbation", "symmetric"]
 
 
 def generator(*sha256: str) -> Generator:
     """Return the generator (PCG64) that belongs to a release, or to several in their order."""
     seed = sha256[0] if len(sha256) == 1 else canonical.sha256(list(sha256))
     return Generator(PCG64(int(seed, 16)))
+
+
+def nodes() -> Generator:
+    """Return the generator whose numbers are nodes of an integral: the same ones whatever was released."""
+    return generator(canonical.sha256("nodes"))
 
 
 def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:

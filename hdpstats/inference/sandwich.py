@@ -6,14 +6,9 @@ A site's released point solves ``s(theta) + Lambda (theta - c) + b = 0`` with ``
 
 The ridge is taken out (it is known): :math:`u = \hat\theta + \hat H^{-1}\Lambda(\hat\theta - c)` is the
 *private-only* estimate, with error about :math:`-H^{-1}(S + b)`. Those of several sites are combined by inverse
-variances (`hdpstats.inference.combination`). Where there is a public fit ``u`` is pooled with it as in a random-effects
-meta-analysis (DerSimonian and Laird 1986),
-
-.. math:: u - \theta_{pub} \sim N(0,\; V_u + V_{pub} + T),
-
-with :math:`T`, what separates the sources, by maximum likelihood (`hdpstats.inference.combination`), so that public
-records that differ from the private ones lose their say. Unshrinking errs where ``H`` does, in proportion to what the
-ridge pulled: that distance is drawn given all sources.
+variances (`hdpstats.inference.combination`). Where there is a public fit ``u`` is pooled with it
+(`hdpstats.inference.pooling`), so that public coefficients which differ from the private ones lose their say.
+Unshrinking errs where ``H`` does, in proportion to what the ridge pulled: that distance is drawn given all sources.
 
 The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``
 normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.released`; they are estimates too). Several
@@ -24,8 +19,7 @@ and public numbers. Coverage is measured in ``vignettes/validation``.
 
 **Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
 report (`predicted_errors`): the private estimate has covariance ``H^-1 (J + B) H^-1``, estimates of several sites are
-averaged by inverse variance, and the average is pooled with the public fit by inverse variance (sources assumed alike,
-``T = 0``).
+averaged by inverse variance, and the average is pooled with the public fit, public and private people assumed alike.
 """
 
 from collections.abc import Sequence
@@ -40,6 +34,7 @@ from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
 from hdpstats.inference.information import ScoreNoise, draw_jointly
+from hdpstats.inference.pooling import Pooling, expected_covariance
 from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
@@ -75,7 +70,7 @@ def combine(
     ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate.
     """
     found = combine_points(sites, fit)
-    own, apart = _errors(sites, fit, found)
+    own, apart = _errors(sites, found)
     error = _Errors(
         sampling=weighted(found.shares, [each.sampling for each in own]),
         privacy=weighted(found.shares, [each.privacy for each in own]),
@@ -89,7 +84,9 @@ def combine(
             for theta, each, words in zip(found.unshrunk, own, notes, strict=True)
         ]
     )
-    pooled = None if fit is None else _estimate("pooled", terms, found.pooled, T, _pooled(error, apart, found), note)
+    pooled = None
+    if found.pooling is not None:
+        pooled = _estimate("pooled", terms, found.pooled, T, _pooled(error, apart, found.pooling), note)
     return Estimates(
         penalised=None if fit is None else penalised(fit, T, terms=terms),
         private_only=private,
@@ -117,10 +114,10 @@ def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estim
     )
 
 
-def _errors(sites: Sequence[InformedPoint], fit: PublicFit | None, found: Combined) -> tuple[list[_Errors], FloatArray]:
+def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], FloatArray]:
     """Return joint draws of the sites' errors, and of how the public fit errs (B, D), in whitened coordinates."""
     rng = draws.generator(*(each.part.release.sha256 for each in sites))
-    chunks = [_chunk(rng, sites, fit, found) for _ in progress(range(DRAWS // CHUNK), label="standard errors")]
+    chunks = [_chunk(rng, sites, found) for _ in progress(range(DRAWS // CHUNK), label="standard errors")]
     own = [
         _Errors(
             sampling=np.concatenate([errors[j].sampling for errors, _ in chunks]),
@@ -131,14 +128,12 @@ def _errors(sites: Sequence[InformedPoint], fit: PublicFit | None, found: Combin
     return own, np.concatenate([apart for _, apart in chunks])
 
 
-def _chunk(
-    rng: draws.Generator, sites: Sequence[InformedPoint], fit: PublicFit | None, found: Combined
-) -> tuple[list[_Errors], FloatArray]:
+def _chunk(rng: draws.Generator, sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], FloatArray]:
     """Return some of the draws: what is known of curvatures, scores and noises, the pull, the public error."""
     identity = np.eye(len(found.pooled))
     drawn = draw_jointly(rng, [each.information for each in sites], theta=found.pooled, count=CHUNK)
     moved = [(draws.normals(rng, at.J), each.part.noise.draw(rng, at.H)) for each, at in zip(sites, drawn, strict=True)]
-    truth = _truth(rng, fit, found)
+    truth = _truth(rng, found)
     errors = []
     for j, (each, (score, noise)) in enumerate(zip(sites, moved, strict=True)):
         ridge = each.part.ridge
@@ -148,25 +143,21 @@ def _chunk(
         sampled = -np.einsum("bij,bj->bi", solve, score + ridge * pulled)
         noised = -np.einsum("bij,bj->bi", solve, noise)
         errors.append(_Errors(sampling=sampled @ back.T + pulled @ (back - identity).T, privacy=noised @ back.T))
-    apart = np.zeros_like(truth) if fit is None else draws.normal(rng, fit.covariance + found.between, CHUNK)
+    apart = np.zeros_like(truth) if found.pooling is None else found.pooling.apart(rng, CHUNK)
     return errors, apart
 
 
-def _truth(rng: draws.Generator, fit: PublicFit | None, found: Combined) -> FloatArray:
+def _truth(rng: draws.Generator, found: Combined) -> FloatArray:
     """Return draws of how far ``theta_0`` is from the pooled point, given all sources: where the ridges shrank from.
 
     Where ``H`` is not what it was taken to be, unshrinking errs in proportion to it.
     """
-    if fit is None:
-        return np.zeros((CHUNK, len(found.pooled)))
-    left = (np.eye(len(found.pooled)) - found.weight) @ (fit.covariance + found.between)
-    return draws.normal(rng, 0.5 * (left + left.T), CHUNK)
+    return np.zeros((CHUNK, len(found.pooled))) if found.pooling is None else found.pooling.truth(rng, CHUNK)
 
 
-def _pooled(error: _Errors, apart: FloatArray, found: Combined) -> _Errors:
+def _pooled(error: _Errors, apart: FloatArray, pooling: Pooling) -> _Errors:
     """Return draws of the pooled estimate's error."""
-    K = found.weight
-    return _Errors(sampling=-apart + (error.sampling + apart) @ K.T, privacy=error.privacy @ K.T)
+    return _Errors(sampling=pooling.errors(error.sampling, apart), privacy=pooling.through(error.privacy))
 
 
 def _estimate(
@@ -245,7 +236,7 @@ def predicted_errors(private: PredictedCovariance, fit: PublicFit | None, *, T: 
     total, public = private.covariance, None
     if fit is not None:
         public = _standard_errors(T, fit.covariance)
-        total = np.linalg.inv(np.linalg.inv(total) + np.linalg.inv(fit.covariance))
+        total = expected_covariance(total, fit)
     return PredictedErrors(
         reported=_standard_errors(T, total),
         sampling=_standard_errors(T, private.sampling),

@@ -28,6 +28,8 @@ LITTLE = 0.1
 """Gains in standard error below this share are called next to nothing."""
 
 
+DIFFER = "they allow for coefficients of private people that are not those of public people"
+
 COUNTED = (
     " Rows with missing cells are left out: a part of epsilon pays for the number of the others. The plan is for "
     "records without missing cells; plan(n=...) is for fewer."
@@ -161,7 +163,8 @@ def _verdict(part: pd.DataFrame) -> str:
         return words
     gain = 1.0 - float((part["std_error"] / part["public_only"]).median())
     if gain < LITTLE:
-        return f"the private records add next to nothing (standard errors {gain:.0%} smaller than public only); {words}"
+        than = f"{abs(gain):.0%} {'smaller' if gain > 0 else 'larger'} than public only"
+        return f"the private records add next to nothing (standard errors {than}: {DIFFER}); {words}"
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
 
 

@@ -20,7 +20,16 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response
 from hdpstats.losses import LogisticLoss, PredictorLoss
-from hdpstats.public.moments import Moments, PublicFit, WhitenedRows, averaged, raked, whitened_designs
+from hdpstats.public.moments import (
+    Moments,
+    PublicFit,
+    WhitenedRows,
+    averaged,
+    coefficient_parts,
+    each_column,
+    raked,
+    whitened_designs,
+)
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
@@ -163,6 +172,7 @@ def whitened_public(
         seen = ridge_objective(loss, whitened.X, rows.y, weights=rows.weights, offset=rows.offset)
         make = _robust_fit if loss.robust else likelihood_fit
         fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
+        fit = replace(fit, parts=each_column(coefficient_parts(geometry)))
     return WhitenedPublic(
         loss=loss,
         geometry=geometry,
@@ -252,6 +262,7 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
         theta=best.theta,
         covariance=covariance,
         information=H / phi,
+        unit=float(unit),
         prior=prior_words(spread, WIDE_SPREAD if first else None),
     )
 

@@ -212,7 +212,7 @@ def hazard_side(
     at_risk = rows.at_risk(len(features))
     baseline = mixed_baseline(features, at_risk + 1.0)
     Z = whiten(geometry, rows.X).X[:, 1:]
-    fit = fit_public(rows, baseline, Z, link=link, causes=causes)
+    fit = fit_public(rows, baseline, geometry, Z, link=link, causes=causes)
     whole = CappedSpells(
         loss=LINKS[link],
         A=baseline.mixed,

@@ -15,7 +15,7 @@ from scipy.linalg import block_diag
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.moments import PublicFit
+from hdpstats.public.moments import PublicFit, coefficient_parts, each_column
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
@@ -165,29 +165,31 @@ def spells_of_rows(
     )
 
 
-def fit_public(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, causes: int) -> PublicFit:
+def fit_public(
+    rows: PublicSpells, baseline: Baseline, geometry: Geometry, Z: FloatArray, *, link: str, causes: int
+) -> PublicFit:
     """Return the posterior modes of all causes."""
     fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
     return PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
         covariance=block_diag(*(fit.covariance for fit in fits)),
         information=block_diag(*(fit.information for fit in fits)),
-        parts=_parts(baseline, slopes=Z.shape[1], causes=causes),
+        parts=_parts(baseline, geometry, causes=causes),
         prior=f"a normal prior with a standard deviation of {SLOPE_SPREAD:g} for whitened slopes and "
         f"{BASELINE_SPREAD:g} for the baseline, about a constant hazard",
     )
 
 
-def _parts(baseline: Baseline, *, slopes: int, causes: int) -> tuple[FloatArray, ...]:
-    """Return the directions in which sources may differ: the level of the hazards, their shape in time, the slopes."""
+def _parts(baseline: Baseline, geometry: Geometry, *, causes: int) -> tuple[FloatArray, ...]:
+    """Return the directions in which sources may differ: of each cause the level, the shape in time, each slope."""
     e = len(baseline.constant)
     level = np.linalg.solve(baseline.mixing, baseline.constant)
     turned = np.linalg.qr(np.column_stack([level, np.eye(e)]))[0]
-    block = np.zeros((e + slopes, e + slopes))
-    block[:e, :e], block[e:, e:] = turned, np.eye(slopes)
-    parts = (block[:, :1], block[:, 1:e], block[:, e:])
-    whole = [np.asarray(np.kron(np.eye(causes), part), dtype=np.float64) for part in parts]
-    return tuple(part for part in whole if part.size)
+    slopes = coefficient_parts(geometry)[:, int(geometry.intercept) :]
+    block = block_diag(turned, slopes[int(geometry.intercept) :])
+    whole = [np.kron(np.eye(causes)[:, [cause]], block) for cause in range(causes)]
+    parts = [part for each in whole for part in (each[:, :1], each[:, 1:e], *each_column(each[:, e:]))]
+    return tuple(part for part in parts if part.size)
 
 
 def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, cause: int) -> PublicFit:

@@ -94,10 +94,10 @@ class PublicSide(ABC):
 class PublicFit:
     """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
 
-    The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are orthonormal directions
-    (D, k): how much private people differ from public ones is estimated for each part by itself
-    (`hdpstats.inference.combination`); none stands for all coordinates alike. ``prior`` says in words which prior made
-    it: it is no maximum-likelihood fit.
+    The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are directions (D, k) that
+    span all: how much private people differ from public ones is estimated for each part by itself
+    (`hdpstats.inference.pooling`); none stands for each coordinate. ``unit`` is a large change along one of them: 1 for
+    a likelihood. ``prior`` says in words which prior made it: it is no maximum-likelihood fit.
     """
 
     theta: FloatArray
@@ -105,6 +105,33 @@ class PublicFit:
     information: FloatArray
     parts: tuple[FloatArray, ...] = ()
     prior: str = "a weak normal prior"
+    unit: float = 1.0
+
+
+def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:
+    """Return the directions (D, D), one for each coefficient of the design, in the coordinates of a public geometry.
+
+    Along a column one slope changes, by one over the standard deviation of its column in public rows, or the intercept
+    at the average of public rows. The design is that of each of several ``blocks`` of coefficients; ``D`` is the number
+    of all of them.
+
+    Examples
+    --------
+    >>> from hdpstats.records.geometry import from_public
+    >>> rows = np.column_stack([np.ones(4), [0.0, 0.0, 2.0, 2.0]])
+    >>> coefficient_parts(from_public(rows, lower=[0.0], upper=[2.0], intercept=True, radius=1.0)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    first = int(geometry.intercept)
+    parts = np.eye(geometry.dimension)
+    rows = np.linalg.inv(geometry.arrays()[1])  # beta = A' theta, so that theta = sum_j beta_j (row j of the inverse)
+    parts[first:, first:] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    return np.asarray(np.kron(np.eye(blocks), parts), dtype=np.float64)
+
+
+def each_column(directions: FloatArray) -> tuple[FloatArray, ...]:
+    """Return the columns of directions (D, k) as parts of one direction each."""
+    return tuple(directions[:, [j]] for j in range(directions.shape[1]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

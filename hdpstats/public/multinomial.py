@@ -3,7 +3,7 @@
 `multinomial_likelihood` is the ordinary fit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -14,7 +14,7 @@ from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.existence import existence, has_maximum, lengths, level_rows, polished
 from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.likelihood import identified, spread
-from hdpstats.public.moments import Moments, WhitenedRows, averaged
+from hdpstats.public.moments import Moments, WhitenedRows, averaged, coefficient_parts, each_column
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
@@ -82,6 +82,7 @@ def multinomial_side(table: PublicTable, design: Design, *, others: int, weights
             linear=zero,
         )
         fit = likelihood_fit(seen, seen, first=int(design.intercept))
+        fit = replace(fit, parts=each_column(coefficient_parts(geometry, blocks=others)))
     return MultinomialSide(
         others=others, geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=case, fit=fit
     )

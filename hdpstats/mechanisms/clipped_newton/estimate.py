@@ -45,17 +45,15 @@ Its error is about :math:`A^{-1}` times independent parts (the sign aside):
 * *noise*, covariance :math:`\sum_j w_j^2 \sigma_j^2\, I`: each site adds its own. Where :math:`n_j` is itself a noisy
   number with variance :math:`s_j^2`, :math:`\sum_j w_j^2 s_j^2\, E\,m_q\, E\,m_q'`.
 
-It is pooled with the public fit as two studies are: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private
-estimate linearised at :math:`\theta`, ``V`` its covariance and ``V_pub`` that of the public fit, :math:`\theta =
-\theta_{pub} + W (u - \theta_{pub})` with :math:`W = (V_{pub} + T)(V_{pub} + T + V)^{-1}`; ``T``, what separates the
-sources, is estimated (`hdpstats.inference.combination`). Iterated to a fixed point this is Gauss and Newton's method
-for the nonlinear problem; the public fit keeps it where the expectations exist, however large the noise is.
+It is pooled with the public fit: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private estimate
+linearised at :math:`\theta`, :math:`\theta = \theta_{pub} + K (u - \theta_{pub})`, with ``K`` as
+`hdpstats.inference.pooling` has it. Iterated to a fixed point this is Gauss and Newton's method for the nonlinear
+problem; the public fit keeps it where the expectations exist, however large the noise is.
 
-**Standard errors.** The pooled estimate :math:`\theta_{pub} + W (u - \theta_{pub})` errs by ``W`` times the error of
-the private one and :math:`(1 - W)` times the error of the public fit, the difference between the sources included. With
-normal noise the errors are taken to be normal; after one round with pure noise their distribution is drawn, as the
-noise has heavier tails. All of it is post-processing of released and public numbers. Where several sites answered, each
-noise is drawn by itself, with the weight of its site.
+**Standard errors.** Errors of the private estimate are taken to be normal with normal noise; after one round with pure
+noise their distribution is drawn, as the noise has heavier tails. Those of the pooled estimate are drawn from them and
+from what separates private people from the public fit. All of it is post-processing of released and public numbers.
+Where several sites answered, each noise is drawn by itself, with the weight of its site.
 
 References
 ----------
@@ -72,7 +70,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
-from hdpstats.inference.combination import between_covariance
+from hdpstats.inference.pooling import Pooling, pool
 from hdpstats.inference.sandwich import DRAWS, penalised
 from hdpstats.mechanisms.clipped_newton.expectations import (
     Expected,
@@ -91,7 +89,7 @@ from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, He
 
 ITERATIONS = 30
 SETTLED = 4
-"""Iterations in which the variance between sources is estimated anew; then it stays."""
+"""Iterations in which the scales of what separates the sources are drawn anew; then they stay."""
 
 LONGEST = 1.5
 """The largest change of a coefficient in one iteration."""
@@ -144,10 +142,19 @@ class PrivateEstimate:
         return self.scores + self.public
 
     @property
+    def by_sampling(self) -> FloatArray:
+        """Covariance of the estimate's error by sampling."""
+        return np.asarray(self.response @ self.sampling @ self.response.T)
+
+    @property
+    def by_noise(self) -> FloatArray:
+        """Covariance of the estimate's error by noise."""
+        return np.asarray(self.response @ (self.noise * np.eye(len(self.theta)) + self.counting) @ self.response.T)
+
+    @property
     def covariance(self) -> FloatArray:
         """``V``: covariance of the estimate's error."""
-        inside = self.sampling + self.noise * np.eye(len(self.theta)) + self.counting
-        return np.asarray(self.response @ inside @ self.response.T)
+        return self.by_sampling + self.by_noise
 
 
 @final
@@ -159,10 +166,8 @@ class Matched:
     ----------
     pooled : (D,) float64
         The pooled estimate.
-    weight : (D, D) float64
-        ``W``.
-    between : (D, D) float64
-        ``T``: what separates the sources.
+    pooling : Pooling
+        What it is made of.
     private : PrivateEstimate
         The estimate from private people alone, at all sites.
     sites : tuple of PrivateEstimate
@@ -172,8 +177,7 @@ class Matched:
     """
 
     pooled: FloatArray
-    weight: FloatArray
-    between: FloatArray
+    pooling: Pooling
     private: PrivateEstimate
     sites: tuple[PrivateEstimate, ...]
     weights: tuple[float, ...]
@@ -198,29 +202,23 @@ def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, c
         noise=[site.noise for site in sites],
         variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
     )
-    theta, between = max((site.answers for site in sites), key=len)[-1].theta, np.zeros_like(fit.covariance)
+    theta, roots = max((site.answers for site in sites), key=len)[-1].theta, None
     for iteration in range(ITERATIONS):
         place = theta
         parts = _parts(outcomes, place, sites, weights, clip=clip)
         private = _linearised(place, parts, whole=outcomes.whole)
-        covariance = private.covariance
-        if iteration < SETTLED:
-            between = between_covariance(private.theta - fit.theta, covariance + fit.covariance, parts=fit.parts)
-        apart = fit.covariance + between
-        weight = apart @ np.linalg.inv(apart + covariance)
-        pooled = fit.theta + weight @ (private.theta - fit.theta)
-        step = pooled - place
+        pooling = pool(private.theta, private.covariance, fit, roots=roots)
+        roots = None if iteration < SETTLED - 1 else pooling.roots
+        step = pooling.point - place
         largest = float(np.max(np.abs(step)))
         if iteration >= SETTLED and largest < TOLERANCE:
             break
         theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
-    rest, own = np.eye(len(weight)) - weight, [replace(part, weight=1.0) for part in parts]
-    error = weight @ covariance @ weight.T + rest @ apart @ rest.T
-    unknown = _of_distance(outcomes, place, parts, covariance=error, clip=clip)
+    own = [replace(part, weight=1.0) for part in parts]
+    unknown = _of_distance(outcomes, place, parts, covariance=pooling.covariance, clip=clip)
     return Matched(
-        pooled=pooled,
-        weight=weight,
-        between=between,
+        pooled=pooling.point,
+        pooling=pooling,
         private=_widened(private, parts, unknown),
         sites=tuple(_widened(_linearised(place, [part], whole=outcomes.whole), [part], unknown) for part in own),
         weights=weights,
@@ -304,8 +302,7 @@ def estimates(
     ``releases`` are the last ones of the sites, in the order of ``found.sites``; ``T`` (p, D) maps whitened
     coefficients to those that ``terms`` (p) name; ``note`` says what the estimates rest on.
     """
-    W, several = found.weight, len(releases) > 1
-    apart = (np.eye(len(W)) - W) @ (fit.covariance + found.between) @ (np.eye(len(W)) - W).T
+    several = len(releases) > 1
     distributions = [
         sum_noise(release, sd=site.noise**0.5) for release, site in zip(releases, found.sites, strict=True)
     ]
@@ -319,7 +316,7 @@ def estimates(
     return Estimates(
         penalised=penalised(fit, T, terms=terms),
         private_only=private,
-        pooled=page.estimate("pooled", found.pooled, found.private, noises, weight=W, others=apart),
+        pooled=page.pooled(found.pooling, found.private, noises),
         sites=tuple(
             SiteEstimate(estimate=each, weight=share)
             for each, share in zip(own if several else [private], found.shares, strict=True)
@@ -338,41 +335,40 @@ class _Page:
     note: str
     seeds: tuple[str, ...]
 
-    def estimate(
-        self,
-        label: str,
-        theta: FloatArray,
-        source: PrivateEstimate,
-        noises: Noises,
-        *,
-        weight: FloatArray | None = None,
-        others: FloatArray | None = None,
+    def estimate(self, label: str, theta: FloatArray, source: PrivateEstimate, noises: Noises) -> Estimate:
+        """Return an estimate that errs as ``source`` does: normally, where all noise is normal."""
+        normal = all(isinstance(distribution, NormalDistribution) for _, distribution in noises)
+        errors = None if normal else _drawn(draws.generator(*self.seeds), source, noises) @ self.T.T
+        return self._of(label, theta, source.by_sampling, source.by_noise, errors)
+
+    def pooled(self, pooling: Pooling, source: PrivateEstimate, noises: Noises) -> Estimate:
+        """Return the pooled estimate."""
+        rng = draws.generator(*self.seeds)
+        errors = pooling.errors(_drawn(rng, source, noises), pooling.apart(rng, DRAWS)) @ self.T.T
+        sampling = pooling.covariance_of(source.by_sampling) + pooling.others
+        return self._of("pooled", pooling.point, sampling, pooling.covariance_of(source.by_noise), errors)
+
+    def _of(
+        self, label: str, theta: FloatArray, sampling: FloatArray, privacy: FloatArray, errors: FloatArray | None
     ) -> Estimate:
-        """Return an estimate that errs by ``weight`` times the error of ``source``, and by an error of its own."""
-        D, T = len(theta), self.T
-        response = T @ source.response if weight is None else T @ weight @ source.response
-        rest = np.zeros((len(T), len(T))) if others is None else T @ others @ T.T
+        """Return an estimate from whitened coefficients, their covariances, and errors (B, p) of the terms."""
         return Estimate(
             label=label,
             terms=self.terms,
-            values=T @ theta,
-            sampling=response @ source.sampling @ response.T + rest,
-            privacy=response @ (source.noise * np.eye(D) + source.counting) @ response.T,
-            distribution=self._distribution(source, noises, response=response, others=rest),
+            values=self.T @ theta,
+            sampling=self.T @ sampling @ self.T.T,
+            privacy=self.T @ privacy @ self.T.T,
+            distribution=None if errors is None else ErrorDistribution.of_draws(errors),
             note=self.note,
         )
 
-    def _distribution(
-        self, source: PrivateEstimate, noises: Noises, *, response: FloatArray, others: FloatArray
-    ) -> ErrorDistribution | None:
-        """Return the distribution of the errors where a site's noise is not normal, None where it is."""
-        if all(isinstance(distribution, NormalDistribution) for _, distribution in noises):
-            return None
-        rng = draws.generator(*self.seeds)
-        sampled = draws.normal(rng, source.sampling + source.counting, DRAWS)
-        for weight, distribution in noises:
-            sampled += weight * draws.perturbation(rng, distribution, count=DRAWS)
-        return ErrorDistribution.of_draws(sampled @ response.T + draws.normal(rng, others, DRAWS))
+
+def _drawn(rng: draws.Generator, source: PrivateEstimate, noises: Noises) -> FloatArray:
+    """Return draws (B, D) of the error of an estimate, in whitened coordinates."""
+    sums = draws.normal(rng, source.sampling + source.counting, DRAWS)
+    for weight, distribution in noises:
+        sums += weight * draws.perturbation(rng, distribution, count=DRAWS)
+    return np.asarray(sums @ source.response.T)
 
 
 def _heterogeneity(

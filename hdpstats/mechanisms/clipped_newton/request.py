@@ -43,6 +43,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference.pooling import expected_covariance
 from hdpstats.inference.sandwich import PredictedCovariance
 from hdpstats.mechanisms.clipped_newton.estimate import Matched, PrivateEstimate, match
 from hdpstats.mechanisms.clipped_newton.expectations import (
@@ -231,13 +232,10 @@ def predicted_estimate(
             noise=noise / done,
             counting=counting * np.outer(at.mean, at.mean),
         )
-        covariance = np.linalg.inv(np.linalg.inv(found.covariance) + np.linalg.inv(fit.covariance))
+        covariance = expected_covariance(found.covariance, fit)
     return found
 
 
 def of_sums(private: PrivateEstimate) -> PredictedCovariance:
     """Return what an estimate from noisy sums errs by."""
-    R, identity = private.response, np.eye(len(private.theta))
-    return PredictedCovariance(
-        sampling=R @ private.sampling @ R.T, privacy=R @ (private.noise * identity + private.counting) @ R.T
-    )
+    return PredictedCovariance(sampling=private.by_sampling, privacy=private.by_noise)

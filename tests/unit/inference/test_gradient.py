@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hdpstats.inference.pooling import pool
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, Matched, PrivateEstimate, estimates
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
@@ -24,12 +25,13 @@ PRIVATE = PrivateEstimate(
     counting=np.array([[4.0, 2.0], [2.0, 1.0]]),
 )
 
+POOLING = pool(PRIVATE.theta, PRIVATE.covariance, FIT)
+
 
 def found_of(private=PRIVATE, sites=None, weights=(1.0,), shares=(1.0,)):
     return Matched(
-        pooled=np.array([0.3, -0.1]),
-        weight=np.array([[0.7, 0.1], [0.0, 0.6]]),
-        between=np.diag([0.01, 0.0]),
+        pooled=POOLING.point,
+        pooling=POOLING,
         private=private,
         sites=(private,) if sites is None else sites,
         weights=weights,
@@ -71,19 +73,25 @@ def test_values_are_mapped_to_the_design_s_coordinates():
 def test_covariances_are_those_of_errors_drawn_from_their_sources():
     # Fails if the public fit's error, the difference of the sources, the count's noise or a weight were left out.
     rng, draws = np.random.default_rng(0), 400_000
+    turn = np.arange(draws) % len(POOLING.weights)
+    W = POOLING.weights[turn]
     sampled = rng.multivariate_normal(np.zeros(2), PRIVATE.sampling, draws)
     noised = rng.normal(0.0, np.sqrt(PRIVATE.noise), (draws, 2))
     noised += rng.normal(size=(draws, 1)) * np.array([2.0, 1.0])
-    public = rng.multivariate_normal(np.zeros(2), FIT.covariance + FOUND.between, draws)
-    W, found = FOUND.weight, read()
+    public = rng.multivariate_normal(np.zeros(2), FIT.covariance, draws)
+    public += np.einsum("bij,bj->bi", POOLING.roots[turn], rng.normal(size=(draws, 2)))
+    found = read()
     private = {"sampling": sampled @ PRIVATE.response.T, "privacy": noised @ PRIVATE.response.T}
     pooled = {
-        "sampling": private["sampling"] @ W.T + public @ (np.eye(2) - W).T,
-        "privacy": private["privacy"] @ W.T,
+        "sampling": np.einsum("bij,bj->bi", W, private["sampling"] - public) + public + POOLING.moved[turn],
+        "privacy": np.einsum("bij,bj->bi", W, private["privacy"]),
     }
     for estimate, errors in ((found.private_only, private), (found.pooled, pooled)):
         for name, error in errors.items():
             assert getattr(estimate, name) == pytest.approx(np.cov((error @ T.T).T), rel=0.03, abs=1e-4)
+    drawn = found.pooled.distribution.half_width(0.95)
+    errors = np.abs((pooled["sampling"] + pooled["privacy"]) @ T.T)
+    assert drawn == pytest.approx(np.quantile(errors, 0.95, axis=0), rel=0.05)
 
 
 def test_without_noise_nothing_is_due_to_privacy():
@@ -94,10 +102,9 @@ def test_without_noise_nothing_is_due_to_privacy():
 
 
 def test_normal_noise_has_normal_errors():
-    assert read().pooled.distribution is None
-    assert read().pooled.conf_int().to_numpy()[:, 1] - read().pooled.values == pytest.approx(
-        1.959964 * read().pooled.bse.to_numpy(), rel=1e-6
-    )
+    found = read().private_only
+    assert found.distribution is None
+    assert found.conf_int().to_numpy()[:, 1] - found.values == pytest.approx(1.959964 * found.bse.to_numpy(), rel=1e-6)
 
 
 def test_pure_noise_has_errors_of_its_own_distribution():

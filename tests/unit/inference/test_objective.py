@@ -11,8 +11,9 @@ from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.inference import draws
-from hdpstats.inference.combination import ReleasedPoint, between_covariance, unshrink
+from hdpstats.inference.combination import ReleasedPoint, unshrink
 from hdpstats.inference.information import InObjective
+from hdpstats.inference.pooling import SCALE
 from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import site as objective
@@ -86,33 +87,15 @@ def test_unshrinking_undoes_a_ridge_exactly_where_the_loss_is_quadratic():
     assert shrunk != pytest.approx(truth, rel=1e-2)
 
 
-@pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 2.0])
-def test_the_between_variance_is_the_maximum_of_the_likelihood(scale):
-    rng = np.random.default_rng(2)
-    root = rng.standard_normal((5, 5))
-    covariance = 0.05 * root @ root.T
-    difference = scale * rng.standard_normal(5)
-
-    def likelihood(tau2):
-        spread = covariance + tau2 * np.eye(5)
-        return np.linalg.slogdet(spread)[1] + difference @ np.linalg.solve(spread, difference)
-
-    found = between_covariance(difference, covariance, parts=())
-    assert np.array_equal(found, found[0, 0] * np.eye(5))
-    found = found[0, 0]
-    brute = np.concatenate([[0.0], np.geomspace(1e-5, 100.0, 4000)])
-    values = np.array([likelihood(tau2) for tau2 in brute])
-    assert likelihood(found) <= values.min() + 0.02
-    best = brute[int(np.argmin(values))]
-    assert found == pytest.approx(best, rel=0.2, abs=2e-4)
-
-
 def test_with_overwhelming_noise_the_public_fit_is_reported():
     public = public_side()
     found = estimates_at(public, public.centre + np.array([30.0, -20.0, 10.0]), rate=1e-6)
     T = public.geometry.to_raw()
     assert found.pooled.values == pytest.approx(T @ public.fit.theta, abs=1e-3)
-    assert found.pooled.bse.to_numpy() == pytest.approx(found.penalised.bse.to_numpy(), rel=0.1)
+    # private people may differ from the public ones by as much as is thought possible beforehand
+    apart = np.sqrt(np.diag(T @ T.T)) * SCALE
+    excess = np.sqrt(found.pooled.bse.to_numpy() ** 2 - found.penalised.bse.to_numpy() ** 2)
+    assert np.all((excess > apart) & (excess < 3.0 * apart))
 
 
 def test_sources_that_differ_leave_the_private_estimate_alone():
@@ -125,7 +108,7 @@ def test_sources_that_differ_leave_the_private_estimate_alone():
 
 def test_sources_that_agree_are_pooled_and_sharper_than_either():
     public = public_side()
-    found = estimates_at(public, public.centre + 0.001, rate=0.5, records=300)
+    found = estimates_at(public, public.centre + 0.001, rate=0.5, records=500)
     pooled, alone = found.pooled.bse.to_numpy(), found.penalised.bse.to_numpy()
     assert np.all(pooled < alone)
     assert np.all(pooled < found.private_only.bse.to_numpy())

@@ -1,0 +1,128 @@
+"""Pooling with the public fit: the scales' distribution, one coefficient that differs, what a fit would report."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdpstats.inference import draws
+from hdpstats.inference.pooling import DEGREES, SCALE, expected_covariance, pool
+from hdpstats.public.moments import PublicFit, coefficient_parts, each_column
+from hdpstats.records.geometry import from_public
+
+
+def fit_of(covariance, **changes):
+    D = len(covariance)
+    return PublicFit(theta=np.zeros(D), covariance=covariance, information=np.linalg.inv(covariance), **changes)
+
+
+def student(x, scale):
+    return (1.0 + x**2 / (DEGREES * scale**2)) ** (-(DEGREES + 1.0) / 2.0) / scale
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("unit", [1.0, 0.5])
+def test_one_coefficient_has_the_posterior_of_its_model(difference, unit):
+    # The difference's own distribution is Student's at a half-Student scale: integrated on a grid.
+    private, public = 0.15**2, 0.1**2
+    scales, deltas = np.geomspace(1e-3, 20.0, 400)[:, None], np.linspace(-3.0, 3.0, 4001)[None, :]
+    prior = np.sum(student(scales, SCALE * unit) * scales * student(deltas, scales), axis=0)
+    weight = prior * np.exp(-0.5 * (difference - deltas[0]) ** 2 / (private + public))
+    weight /= weight.sum()
+    # Given delta, private coefficients are known from both sources, the public one moved by delta.
+    own = public / (private + public)
+    means = own * difference + (1.0 - own) * deltas[0]
+    mean = float(weight @ means)
+    variance = float(weight @ (means - mean) ** 2) + private * own
+    found = pool(np.array([difference]), np.array([[private]]), fit_of(np.array([[public]]), unit=unit))
+    assert found.point[0] == pytest.approx(mean, abs=0.01)
+    assert found.covariance[0, 0] == pytest.approx(variance, rel=0.08)
+
+
+def test_one_coefficient_that_differs_costs_the_others_little():
+    private, public = 0.05**2 * np.eye(8), 0.05**2 * np.eye(8)
+    alike, apart = np.zeros(8), np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    whole, found = (pool(each, private, fit_of(public)) for each in (alike, apart))
+    assert found.point[0] == pytest.approx(1.0, abs=0.02)
+    assert np.diag(found.weight)[1:].max() < 0.85  # 0.5 where the others are known to be alike, 0.97 with one scale
+    assert np.sqrt(np.diag(found.covariance)[1:]).max() < 1.3 * np.sqrt(np.diag(whole.covariance)).min()
+    assert np.sqrt(np.diag(whole.covariance)).max() < 1.15 * 0.05 / 2.0**0.5
+
+
+def test_where_all_differ_the_private_estimate_is_kept():
+    private, public = 0.05**2 * np.eye(6), 0.05**2 * np.eye(6)
+    found = pool(2.0 * np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]), private, fit_of(public))
+    assert np.diag(found.weight).min() > 0.98
+
+
+def test_estimates_do_not_depend_on_coordinates():
+    rng = np.random.default_rng(0)
+    turn, root = np.linalg.qr(rng.standard_normal((4, 4)))[0], rng.standard_normal((4, 4))
+    parts = each_column(rng.standard_normal((4, 4)))
+    private, public, u = 0.01 * root @ root.T + 0.01 * np.eye(4), 0.01 * np.eye(4), rng.standard_normal(4)
+    found = pool(u, private, fit_of(public, parts=parts))
+    turned = fit_of(turn @ public @ turn.T, parts=tuple(turn @ part for part in parts))
+    other = pool(turn @ u, turn @ private @ turn.T, turned)
+    assert turn.T @ other.point == pytest.approx(found.point, abs=1e-8)
+    assert turn.T @ other.covariance @ turn == pytest.approx(found.covariance, abs=1e-8)
+
+
+def test_directions_of_a_part_have_one_scale():
+    rng = np.random.default_rng(1)
+    root, u = rng.standard_normal((3, 3)), rng.standard_normal(3)
+    private = 0.02 * root @ root.T + 0.01 * np.eye(3)
+    found = pool(u, private, fit_of(0.01 * np.eye(3), parts=(np.eye(3)[:, :1], np.eye(3)[:, 1:])))
+    squares = np.einsum("bij,bij->bi", found.roots, found.roots)
+    assert squares[:, 1] == pytest.approx(squares[:, 2])
+    assert np.ptp(squares[:, 0] / squares[:, 1]) > 1.0
+
+
+def test_parts_are_the_coefficients_of_the_design():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((300, 3)) @ np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.1]]) + 5.0
+    geometry = from_public(
+        np.column_stack([np.ones(300), X]), lower=[-9.0] * 3, upper=[19.0] * 3, intercept=True, radius=1.0
+    )
+    changes = geometry.to_raw() @ coefficient_parts(geometry)
+    assert changes[1:, 1:] == pytest.approx(np.diag(np.diag(changes[1:, 1:])), abs=1e-9)
+    assert np.diag(changes)[1:] * X.std(axis=0) == pytest.approx(np.ones(3), rel=0.1)
+    # the predictor of the average row changes with the intercept alone
+    assert np.array([1.0, *geometry.location]) @ changes == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-9)
+    two = coefficient_parts(geometry, blocks=2)
+    assert np.array_equal(two[4:, 4:], coefficient_parts(geometry))
+    assert not two[:4, 4:].any()
+
+
+def test_drawn_errors_have_the_covariance_that_is_reported():
+    rng = np.random.default_rng(3)
+    root = rng.standard_normal((3, 3))
+    private = 0.02 * root @ root.T + 0.01 * np.eye(3)
+    found = pool(rng.standard_normal(3), private, fit_of(0.02 * np.eye(3)))
+    own, count = draws.generator("ab" * 32), 400 * len(found.weights)
+    errors = found.errors(draws.normal(own, private, count), found.apart(own, count))
+    assert np.cov(errors.T) == pytest.approx(found.covariance, rel=0.05, abs=5e-4)
+    truth = found.truth(own, count)
+    assert np.cov(truth.T) == pytest.approx(found.covariance, rel=0.05, abs=5e-4)
+    assert found.moved.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
+
+
+def test_what_is_predicted_is_reported_where_people_are_alike():
+    rng = np.random.default_rng(4)
+    root = rng.standard_normal((4, 4))
+    private, fit = 0.01 * root @ root.T + 0.01 * np.eye(4), fit_of(0.02 * np.eye(4))
+    differences = rng.multivariate_normal(np.zeros(4), private + fit.covariance, 60)
+    reported = np.mean([np.diag(pool(each, private, fit).covariance) for each in differences], axis=0)
+    assert np.diag(expected_covariance(private, fit)) == pytest.approx(reported, rel=0.08)
+    # more than where people are known to be alike, less than either source alone
+    least = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(fit.covariance))
+    assert np.all(np.diag(expected_covariance(private, fit)) > np.diag(least))
+
+
+def test_scales_that_were_drawn_before_are_kept():
+    rng = np.random.default_rng(5)
+    private, fit = 0.02 * np.eye(3), fit_of(0.02 * np.eye(3))
+    first = pool(rng.standard_normal(3), private, fit)
+    again = pool(first.point, 2.0 * private, fit, roots=first.roots)
+    assert np.array_equal(again.roots, first.roots)
+    assert np.diag(again.weight).max() < np.diag(first.weight).max()
+    assert not np.array_equal(pool(first.point, private, replace(fit, theta=np.ones(3))).roots, first.roots)
