@@ -28,7 +28,7 @@ from hdpstats.models.weighted import fit_histogram, fit_weighted
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
-from hdpstats.results import Result, WeightedSample
+from hdpstats.results import FittedRows, Result, WeightedSample
 from hdpstats.results.description import Description
 
 CLEARLY = 0.8
@@ -326,7 +326,13 @@ class Model(ABC):
         warn_of_nan(estimate)
         facts = spec.facts(spec.classical, records=None, public=people)
         checked = spec.check(facts, estimate.values)
-        return Result(facts=facts, schema=spec.study.schema, estimate=estimate, checked=checked)
+        return Result(
+            facts=facts,
+            schema=spec.study.schema,
+            estimate=estimate,
+            checked=checked,
+            public_rows=FittedRows(table=spec.study.public),
+        )
 
     def fit_weighted(self, sample: WeightedSample) -> Result:
         """Return the fit to a weighted public sample that the model was opened on: what ``sample.fit`` calls."""

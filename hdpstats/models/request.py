@@ -36,7 +36,7 @@ from hdpstats.records.several import (
     answers_in,
     charged_events,
 )
-from hdpstats.results import ModelFacts, Released, Result, SiteContribution
+from hdpstats.results import FittedRows, ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.description import Description
 from hdpstats.results.sites import DescribedCohort, entries_of
 from hdpstats.sites import Study
@@ -410,6 +410,7 @@ def private_result(
         pooled=found.pooled,
         released=released,
         checked=spec.check(facts, found.chosen.values),
+        public_rows=FittedRows(table=spec.study.public),
     )
 
 

@@ -10,6 +10,7 @@ from hdpstats.results.description import Description
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts, SampleFacts
 from hdpstats.results.log_rank_test import LogRankTest
+from hdpstats.results.population import FittedRows
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck, check_public
@@ -24,6 +25,7 @@ __all__ = [
     "Description",
     "Estimated",
     "Evaluation",
+    "FittedRows",
     "HazardFacts",
     "LogRankTest",
     "ModelFacts",

@@ -122,11 +122,11 @@ def _survival(
 
     The limits are those of :math:`\log(-\log S)` (Kalbfleisch and Prentice 2002, section 1.4) and stay within 0 and 1.
     """
-    parts = _Parts.of(model, X, offset)
+    parts = CurveParts.of(model, X, offset)
     log_survival = parts.log_survival[:, places]
     if z is None:
         return _without_limits(np.exp(log_survival))
-    gradient = -_accumulate(parts.weights, model.facts.features, X, places)
+    gradient = -accumulate(parts.weights, model.facts.features, X, places)
     low, high = _double_log_limits(log_survival, np.sqrt(_variance(gradient, model.covariance)), z=z)
     return CurveWithLimits(value=np.exp(log_survival), low=low, high=high)
 
@@ -138,7 +138,7 @@ def _incidence(
 
     With one cause, value and limits are one minus those of `survival`.
     """
-    parts = _Parts.of(model, X, offset)
+    parts = CurveParts.of(model, X, offset)
     before = np.exp(parts.log_survival[:, :-1])
     cumulated = np.cumsum(before * parts.hazard[:, :, cause], axis=1)
     found = np.pad(cumulated, ((0, 0), (1, 0)))[:, places]
@@ -146,8 +146,8 @@ def _incidence(
         return _without_limits(found)
     rates = parts.weights * cumulated[:, :, None]
     rates[:, :, cause] += before * parts.slope[:, :, cause]
-    gradient = _accumulate(rates, model.facts.features, X, places)
-    gradient -= found[:, :, None, None] * _accumulate(parts.weights, model.facts.features, X, places)
+    gradient = accumulate(rates, model.facts.features, X, places)
+    gradient -= found[:, :, None, None] * accumulate(parts.weights, model.facts.features, X, places)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.log1p(-np.minimum(found, 1.0))
         error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
@@ -172,7 +172,7 @@ def _without_limits(value: FloatArray) -> CurveWithLimits:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Parts:
+class CurveParts:
     """Hazards and slopes (n, q, K), ``w`` of the module's docstring (n, q, K), ``log S`` (n, q + 1) from interval 0."""
 
     hazard: FloatArray
@@ -181,7 +181,7 @@ class _Parts:
     log_survival: FloatArray
 
     @classmethod
-    def of(cls, model: HazardCurves, X: FloatArray, offset: FloatArray) -> "_Parts":
+    def of(cls, model: HazardCurves, X: FloatArray, offset: FloatArray) -> "CurveParts":
         """Evaluate a model; separately fitted hazards that add up to 1 or more leave no one, and are without limits."""
         p, rest, slope = LINKS[model.facts.link].inverse(_predictor(model, X, offset))
         survive = np.maximum(rest[:, :, 0] - p[:, :, 1:].sum(axis=2), 0.0)
@@ -198,7 +198,7 @@ def _predictor(model: HazardCurves, X: FloatArray, offset: FloatArray) -> FloatA
     return np.asarray(baseline[None] + (X @ model.theta[:, e:].T + offset[:, None])[:, None])
 
 
-def _accumulate(weights: FloatArray, features: FloatArray, X: FloatArray, places: IntArray) -> FloatArray:
+def accumulate(weights: FloatArray, features: FloatArray, X: FloatArray, places: IntArray) -> FloatArray:
     """Return sums over the completed intervals of weights times ``(A_s, x)``, shape (n, T, K, e + p)."""
 
     def upto(terms: FloatArray) -> FloatArray:

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.formulas import compile_design
-from hdpstats.formulas.compiler import compile_survival
-from hdpstats.formulas.response import categorical_design
-from hdpstats.losses import MEANS, ExponentialTimes, multinomial
+from hdpstats.losses import MEANS, multinomial
 from hdpstats.results import plots, survival
+from hdpstats.results.blocks import design_of
 from hdpstats.results.curves import CurveWithLimits, crossing
 from hdpstats.results.fitted import Fitted, check_identified, read_rows
+from hdpstats.results.standardised import slope
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
 
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
 class Predictor(Fitted):
     """A fitted model with its predictions. They need the facts, the schema and the estimate, and nothing else."""
 
-    def predict(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> "pd.Series[float] | pd.DataFrame":
+    def predict(
+        self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05, cov: bool = False
+    ) -> "pd.Series[float] | pd.DataFrame | tuple[pd.Series[float], pd.DataFrame]":
         """Predict the mean of the outcome (a probability for a binary one) of public rows.
 
         A quantile regression predicts the quantile, an exponential model the mean time until the event, a multinomial
@@ -45,12 +46,15 @@ class Predictor(Fitted):
             distribution (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
+        cov : bool
+            Whether to return the covariance of the predicted means too, by the delta method: what an average or a
+            difference of them needs. Not with ``ci``, nor for a multinomial model.
 
         Returns
         -------
-        Series or DataFrame
+        Series, DataFrame, or a tuple of both
             The means with the frame's index, NaN where a covariate is missing; with ``ci`` the columns predicted,
-            conf_low and conf_high.
+            conf_low and conf_high; with ``cov`` the means and their covariance (n, n).
 
         Raises
         ------
@@ -59,6 +63,8 @@ class Predictor(Fitted):
         ArgumentError
             If ``frame`` is no DataFrame, a coefficient is not identified, or this is a hazard model.
         """
+        if cov:
+            return _with_covariance(self, frame, ci=ci)
         return _predicted(self, frame, ci=ci, alpha=alpha)
 
     def baseline_hazard(self, alpha: float = 0.05, at: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -175,7 +181,7 @@ class Predictor(Fitted):
 
 def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "pd.Series[float] | pd.DataFrame":
     """Return predicted means of public rows."""
-    facts, schema, estimate = fit.facts, fit.schema, fit.estimate
+    facts, estimate = fit.facts, fit.estimate
     if facts.family is not None:
         raise ArgumentError("a distribution without covariates predicts the same for every row: see params")
     if facts.loss is None:
@@ -189,9 +195,7 @@ def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "
     mean = MEANS[facts.loss]
     z = normal_quantile(alpha)
     check_identified(estimate)
-    timed = facts.loss == ExponentialTimes.name
-    design = compile_survival(facts.formula, schema).covariates if timed else compile_design(facts.formula, schema)
-    rows = read_rows(fit, frame, design)
+    rows = read_rows(fit, frame, design_of(fit))
     eta = rows.X @ estimate.params.to_numpy() + rows.offset
     predicted = rows.spread(mean(eta))
     if not ci:
@@ -209,11 +213,23 @@ def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "
     )
 
 
+def _with_covariance(fit: Fitted, frame: pd.DataFrame, *, ci: bool) -> "tuple[pd.Series[float], pd.DataFrame]":
+    """Return predicted means and their covariance, by the delta method."""
+    predicted = _predicted(fit, frame, ci=False, alpha=0.05)
+    if ci or not isinstance(predicted, pd.Series):
+        raise ArgumentError("cov=True needs ci=False and a model with one mean", argument="cov")
+    rows, mean = read_rows(fit, frame, design_of(fit)), MEANS[str(fit.facts.loss)]
+    gradient = slope(mean, rows.X @ fit.estimate.params.to_numpy() + rows.offset)[:, None] * rows.X
+    covariance = np.full((len(predicted), len(predicted)), np.nan)
+    covariance[np.ix_(rows.complete, rows.complete)] = gradient @ fit.estimate.cov_params().to_numpy() @ gradient.T
+    return predicted, pd.DataFrame(covariance, index=predicted.index, columns=predicted.index)
+
+
 def _of_levels(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> pd.DataFrame:
     """Return a column of probabilities per level; with ``ci`` a row per row and level, by the delta method."""
     facts, estimate, z = fit.facts, fit.estimate, normal_quantile(alpha)
     check_identified(estimate)
-    design, outcome = categorical_design(facts.formula, fit.schema), fit.schema[facts.response]
+    design, outcome = design_of(fit), fit.schema[facts.response]
     levels = outcome.levels if isinstance(outcome, Categorical) else ()
     rows, others = read_rows(fit, frame, design), len(levels) - 1
     p = multinomial.probabilities(rows.X @ estimate.params.to_numpy().reshape(others, -1).T)

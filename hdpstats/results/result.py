@@ -12,6 +12,8 @@ from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, tables
+from hdpstats.results.averaged import Averaged
+from hdpstats.results.population import NO_ROWS, FittedRows
 from hdpstats.results.prediction import Predictor
 from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Result(Predictor, Tested, Reported, Saved):
+class Result(Predictor, Tested, Averaged, Reported, Saved):
     """A fitted model: coefficients, their uncertainty, and what the fit cost in privacy.
 
     A result is post-processing: it holds released and public numbers only, and nothing with one entry per private
@@ -49,6 +51,8 @@ class Result(Predictor, Tested, Reported, Saved):
         `site_facts`, `heterogeneity`.
     checked : DeferredCheck
         How a hazard model does on the public rows: `public_check`.
+    public_rows : FittedRows
+        The public rows of the fit, for effects that are averaged over them. A file or a copy has none.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class Result(Predictor, Tested, Reported, Saved):
     penalised: Estimate | None = None
     released: Released = NOTHING_RELEASED
     checked: DeferredCheck = NOT_CHECKED
+    public_rows: FittedRows = NO_ROWS
 
     @property
     def query(self) -> Query | None:

@@ -29,22 +29,35 @@ ESTIMATES = ("public_only", "private_only", "pooled")
 """The names of the estimates of a result."""
 
 
-class _HasEstimates(Protocol):
+class HasEstimates(Protocol):
+    """A result, as far as tests need it."""
+
     @property
-    def facts(self) -> ModelFacts: ...
+    def facts(self) -> ModelFacts:
+        """What was fitted."""
+
     @property
-    def schema(self) -> Schema: ...
+    def schema(self) -> Schema:
+        """The declared columns."""
+
     @property
-    def estimate(self) -> Estimate: ...
+    def estimate(self) -> Estimate:
+        """The estimate that `params` speaks of."""
+
     @property
-    def public_only(self) -> Estimate | None: ...
+    def public_only(self) -> Estimate | None:
+        """The estimate of public rows."""
+
     @property
-    def private_only(self) -> Estimate | None: ...
+    def private_only(self) -> Estimate | None:
+        """The estimate of private rows."""
+
     @property
-    def pooled(self) -> Estimate | None: ...
+    def pooled(self) -> Estimate | None:
+        """The estimate of both."""
 
 
-def chosen(result: _HasEstimates, which: str | None) -> Estimate:
+def chosen(result: HasEstimates, which: str | None) -> Estimate:
     """Return one of the estimates of a result by its name; the one that `params` speaks of by default."""
     if which is None:
         return result.estimate
@@ -66,7 +79,7 @@ class Tested:
     __slots__ = ()
 
     def t_test(
-        self: _HasEstimates,
+        self: HasEstimates,
         r_matrix: object,
         *,
         estimate: str | None = None,
@@ -98,7 +111,7 @@ class Tested:
         return t_test(found, constraints_of(r_matrix, _names(found, names)))
 
     def wald_test(
-        self: _HasEstimates,
+        self: HasEstimates,
         r_matrix: object,
         *,
         estimate: str | None = None,
@@ -112,9 +125,7 @@ class Tested:
         found = chosen(self, estimate)
         return wald_test(found, constraints_of(r_matrix, _names(found, names)))
 
-    def wald_test_terms(
-        self: _HasEstimates, *, skip_single: bool = False, estimate: str | None = None
-    ) -> WaldTestTerms:
+    def wald_test_terms(self: HasEstimates, *, skip_single: bool = False, estimate: str | None = None) -> WaldTestTerms:
         """Test for each term of the formula that all its coefficients are 0: factors and splines as a whole.
 
         These are tests of type III: each given all other terms, as R's ``car::Anova(type = 3)`` has them. With several
@@ -135,7 +146,7 @@ class Tested:
         found = chosen(self, estimate)
         identity = np.eye(len(found.terms))
         tests = {}
-        for block in term_blocks(_fitted(self)):
+        for block in term_blocks(fitted(self)):
             if len(block.places) > 1 or not skip_single:
                 L = identity[list(block.places)]
                 names = tuple(found.terms[place] for place in block.places)
@@ -143,7 +154,7 @@ class Tested:
         return WaldTestTerms(tests=tests)
 
     def t_test_pairwise(
-        self: _HasEstimates,
+        self: HasEstimates,
         term_name: str,
         *,
         method: str = "hs",
@@ -174,7 +185,7 @@ class Tested:
             ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
         """
         found = chosen(self, estimate)
-        constraints = _pairs(_fitted(self), term_name, cause)
+        constraints = _pairs(fitted(self), term_name, cause)
         return pairwise(found, constraints, method=method, alpha=alpha)
 
 
@@ -187,7 +198,8 @@ def _names(estimate: Estimate, names: Sequence[str] | None) -> Sequence[str]:
     return listed
 
 
-def _fitted(result: _HasEstimates) -> Fitted:
+def fitted(result: HasEstimates) -> Fitted:
+    """Return a result as what it is."""
     if not isinstance(result, Fitted):
         raise TypeError("tests are methods of a fitted model")
     return result

@@ -1,0 +1,238 @@
+r"""Average effects: how standardised means differ between values of a variable, with intervals by the drawn errors.
+
+An effect is a function :math:`g(m_a, m_b)` of the standardised means (`hdpstats.results.standardised`): their
+difference, the logarithm of their ratio or of the ratio of their odds. To first order its error is that of the
+contrast :math:`\nabla g(\theta)' \beta` of the coefficients, so that p-values and limits come from the draws of the
+errors of that contrast; those of ratios are exponentials of the logarithm's (delta method; a fit to public rows alone
+has the normal distribution). The effect is that in the rows averaged over. Where these are a sample of a larger
+population, they add an error of their own,
+
+.. math:: \Bigl\{\sum_i w_i^2 (d_i - \bar d)^2\Bigr\}^{1/2},
+
+with :math:`d_i` the effect's linear part in row ``i``: the column ``frame_error``, which is no part of the intervals.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
+from hdpstats.display import Report, Reported, columns, named_values, number, p_value
+from hdpstats.records.estimate import Estimate
+from hdpstats.results.contrasts import DRAWN
+from hdpstats.results.standardised import MEAN, POSITIVE, RESTRICTED, RISK, AveragedOutcome, Standardised
+from hdpstats.results.summary import limit_headers
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scale:
+    """A scale of effects: its name, the link ``h`` of ``h(m_b) - h(m_a)``, its derivative, and whether to exponentiate.
+
+    ``kinds`` are the kinds of outcomes that have it.
+    """
+
+    name: str
+    link: Callable[[FloatArray], FloatArray]
+    derivative: Callable[[FloatArray], FloatArray]
+    ratio: bool
+    kinds: tuple[str, ...]
+
+
+def _odds(m: FloatArray) -> FloatArray:
+    return np.asarray(np.log(m) - np.log1p(-m))
+
+
+SCALES: Final = (
+    Scale(name="risk difference", link=np.asarray, derivative=np.ones_like, ratio=False, kinds=(RISK,)),
+    Scale(name="risk ratio", link=np.log, derivative=np.reciprocal, ratio=True, kinds=(RISK,)),
+    Scale(name="odds ratio", link=_odds, derivative=lambda m: 1.0 / (m * (1.0 - m)), ratio=True, kinds=(RISK,)),
+    Scale(name="difference", link=np.asarray, derivative=np.ones_like, ratio=False, kinds=(MEAN, POSITIVE)),
+    Scale(name="ratio", link=np.log, derivative=np.reciprocal, ratio=True, kinds=(POSITIVE,)),
+    Scale(
+        name="restricted mean difference", link=np.asarray, derivative=np.ones_like, ratio=False, kinds=(RESTRICTED,)
+    ),
+)
+"""The scales, in the order of the tables."""
+
+DERIVATIVES: Final = {
+    RISK: "risk derivative",
+    MEAN: "derivative",
+    POSITIVE: "derivative",
+    RESTRICTED: "restricted mean derivative",
+}
+"""What the average derivative of each kind of outcome is called."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Effects:
+    """Effects as linear functions of the coefficients: ``values`` (E,) on the link's scale, ``gradient`` (E, p).
+
+    ``frame_error`` (E,) is that of the rows as a sample; ``ratio`` (E,) says which are exponentiated; ``keys`` has the
+    columns that name them.
+    """
+
+    keys: pd.DataFrame
+    values: FloatArray
+    gradient: FloatArray
+    frame_error: FloatArray
+    ratio: tuple[bool, ...]
+
+
+def differences(pairs: Sequence[tuple[str, Standardised, Standardised]]) -> Effects:
+    """Return the effects of pairs of standardised means, ``(name, at a, at b)``, on every scale that they have."""
+    keys, values, gradients, errors, ratio = [], [], [], [], []
+    for name, low, high in pairs:
+        m_a, m_b = low.means, high.means
+        for place, outcome in enumerate(low.outcomes):
+            for scale in SCALES:
+                if outcome.kind in scale.kinds:
+                    with np.errstate(divide="ignore", invalid="ignore"):
+                        h_a, h_b = scale.link(m_a[[place]])[0], scale.link(m_b[[place]])[0]
+                        d_a, d_b = scale.derivative(m_a[[place]])[0], scale.derivative(m_b[[place]])[0]
+                    keys.append(_key(scale.name, name, outcome))
+                    values.append(h_b - h_a)
+                    gradients.append(d_b * high.gradient[place] - d_a * low.gradient[place])
+                    errors.append(_spread(d_b * high.rows[:, place] - d_a * low.rows[:, place], low.weights))
+                    ratio.append(scale.ratio)
+    return Effects(
+        keys=pd.DataFrame(keys),
+        values=np.array(values),
+        gradient=np.array(gradients),
+        frame_error=np.array(errors),
+        ratio=tuple(ratio),
+    )
+
+
+def levels_of(found: Standardised, *, name: str, derivative: bool) -> Effects:
+    """Return standardised means, or average derivatives, by themselves."""
+    keys = [
+        _key(DERIVATIVES[outcome.kind] if derivative else outcome.kind.removeprefix("positive "), name, outcome)
+        for outcome in found.outcomes
+    ]
+    return Effects(
+        keys=pd.DataFrame(keys),
+        values=found.means,
+        gradient=found.gradient,
+        frame_error=np.array([_spread(row, found.weights) for row in found.rows.T]),
+        ratio=(False,) * len(keys),
+    )
+
+
+def _key(effect: str, contrast: str, outcome: AveragedOutcome) -> dict[str, object]:
+    of = {} if outcome.of is None else {"outcome": outcome.of}
+    return {"effect": effect, "contrast": contrast, **of, **({} if outcome.time is None else {"time": outcome.time})}
+
+
+def _spread(values: FloatArray, weights: FloatArray) -> float:
+    """Return the standard error of a weighted mean, the weights 1 in sum."""
+    return float(np.sqrt(np.sum(np.square(weights * (values - weights @ values)))))
+
+
+def tabulated(effects: Effects, estimate: Estimate, *, alpha: float) -> pd.DataFrame:
+    """Return a row per effect: its keys, estimate, std_error, p_value, conf_low, conf_high, frame_error.
+
+    The standard error of a ratio is the delta method's; p-values of ratios are those of a logarithm of 0.
+    """
+    names = tuple(map(str, range(len(effects.values))))
+    linear = estimate.linear(effects.gradient, names, values=effects.values)
+    low, high = linear.conf_int(alpha).to_numpy().T
+    ratio = np.array(effects.ratio, dtype=bool)
+
+    def shown(values: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.where(ratio, np.exp(np.where(ratio, values, 0.0)), values)
+
+    factor = np.where(ratio, shown(effects.values), 1.0)
+    return effects.keys.assign(
+        estimate=shown(effects.values),
+        std_error=factor * linear.bse.to_numpy(),
+        p_value=linear.pvalues.to_numpy(),
+        conf_low=shown(low),
+        conf_high=shown(high),
+        frame_error=factor * effects.frame_error,
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class AverageEffects(Reported):
+    """Average effects of a variable; `hdpstats.results.Result.average_effects` makes them.
+
+    Attributes
+    ----------
+    variable : str
+        The variable.
+    effects : Effects
+        The effects.
+    means : Effects
+        The standardised means themselves, one for each value; without p-values of their own.
+    estimate : Estimate
+        The coefficients that they are functions of.
+    population : str
+        What they are averaged over, in words.
+    alpha : float
+        One minus the level of the intervals.
+    """
+
+    variable: str
+    effects: Effects
+    means: Effects
+    estimate: Estimate
+    population: str
+    alpha: float
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row per effect: effect, contrast, outcome and time where there are some, then numbers.
+
+        The numbers are estimate, std_error, p_value, conf_low, conf_high and frame_error, the standard error that the
+        rows add where they are a sample; it is no part of the limits.
+        """
+        return tabulated(self.effects, self.estimate, alpha=self.alpha)
+
+    @property
+    def standardised(self) -> pd.DataFrame:
+        """The standardised means, a row per value of the variable; columns as in `frame`, without a p-value."""
+        table = tabulated(self.means, self.estimate, alpha=self.alpha)
+        return table.rename(columns={"contrast": self.variable, "effect": "mean"}).drop(columns="p_value")
+
+    def summary_frame(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return `frame` with intervals of another level."""
+        level = self.alpha if alpha is None else real(alpha, name="alpha", lower=0.001, upper=0.999)
+        return tabulated(self.effects, self.estimate, alpha=level)
+
+    def _report(self, alpha: float = 0.05) -> Report:
+        table = self.summary_frame(alpha)
+        floor = self.estimate.p_floor
+        where = [name for name in ("outcome", "time") if name in table]
+        names = [
+            ", ".join(
+                [row["effect"], row["contrast"], *(f"{row[name]:g}" if name == "time" else row[name] for name in where)]
+            )
+            for row in table.to_dict("records")
+        ]
+        rows = [
+            [number(row["estimate"]), number(row["std_error"], 3), p_value(row["p_value"], floor)]
+            + [number(row[name], 3) for name in ("conf_low", "conf_high", "frame_error")]
+            for row in table.to_dict("records")
+        ]
+        headers = ["estimate", "std err", "P>|z|", *limit_headers(alpha), "frame err"]
+        facts = [("Variable:", self.variable), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
+        notes = [
+            "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
+        ]
+        drawn = [] if self.estimate.distribution is None else [DRAWN]
+        return Report(
+            title=f"Average effects of {self.variable}" if self.variable.isidentifier() else "Average effects",
+            blocks=[named_values(facts), columns(headers, names, rows)],
+            notes=[*drawn, *notes],
+        )
+
+    def __repr__(self) -> str:
+        return f"<average effects of {self.variable} over {self.population}>"

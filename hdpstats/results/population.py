@@ -1,0 +1,123 @@
+"""The rows that effects are averaged over: a frame, the public rows of a fit, or a weighted public sample."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.table import check_frame
+
+PUBLIC = "public"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FittedRows:
+    """The public rows of a fit, as long as the result is in memory: a file or a copy of it has none.
+
+    Attributes
+    ----------
+    table : PublicTable or None
+        The rows.
+    """
+
+    table: PublicTable | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a file has of them: nothing."""
+        return {}
+
+    @classmethod
+    def from_dict(cls, _: dict[str, Any]) -> "FittedRows":
+        """Return no rows."""
+        return cls()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FittedRows, ()
+
+
+NO_ROWS = FittedRows()
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Population:
+    """Rows with weights (n,), and what they are in words."""
+
+    frame: pd.DataFrame
+    weights: FloatArray
+    words: str
+
+
+def population(rows: FittedRows, over: object, weights: object = None) -> Population:
+    """Return the rows that a user means.
+
+    Parameters
+    ----------
+    rows : FittedRows
+        Those of the fit.
+    over : object
+        "public", a frame, a weighted sample, or a study, whose public rows are meant.
+    weights : object
+        A number of at least 0 for each row, or the name of a column of the frame; all alike by default.
+
+    Raises
+    ------
+    ArgumentError
+        If there are no such rows, or the weights are none.
+    """
+    if isinstance(over, WeightedSample):
+        if weights is not None:
+            raise ArgumentError("weights must be left out: a weighted sample has its own", argument="weights")
+        return Population(
+            frame=over.rows,
+            weights=np.maximum(over.weights.to_numpy(), 0.0),
+            words=f"{len(over.rows)} rows of a weighted sample",
+        )
+    frame, words = _frame(rows, over)
+    return Population(
+        frame=frame,
+        weights=_weights(frame, weights),
+        words=f"{len(frame)} {words}" + ("" if weights is None else ", weighted"),
+    )
+
+
+def _frame(rows: FittedRows, over: object) -> tuple[pd.DataFrame, str]:
+    if isinstance(over, pd.DataFrame):
+        return check_frame(over, name="over"), "rows of the given frame"
+    table = rows.table if isinstance(over, str) and over == PUBLIC else getattr(over, "public", None)
+    if isinstance(table, PublicTable):
+        return table.frame(), "public rows"
+    if isinstance(over, str) and over == PUBLIC:
+        raise ArgumentError(
+            "this result has no public rows at hand (it was read from a file, or fitted without any); give "
+            "over=frame, the rows to average over",
+            argument="over",
+        )
+    raise ArgumentError(
+        f"over must be 'public', a DataFrame, a weighted sample or a study with public rows, not {type(over).__name__}",
+        argument="over",
+    )
+
+
+def _weights(frame: pd.DataFrame, weights: object) -> FloatArray:
+    if weights is None:
+        return np.ones(len(frame))
+    if isinstance(weights, str):
+        if weights not in frame:
+            raise ArgumentError(f"weights: the rows have no column {weights!r}", argument="weights")
+        weights = frame[weights]
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != (len(frame),) or not np.isfinite(found).all() or (found < 0.0).any():
+        raise ArgumentError(
+            f"weights must be {len(frame)} finite numbers of at least 0, one for each row", argument="weights"
+        )
+    return found
