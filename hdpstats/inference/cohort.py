@@ -161,8 +161,8 @@ def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
     )
 
 
-def unmended(raking: Raking, *, dimension: int) -> tuple[str, ...]:
-    """Return notes, in words, on what raking could not mend at the averages that it was made for."""
+def notes_on(raking: Raking, *, dimension: int) -> tuple[str, ...]:
+    """Return in words what standard errors rest on, and what raking could not mend."""
     on, at = raking.variables, raking.averages
     rare = [
         each.variable
@@ -175,6 +175,7 @@ def unmended(raking: Raking, *, dimension: int) -> tuple[str, ...]:
     w = on.weights(on.base[None], raking.tilt[None])[0]
     size = 1.0 / float(np.sum(w**2))
     return (
+        RAKED,
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),
@@ -245,7 +246,7 @@ class RakedInformation(Information):
     @property
     def notes(self) -> tuple[str, ...]:
         """What standard errors rest on, and what raking could not mend."""
-        return (RAKED, *unmended(self.raking, dimension=self.public.dimension))
+        return notes_on(self.raking, dimension=self.public.dimension)
 
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments averaged over what is known of the averages."""

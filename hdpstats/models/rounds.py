@@ -23,6 +23,7 @@ from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewtonQuery,
     ClippedNewtonRelease,
 )
+from hdpstats.mechanisms.clipped_newton.raked import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,
@@ -119,7 +120,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         return first_queries(replace(state, sites=_sites({ONLY: site}, costs)))[ONLY]
 
     counts = record_counts(spec, request, first)
-    state = replace(state, sites=_sites(counts.sites, costs))
+    state = replace(state, sites=_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites))
     matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
     parts = rounds.contributions(counts)
     found = estimates(
@@ -128,7 +129,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         [part.release.rounds[-1] for part in parts.given.values()],
         T=spec.to_terms(state.model),
         terms=spec.terms,
-        note=_note(spec, options),
+        note=_note_on(state, tuple(parts.given)) or _note(spec, options),
     ).moved(spec.origin)
     return private_result(spec, request, parts, facts=_facts(spec, options, state, tuple(parts.given)), found=found)
 
@@ -177,6 +178,29 @@ def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequenc
         f"{options.clip_quantile:.0%} of people"
     )
     return replace(facts, hazard=replace(facts.hazard, cap=clip))
+
+
+def _raked(
+    spec: LossSpec, state: Rounds, options: ClippedNewton, sites: Mapping[str, SiteRecords]
+) -> dict[str, RakedSite]:
+    """Return the people that sums of sites are compared with, where these were described."""
+    starts = np.zeros(0)
+    if isinstance(spec, HazardSpec) and options.censoring != "administrative":
+        starts = spec.grid.starts
+    found = {}
+    for name, site in sites.items():
+        if site.cohort is not None and spec.public is not None:
+            people = raked_site(spec.public, state.outcomes, state.model.geometry, site.cohort, starts=starts)
+            if people is not None:
+                found[name] = people
+    return found
+
+
+def _note_on(state: Rounds, names: Sequence[str]) -> str | None:
+    """Return what estimates rest on where all sites' people were described; None otherwise."""
+    if not all(name in state.raked for name in names):
+        return None
+    return " ".join(dict.fromkeys(note for name in names for note in state.raked[name].notes))
 
 
 def _note(spec: LossSpec, options: ClippedNewton) -> str:

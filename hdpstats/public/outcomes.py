@@ -37,6 +37,9 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LINKS, BoundedSquares, PredictorLoss
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.moments import whitened_designs
+from hdpstats.public.raking import RakedPeople
+from hdpstats.records.geometry import Geometry
 from hdpstats.solvers import CappedSpells
 
 NUMBERS = 2_000_000
@@ -67,7 +70,11 @@ class Outcomes(ABC):
         How many people, outcomes of each, and coefficients there are.
     whole : int
         How many people there are with those who contribute nothing, whatever happens to them.
+    share : (people,) float64 or None
+        The weights of the people, where they are raked; None where everybody counts alike.
     """
+
+    share: FloatArray | None
 
     @property
     @abstractmethod
@@ -104,6 +111,11 @@ class Outcomes(ABC):
         """Return the outcomes that people might have under coefficients: the same ones, but for those on a line."""
         return self
 
+    @property
+    def counted(self) -> FloatArray:
+        """The share of each person in expectations (people,)."""
+        return np.full(self.people, 1.0 / self.whole) if self.share is None else self.share
+
     def blocks(self) -> Iterator[slice]:
         """Yield slices of people."""
         step = max(1, NUMBERS // (self.size * self.dimension))
@@ -124,16 +136,35 @@ class SurvivalOutcomes(Outcomes):
         ``K``: the probability that a person would be followed for exactly so many intervals.
     whole : int
         The number of people with those who are never at risk: entry and exit lie in one interval.
+    at_risk : (B, q) float64 or None
+        The shares at risk when intervals begin, of B sets of people one after the other, where follow-up is as
+        described: then ``followed`` follows from it at each theta.
     """
 
     spells: CappedSpells
     followed: FloatArray
     whole: int
+    share: FloatArray | None = None
+    at_risk: FloatArray | None = None
     reached: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         """Sum up who is followed for at least so many intervals."""
         object.__setattr__(self, "reached", np.cumsum(self.followed[:, ::-1], axis=1)[:, ::-1])
+
+    def at(self, theta: FloatArray) -> "SurvivalOutcomes":
+        """Return the same people, followed so that the shares at risk are those that are known."""
+        if self.at_risk is None:
+            return self
+        everywhere = slice(0, len(self.spells.A))
+        eta = self.spells.predictor(theta, slice(0, self.people), everywhere, 0)
+        lost = LINKS[self.spells.loss.name].survive(eta).value
+        survived = np.exp(lost - np.cumsum(lost, axis=1)).reshape(len(self.at_risk), -1, len(self.spells.A))
+        share = (self.counted * self.spells.weights).reshape(len(self.at_risk), -1)
+        surviving = np.einsum("bn,bns->bs", share / share.sum(axis=1, keepdims=True), survived)
+        reached = without_censoring(self.at_risk, surviving)
+        followed = reached - np.column_stack([reached[:, 1:], np.zeros(len(reached))])
+        return replace(self, followed=np.repeat(followed, survived.shape[1], axis=0))
 
     @property
     def people(self) -> int:
@@ -187,6 +218,19 @@ class SurvivalOutcomes(Outcomes):
         return np.concatenate([features, slope[:, :, None] * Z[:, None, :]], axis=2)
 
 
+LEAST_REACHED = 0.02
+"""The least probability of reaching an interval without censoring."""
+
+
+def without_censoring(at_risk: FloatArray, surviving: FloatArray) -> FloatArray:
+    """Return the probability of being followed up to each interval (B, q).
+
+    From the shares at risk there and the mean probabilities of surviving what is before.
+    """
+    share = at_risk / np.maximum(surviving, 1e-12)
+    return np.asarray(np.minimum.accumulate(np.clip(share, LEAST_REACHED, 1.0), axis=1))
+
+
 def followed_to_horizon(entry: IntArray, intervals: int) -> FloatArray:
     """Return ``K`` (n, q) where nobody is censored before the horizon."""
     out = np.zeros((len(entry), intervals))
@@ -228,6 +272,7 @@ class RowOutcomes(Outcomes, ABC):
 
     X: FloatArray
     weights: FloatArray
+    share: FloatArray | None = None
 
     @property
     def people(self) -> int:
@@ -361,6 +406,49 @@ class LevelOutcomes(RowOutcomes):
         hit = np.eye(self.size)[:, 1:]
         left = p[:, None, :] - hit[None, :, :]
         return np.asarray((left[:, :, :, None] * X[:, None, None, :]).reshape(len(X), self.size, -1))
+
+
+def raked_outcomes(
+    outcomes: Outcomes, people: RakedPeople, geometry: Geometry, *, case_weights: FloatArray, starts: FloatArray
+) -> Outcomes:
+    """Return the outcomes of raked public people (B n,), set by set, whose shares are 1 in each set.
+
+    Parameters
+    ----------
+    outcomes
+        Those of the public people as they are.
+    people
+        The raked ones.
+    geometry, case_weights
+        The geometry of the outcomes, and the public people's case weights (n,).
+    starts
+        Where intervals begin (q,), if follow-up is to be as described; empty where it is that of public people.
+    """
+    z, mallows = whitened_designs(geometry, people.X)
+    B, n, _ = z.shape
+    share, weights = people.weights.ravel(), (case_weights * mallows).ravel()
+    if isinstance(outcomes, SurvivalOutcomes):
+        spells = outcomes.spells
+        return SurvivalOutcomes(
+            spells=replace(
+                spells,
+                Z=z.reshape(B * n, -1),
+                entry=np.tile(spells.entry, B),
+                last=np.tile(spells.last, B),
+                cause=np.tile(spells.cause, B),
+                weights=weights,
+                offset=np.tile(spells.offset, B),
+            ),
+            followed=np.tile(outcomes.followed, (B, 1)),
+            whole=B * n,
+            share=share,
+            at_risk=people.at_risk_at(starts) if starts.size and people.times.size else None,
+        )
+    if isinstance(outcomes, ListedOutcomes):
+        ones = np.ones((B * n, int(geometry.intercept)))
+        X = np.column_stack([ones, z.reshape(B * n, -1)])
+        return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
+    raise TypeError("only binary outcomes, counts and survival are raked")
 
 
 def centred_residuals(residuals: FloatArray) -> FloatArray:

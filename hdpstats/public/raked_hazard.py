@@ -21,13 +21,11 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.moments import Moments, whitened_designs
+from hdpstats.public.outcomes import without_censoring
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.capped import CELLS
-
-LEAST = 0.02
-"""The least probability of reaching an interval without censoring."""
 
 ALMOST = 1.0 - 2.0**-40
 """The largest hazard of whose logarithm of survival use is made."""
@@ -49,8 +47,7 @@ class Reached:
         """Return ``G`` (B, q), given the mean probabilities of surviving what is before (B, q)."""
         if self.at_risk is None:
             return np.ones_like(surviving) if self.uncensored is None else self.uncensored
-        share = self.at_risk / np.maximum(surviving, 1e-12)
-        return np.asarray(np.minimum.accumulate(np.clip(share, LEAST, 1.0), axis=1))
+        return without_censoring(self.at_risk, surviving)
 
 
 def raked_hazard(

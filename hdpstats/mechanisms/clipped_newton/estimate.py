@@ -81,6 +81,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
     spread_of_slopes,
 )
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
+from hdpstats.mechanisms.clipped_newton.raked import RakedSite
 from hdpstats.mechanisms.score_sums import SiteAnswers, site_weights, sum_noise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.public.moments import PublicFit
@@ -192,20 +193,44 @@ class _Part:
     site: SiteAnswers
     weight: float
     at: Expected
+    raked: RakedSite | None = None
+    apart: FloatArray | None = None
+
+    @property
+    def people(self) -> float:
+        """The number of people, or with case weights of a described cohort their total."""
+        return _people(self.site, self.raked)
 
 
-def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, clip: float) -> Matched:
-    """Return the estimates after one round or more, starting from where the last one was asked."""
+def _people(site: SiteAnswers, raked: RakedSite | None) -> float:
+    return site.people if raked is None or raked.total is None else raked.total
+
+
+def match(
+    outcomes: Outcomes,
+    fit: PublicFit,
+    sites: Sequence[SiteAnswers],
+    *,
+    clip: float,
+    raked: Sequence[RakedSite | None] = (),
+) -> Matched:
+    """Return the estimates after one round or more, starting from where the last one was asked.
+
+    ``raked`` are the people that sums of the sites are compared with, where these were described; None, or nothing,
+    stands for the public ones.
+    """
+    cohorts = list(raked) or [None] * len(sites)
     at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
     weights = site_weights(
-        people=[site.people for site in sites],
+        people=[_people(site, cohort) for site, cohort in zip(sites, cohorts, strict=True)],
         noise=[site.noise for site in sites],
         variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
     )
     theta, roots = max((site.answers for site in sites), key=len)[-1].theta, None
+    apart = _apart(cohorts, sites, theta, clip=clip)
     for iteration in range(ITERATIONS):
         place = theta
-        parts = _parts(outcomes, place, sites, weights, clip=clip)
+        parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart)
         private = _linearised(place, parts, whole=outcomes.whole)
         pooling = pool(private.theta, private.covariance, fit, roots=roots)
         roots = None if iteration < SETTLED - 1 else pooling.roots
@@ -214,8 +239,13 @@ def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, c
         if iteration >= SETTLED and largest < TOLERANCE:
             break
         theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
+    if any(each is not None for each in cohorts):
+        apart = _apart(cohorts, sites, place, clip=clip)
+        parts = [replace(part, apart=each) for part, each in zip(parts, apart, strict=True)]
+        private = _linearised(place, parts, whole=outcomes.whole)
     own = [replace(part, weight=1.0) for part in parts]
-    unknown = _of_distance(outcomes, place, parts, covariance=pooling.covariance, clip=clip)
+    compared = next((each.outcomes for each in cohorts if each is not None), outcomes)
+    unknown = _of_distance(compared, place, parts, covariance=pooling.covariance, clip=clip)
     return Matched(
         pooled=pooling.point,
         pooling=pooling,
@@ -228,7 +258,7 @@ def match(outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteAnswers], *, c
 
 def _information(parts: Sequence[_Part]) -> float:
     """Return ``sum w n``: the information of sites, but for that of one person."""
-    return sum(part.weight * part.site.people for part in parts)
+    return sum(part.weight * part.people for part in parts)
 
 
 def _of_distance(
@@ -250,13 +280,34 @@ def _widened(private: PrivateEstimate, parts: Sequence[_Part], unknown: FloatArr
     return replace(private, public=private.public + _information(parts) ** 2 * unknown)
 
 
+def _apart(
+    cohorts: Sequence[RakedSite | None], sites: Sequence[SiteAnswers], theta: FloatArray, *, clip: float
+) -> list[FloatArray | None]:
+    """Return by how much expectations over each site's raked people differ between draws."""
+    return [
+        None if cohort is None else cohort.deviations(theta, asked=site.asked, clip=clip)
+        for cohort, site in zip(cohorts, sites, strict=True)
+    ]
+
+
 def _parts(
-    outcomes: Outcomes, theta: FloatArray, sites: Sequence[SiteAnswers], weights: Sequence[float], *, clip: float
+    outcomes: Outcomes,
+    theta: FloatArray,
+    sites: Sequence[SiteAnswers],
+    weights: Sequence[float],
+    *,
+    clip: float,
+    cohorts: Sequence[RakedSite | None],
+    apart: Sequence[FloatArray | None],
 ) -> list[_Part]:
     """Return each site with its expectations under ``theta``, computed once for each distinct average of rounds."""
     found: dict[tuple[tuple[bytes, float], ...], Expected] = {}
     parts = []
-    for site, weight in zip(sites, weights, strict=True):
+    for site, weight, cohort, deviations in zip(sites, weights, cohorts, apart, strict=True):
+        if cohort is not None:
+            at = expected(cohort.outcomes, theta, asked=site.asked, clip=clip)
+            parts.append(_Part(site=site, weight=weight, at=at, raked=cohort, apart=deviations))
+            continue
         average = tuple((at.tobytes(), round(share, DIGITS)) for at, share in site.asked)
         if average not in found:
             found[average] = expected(outcomes, theta, asked=site.asked, clip=clip)
@@ -268,24 +319,46 @@ def _linearised(theta: FloatArray, parts: Sequence[_Part], *, whole: int) -> Pri
     """Return ``u`` and what its error is made of, from the weighted sum over sites."""
     D = len(theta)
     away, A, scores, counting = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
-    given, noise = np.zeros_like(parts[0].at.given), 0.0
+    noise, public, moved = 0.0, [], []
     for part in parts:
         w, site, at = part.weight, part.site, part.at
-        away += w * (site.total - site.people * at.mean)
-        A += w * site.people * at.information
-        scores += w * w * site.people * at.covariance
+        away += w * (site.total - part.people * at.mean)
+        A += w * part.people * at.information
+        scores += w * w * part.people * at.covariance
         counting += (w * site.records_sd) ** 2 * np.outer(at.mean, at.mean)
-        given += w * site.people * at.given
         noise += w * w * site.noise
+        if part.apart is None:
+            public.append(w * part.people * at.given)
+        else:
+            moved.append(w * part.people * part.apart)
     response = response_of(A)
     return PrivateEstimate(
         theta=theta - response @ away,
         response=response,
         scores=scores,
-        public=between_people(given, whole=whole) / whole,
+        public=_of_public(public, moved, whole=whole, dimension=D),
         noise=noise,
         counting=counting,
     )
+
+
+def _of_public(given: Sequence[FloatArray], moved: Sequence[FloatArray], *, whole: int, dimension: int) -> FloatArray:
+    """Return the covariance (D, D) of expectations: over public people (people, D), and over draws of raked ones."""
+    covariance = np.zeros((dimension, dimension))
+    if given:
+        covariance += between_people(_sum(given), whole=whole) / whole
+    if moved:
+        sets = min(len(each) for each in moved)
+        together = _sum([each[:sets] for each in moved])
+        covariance += together.T @ together / sets
+    return covariance
+
+
+def _sum(parts: Sequence[FloatArray]) -> FloatArray:
+    total = np.zeros_like(parts[0])
+    for part in parts:
+        total += part
+    return total
 
 
 def estimates(

@@ -49,12 +49,23 @@ def expected(
         g = _averaged(outcomes, asked, people, clip)
         likely = distribution.probability[:, :, None] * g
         given[people] = likely.sum(axis=1)
-        mean += given[people].sum(axis=0)
+        likely, mean_here = _counted(outcomes, likely, given[people], people)
+        mean += mean_here
         flat = likely.reshape(-1, D)
         information -= flat.T @ distribution.score.reshape(-1, D)
         square += flat.T @ g.reshape(-1, D)
     mean /= n
-    return Expected(mean=mean, information=information / n, covariance=square / n - np.outer(mean, mean), given=given)
+    whole = 1.0 if outcomes.share is None else float(outcomes.share.sum())
+    covariance = square / n - np.outer(mean, mean) / whole
+    return Expected(mean=mean, information=information / n, covariance=covariance, given=given)
+
+
+def _counted(outcomes: Outcomes, likely: FloatArray, given: FloatArray, people: slice) -> tuple[FloatArray, FloatArray]:
+    """Return likely scores (b, K, D) and their sum (D,), each person's times its share relative to equal ones."""
+    if outcomes.share is None:
+        return likely, given.sum(axis=0)
+    relative = outcomes.share[people] * outcomes.whole
+    return relative[:, None, None] * likely, relative @ given
 
 
 def between_people(given: FloatArray, *, whole: int) -> FloatArray:
@@ -70,21 +81,38 @@ def spread_of_slopes(
 
     With :math:`A_x = -E\{\bar g\, \nabla\log p_\theta(Y \mid x)' \mid x\}` the mean of a person's score changes by
     :math:`A_x d` where the truth is :math:`d` away from ``theta`` (the sign aside): the covariance over people of that,
-    averaged over ``d`` of covariance ``root root'``.
+    averaged over ``d`` of covariance ``root root'``. Of people with shares it is that of the weighted mean, times their
+    number.
     """
     D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
     mean, square = np.zeros((D, D)), np.zeros((D, D))
     for people in outcomes.blocks():
         distribution = outcomes.distribution(theta, people)
-        likely = np.swapaxes(distribution.probability[:, :, None] * _averaged(outcomes, asked, people, clip), 1, 2)
+        likely = distribution.probability[:, :, None] * _averaged(outcomes, asked, people, clip)
+        likely = np.swapaxes(likely, 1, 2)
         step = max(1, NUMBERS // (D * D))
         for start in range(0, len(likely), step):
             moved = likely[start : start + step] @ (distribution.score[start : start + step] @ root)
+            if outcomes.share is not None:
+                here = slice(people.start + start, people.start + start + len(moved))
+                moved *= (n * outcomes.share[here])[:, None, None]
             mean += moved.sum(axis=0)
             side_by_side = np.swapaxes(moved, 0, 1).reshape(D, -1)
             square += side_by_side @ side_by_side.T
     mean /= n
-    return np.asarray(square / n - mean @ mean.T)
+    repeated = 1.0 if outcomes.share is None else n * float(np.sum(outcomes.share**2))
+    return np.asarray(square / n - repeated * mean @ mean.T)
+
+
+def drawn_means(
+    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float, sets: int
+) -> FloatArray:
+    """Return ``E g`` over each of so many sets of people, one after the other, who have shares (sets, D)."""
+    given, outcomes = np.zeros((outcomes.people, outcomes.dimension)), outcomes.at(theta)
+    for people in outcomes.blocks():
+        chances = outcomes.distribution(theta, people).probability
+        given[people] = np.einsum("bk,bkd->bd", chances, _averaged(outcomes, asked, people, clip))
+    return np.asarray((outcomes.counted[:, None] * given).reshape(sets, -1, outcomes.dimension).sum(axis=1))
 
 
 def _averaged(outcomes: Outcomes, asked: Sequence[tuple[FloatArray, float]], people: slice, clip: float) -> FloatArray:

@@ -35,7 +35,7 @@ the same formula, round by round. Distances of different rounds are taken to be 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
@@ -55,6 +55,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
     spread_of_slopes,
 )
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
+from hdpstats.mechanisms.clipped_newton.raked import RakedSite
 from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up, site_weights
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.public.moments import PublicFit
@@ -83,6 +84,8 @@ class Rounds(FitInRounds):
         The public fit.
     clip : Fraction
         The longest score of a person.
+    raked : mapping of str to RakedSite
+        The people that sums of sites are compared with, where these were described.
     sites, schema_sha256, public_sha256, replicate
         See `FitInRounds`.
     """
@@ -91,6 +94,7 @@ class Rounds(FitInRounds):
     outcomes: Outcomes
     fit: PublicFit
     clip: Fraction
+    raked: Mapping[str, RakedSite] = field(default_factory=dict)
 
 
 def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fraction, ...]:
@@ -153,7 +157,8 @@ def advance(
     sites = answers_of(state, asked, answered)
     if not sites:
         raise MechanismError("no site answered: there is nothing to estimate from")
-    found = match(state.outcomes, state.fit, list(sites.values()), clip=float(state.clip))
+    raked = [state.raked.get(name) for name in sites]
+    found = match(state.outcomes, state.fit, list(sites.values()), clip=float(state.clip), raked=raked)
     rounds = len(asked)
     remaining = [name for name, site in state.sites.items() if name in answered[-1] and rounds < len(site.costs)]
     return {name: _query(state, name, found.pooled, rounds) for name in remaining} if remaining else found

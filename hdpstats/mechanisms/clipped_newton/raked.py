@@ -1,0 +1,91 @@
+r"""Expectations over public people who are raked to what was released about a site's private people.
+
+The private sum of clipped scores is matched with :math:`n\,E\,m(X; \theta)` over raked people
+(`hdpstats.public.raking`) at the posterior means of the described averages. What these expectations err by is the
+covariance of :math:`n\,E\,m` over draws: weights of the public people from the Bayesian bootstrap, which all sites
+share, and averages from the posterior, each site's own (`hdpstats.inference.cohort`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base import canonical
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.cohort import cohort_posterior, notes_on
+from hdpstats.mechanisms.clipped_newton.expectations import drawn_means
+from hdpstats.public.moments import PublicSide
+from hdpstats.public.outcomes import Outcomes, raked_outcomes
+from hdpstats.public.raking import raked_variables, raking_at
+from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.geometry import Geometry
+
+DRAWS, FEWEST_DRAWS = 200, 40
+"""Draws of which the covariance of an expectation is taken; fewer where they hold more than `NUMBERS`."""
+
+NUMBERS = 4_000_000
+"""Numbers that the scores of all people, outcomes and draws may have."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RakedSite:
+    """A site's people as raked public ones.
+
+    Attributes
+    ----------
+    outcomes : Outcomes
+        The people at the posterior means, with all their outcomes.
+    drawn : Outcomes
+        Draws of them, set by set.
+    sets : int
+        How many draws there are.
+    total : float or None
+        The total of the case weights, which stands for the number of people where these count.
+    notes : tuple of str
+        What estimates rest on, and what raking could not mend.
+    """
+
+    outcomes: Outcomes
+    drawn: Outcomes
+    sets: int
+    total: float | None
+    notes: tuple[str, ...]
+
+    def deviations(self, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float) -> FloatArray:
+        """Return by how much the mean clipped score of one person differs between draws (sets, D), 0 on average."""
+        means = drawn_means(self.drawn, theta, asked=asked, clip=clip, sets=self.sets)
+        return np.asarray(means - means.mean(axis=0))
+
+
+def raked_site(
+    side: PublicSide, outcomes: Outcomes, geometry: Geometry, known: CohortMoments, *, starts: FloatArray
+) -> RakedSite | None:
+    """Return a site's people; None where the public side cannot be raked.
+
+    ``outcomes`` are those of the public people in a ``geometry``; ``starts``: see `raked_outcomes`.
+    """
+    if side.variables is None or outcomes.people < side.people:
+        return None
+    posterior = cohort_posterior(raked_variables(side.variables, known, case_weights=side.case_weights))
+    raking, n = raking_at(posterior.variables, posterior.mean), side.people
+    sets = int(np.clip(NUMBERS // (n * outcomes.size * outcomes.dimension), FEWEST_DRAWS, DRAWS))
+    base = draws.dirichlet(draws.generator(canonical.sha256(["public people", n])), n, sets)
+    rng = draws.generator(canonical.sha256(["raked sums", known.release_sha256]))
+    at, drawn = (
+        raked_outcomes(outcomes, people, geometry, case_weights=side.case_weights, starts=starts)
+        for people in (
+            raking.raked(posterior.mean, base=np.full((1, n), 1.0 / n)),
+            raking.raked(posterior.draw(rng, sets), base=base),
+        )
+    )
+    return RakedSite(
+        outcomes=at,
+        drawn=drawn,
+        sets=sets,
+        total=known.people if known.weighted else None,
+        notes=notes_on(raking, dimension=outcomes.dimension),
+    )
