@@ -290,15 +290,15 @@ def head_stores(settings: SiteSettings) -> tuple[HeadStore, ...]:
     return tuple(found)
 
 
-def account_for_serving(settings: SiteSettings) -> Ledger:
-    """Open the account, compare it with the kept heads, grant caps and quotas, and keep the head from now on.
+def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) -> Ledger:
+    """Open the account unless it is, compare it with kept heads, grant caps and quotas, and keep the head from now on.
 
     Raises
     ------
     ArgumentError, LedgerError
         As `open_account` and `hdpstats.custodian.account.check_heads`; or the ledger's file cannot be closed to others.
     """
-    ledger, places = open_account(settings), head_stores(settings)
+    ledger, places = open_account(settings) if opened is None else opened, head_stores(settings)
     _close(settings)
     head = check_heads(ledger, places, remedy="hdpstats site note SITE.YAML")
     kept = ", ".join(place.name for place in places) or "nowhere else: a ledger that is restored is not noticed"

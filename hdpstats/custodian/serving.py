@@ -49,9 +49,11 @@ def open_site(settings: SiteSettings) -> LocalSite:
         No message quotes a cell.
     """
     check_files(settings)
-    site, found = _site(settings, account_for_serving(settings))
+    site, found = _site(settings, open_account(settings))
     check_acknowledged(found, settings)
     del found  # it holds the numbers of the file, which are read again
+    check_version(site, settings, note=False)
+    account_for_serving(settings, site.ledger)
     site.read()
     check_version(site, settings, note=True)
     if not site.has_declared_rows():

@@ -11,6 +11,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import SiteSettings, curation, described, open_site
+from hdpstats.custodian.account import open_account
 from hdpstats.custodian.reading import write_durably
 from hdpstats.schema.table import PrivateTable
 from tests.custodian.people import PRIVATE, RECORDS
@@ -101,6 +102,14 @@ def test_rows_that_hold_what_nobody_declared_are_served_when_that_is_acknowledge
         assert not any(label in str(error.value) for label in ("planted", "'A'"))
     assert not any(place.exists() for place in kept(path))
     assert served(written(PRIVATE.assign(**columns), acknowledged=acknowledged)).records == RECORDS
+
+
+def test_rows_that_are_refused_leave_the_ledger_as_it_was(written):
+    path = written(PRIVATE.assign(g=PRIVATE["g"].str.upper()))
+    before = open_account(SiteSettings.from_yaml(path)).head
+    with pytest.raises(hdp.ArgumentError, match="not served"):
+        served(path)
+    assert open_account(SiteSettings.from_yaml(path)).head == before
 
 
 def test_a_process_that_refuses_rows_says_so_without_a_cell(institution, written):
