@@ -43,6 +43,7 @@ from hdpstats.results import (
     SurvivalCurves,
     WeightedSample,
     aggregate,
+    model_matrix,
 )
 from hdpstats.schema import datasets
 from hdpstats.schema.check import check
@@ -104,6 +105,7 @@ __all__ = [
     "importance_weights",
     "losses",
     "mechanisms",
+    "model_matrix",
     "person_period",
     "simulate",
 ]

@@ -21,7 +21,19 @@ _LISTS: Final = frozenset({"private", "results"})
 """Arguments that may be tables or lists of anything; these are never quoted either."""
 
 _VECTORS: Final = frozenset(
-    {"columns", "levels", "labels", "knots", "times", "intervals", "probabilities", "between", "names", "cert"}
+    {
+        "columns",
+        "levels",
+        "labels",
+        "knots",
+        "times",
+        "intervals",
+        "probabilities",
+        "between",
+        "names",
+        "cert",
+        "coefficients",
+    }
 )
 """Arguments that may have several values, all of them declared or public, or names of files."""
 

@@ -19,6 +19,7 @@ from r_bridge.arguments import (
     per_site,
     whole,
 )
+from r_bridge.terms import plan_in_r
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__}
 
@@ -34,7 +35,10 @@ def _run(name: str, verb: str, /, **given: Any) -> Any:
     own = {key: given.pop(key) for key in argument_names(constructor) if key in given}
     model = checked_call(constructor, own, name=name)
     check(getattr(model, verb), given, name=name, also=argument_names(constructor))
-    return getattr(model, verb)(**given)
+    found = getattr(model, verb)(**given)
+    if isinstance(found, hdp.Plan) and isinstance(study, hdp.Study) and name != "distribution":
+        return plan_in_r(found, own["formula"], study.schema)
+    return found
 
 
 def hybrid_weights(study: hdp.Study, columns: Any, **given: Any) -> Any:

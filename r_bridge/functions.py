@@ -23,10 +23,11 @@ import rpy2.rinterface as ri
 
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, HdpError
-from r_bridge import fits, handles, interrupts, results, studies
+from r_bridge import designs, fits, handles, interrupts, results, studies
 from r_bridge.arguments import check, converted, single_values
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
+from r_bridge.terms import r_names
 from r_bridge.to_r import to_r
 
 _FOR_USERS = (HdpError, RError, OSError, ImportError)
@@ -45,6 +46,7 @@ def _public(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **_public(studies),
+    **_public(designs),
     **fits.FUNCTIONS,
     **_public(results),
     **results.METHODS,
@@ -83,7 +85,8 @@ def _run(name: Any, arguments: Any) -> Any:
     function = FUNCTIONS.get(name[0])
     if function is None:
         raise HdpError(f"this version of hdpstats has no function {name[0]!r}: install the R package that came with it")
-    given = from_r(arguments) if len(arguments) else {}
+    with r_names():
+        given = from_r(arguments) if len(arguments) else {}
     if not isinstance(given, dict):
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))

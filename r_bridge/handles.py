@@ -12,6 +12,7 @@ import pandas as pd
 import hdpstats.api as hdp
 from r_bridge.arguments import elements
 from r_bridge.session import r_function
+from r_bridge.terms import result_from_r
 from r_bridge.vectors import from_r_strings, to_r_strings
 
 _objects: dict[str, object] = {}
@@ -119,12 +120,14 @@ def _guarantee(guarantee: Any) -> _Contents:
     return {**amounts, "guarantee": str(guarantee), "statement": guarantee.statement()}
 
 
-def _estimates(found: hdp.Result | hdp.Aggregate) -> _Contents:
+def _estimates(found: hdp.Result | hdp.Aggregate, order: list[int] | None = None) -> _Contents:
+    places = list(range(len(found.params))) if order is None else order
+    names = found.params.index[places]
     return {
-        "coefficients": found.params,
-        "vcov": Matrix(table=found.cov_params()),
-        "bse": found.bse,
-        "model": found.facts.model,
+        "coefficients": found.params[names],
+        "vcov": Matrix(table=found.cov_params().loc[names, names]),
+        "bse": found.bse[names],
+        "kind": found.facts.model,
     }
 
 
@@ -133,7 +136,7 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
     kind = "dp_hazard" if facts.hazard is not None else f"dp_{facts.model.lower()}"
     return [kind, "dp_result"], {
         "json": result.to_json(),
-        **_estimates(result),
+        **_estimates(hdp.model_matrix.renamed(result), hdp.model_matrix.order(result)),
         **{name: getattr(facts, name) for name in ("public_rows", "formula", "response", "method")},
         "nobs": facts.records if facts.records is not None else facts.public_rows,
         **_guarantee(result.guarantee),
@@ -200,7 +203,7 @@ _FROM_R: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     **dict.fromkeys(("dp_study", "dp_ledger", "dp_site", "dp_description_request"), lambda field: kept(field("id"))),
     "dp_schema": lambda field: hdp.Schema.from_dict(json.loads(field("json"))),
     "dp_budget": lambda field: hdp.Budget(field("epsilon"), field("delta")),
-    "dp_result": lambda field: hdp.Result.from_json(field("json")),
+    "dp_result": lambda field: result_from_r(field("json")),
     "dp_aggregate": lambda field: aggregate(
         **{name: field(name) for name in ("results", "between", "interval", "name")}
     ),

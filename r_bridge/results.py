@@ -23,7 +23,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, (hdp.Result, hdp.WeightedSample, hdp.Description), "result", "to_json"),
+    "to_json": partial(method, (hdp.WeightedSample, hdp.Description), "result", "to_json"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
         for name in ("tidy", "balance", "follow_up", "to_docx")
@@ -45,6 +45,11 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
 def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
+
+
+def result_to_json(json: str, path: str) -> None:
+    """Write a result's own JSON text to a file, with the names of terms that Python and R have in it alike."""
+    hdp.Result.from_json(json).to_json(path)
 
 
 def disclosure(result: hdp.Result | hdp.WeightedSample | hdp.Description) -> str:
@@ -85,7 +90,7 @@ def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     combined = [(each.label, each) for each in parts or [found.estimate]]
     table = _stacked(found, [*combined, *own], conf_level)
     depth = np.repeat([0] * len(combined) + [1] * len(own), len(found.estimate.terms))
-    covariate = ~(table.pop("baseline") | (table["term"] == "Intercept"))
+    covariate = ~(table.pop("baseline") | (table["term"] == "(Intercept)"))
     for place, name, column in ((1, "depth", depth), (2, "group", depth == 0), (4, "covariate", covariate)):
         table.insert(place, name, column)
     return table

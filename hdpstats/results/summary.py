@@ -78,6 +78,15 @@ def report_of(result: "Result", alpha: float) -> Report:
     )
 
 
+def rows_of(result: "Result") -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
+    """Return the report without its coefficients: the model and the privacy as names and values, and the notes."""
+    sites = result.site_facts if len(result.site_facts) > 1 else ()
+    model = _model_rows(result.facts, result.estimate, result.count)
+    privacy = _privacy_rows(result.estimate, result.released, site_rows(sites))
+    check = [] if result.public_check is None else _check_rows(result.facts, result.public_check)
+    return model, [*privacy, *check], _notes_of(result, len(result.estimate.terms))
+
+
 def parts_of(result: "Result") -> list[Estimate]:
     """Return the estimates to show side by side."""
     return [part for part in (result.public_only, result.private_only, result.pooled) if part is not None]

@@ -169,7 +169,7 @@ def test_a_ledger_says_what_is_left_and_a_plan_the_errors_of_each_epsilon(study)
     assert "objective/1</td>" in ledger["text/html"]
     (plan,) = study.run("dp_plan(event3 ~ age, study, epsilon = c(0.5, 2))").shown
     head, *rows = cells(plan["text/html"])
-    assert (head, [row[0] for row in rows]) == (["", "public only", "epsilon=0.5", "epsilon=2"], ["Intercept", "age"])
+    assert (head, [row[0] for row in rows]) == (["", "public only", "epsilon=0.5", "epsilon=2"], ["(Intercept)", "age"])
     assert all(float(row[3]) < float(row[2]) < float(row[1]) for row in rows)
     assert {len(text.split(".")[1]) for row in rows for text in row[1:]} == {4}  # age has 0.0035
     assert plan["text/html"].count("<li>epsilon = ") == 2

@@ -44,7 +44,7 @@ def test_plain_r_fits_and_raises_classed_conditions(library, tmp_path):
     done = rscript(FIT, library=library, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     first, second, third, fourth = done.stdout.splitlines()
-    assert first.split() == ["Intercept", "age"]
+    assert first.split() == ["(Intercept)", "age"]
     assert second.split() == ["dp_hazard", "dp_result"]
     assert third.split() == ["dp_insufficient_budget", "dp_budget_error", "dp_error", "error", "condition"]
     assert fourth.startswith("column 'secret' is a list")

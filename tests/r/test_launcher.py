@@ -45,7 +45,7 @@ def done(tmp_path_factory):
 
 
 def test_a_script_shows_its_values_and_gets_its_arguments(done):
-    assert done.stdout.splitlines() == ['[1] "one"   "--two"', "[1] 42", '[1] "Intercept" "age"      ']
+    assert done.stdout.splitlines() == ['[1] "one"   "--two"', "[1] 42", '[1] "(Intercept)" "age"        ']
 
 
 def test_messages_warnings_and_the_error_go_to_standard_error(done):

@@ -47,7 +47,7 @@ as.data.frame.dp_comparison <- function(x, row.names = NULL, optional = FALSE, .
 }
 
 plot.dp_comparison <- function(x, exponentiate = FALSE, xlab = NULL, ...) {
-  kept <- !x$table$baseline & x$table$term != "Intercept"
+  kept <- !x$table$baseline & x$table$term != "(Intercept)"
   table <- if (any(kept)) x$table[kept, ] else x$table
   columns <- c("estimate", "conf.low", "conf.high")
   one_side <- function(label, prefix) {

@@ -1,7 +1,8 @@
 # Results as files that R and Python both read, exact to the last bit.
 
 dp_write_result <- function(x, path) {
-  .py("to_json", list(result = x, path = .path(path)))
+  if (!inherits(x, "dp_result")) .refuse("x must be a result, as of dp_logit() or dp_hazard()", sys.call())
+  .py("result_to_json", list(json = x$json, path = .path(path)))
   invisible(x)
 }
 

@@ -10,7 +10,7 @@ plot.dp_result <- function(x, level = 0.95, exponentiate = FALSE, xlab = NULL, w
     return(invisible(x))
   }
   table <- dp_estimates(x, conf.level = level)
-  table <- table[!table$baseline & (table$term != "Intercept" | all(table$term[!table$baseline] == "Intercept")), ]
+  table <- table[!table$baseline & (table$term != "(Intercept)" | all(table$term[!table$baseline] == "(Intercept)")), ]
   .draw_coefficients(table, exponentiate = exponentiate, level = level, xlab = xlab, ...)
   invisible(x)
 }

@@ -1,7 +1,7 @@
 # Methods of results. A result carries its JSON text: it outlives the session and the Python that made it.
 
 print.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
-  cat(x$model, if (is.null(x$guarantee)) ", fitted to public rows" else paste0(", ", x$guarantee), "\n", sep = "")
+  cat(x$kind, if (is.null(x$guarantee)) ", fitted to public rows" else paste0(", ", x$guarantee), "\n", sep = "")
   if (is.null(x$call)) cat("\nFormula: ", x$formula, "\n", sep = "") else cat("\nCall:\n", .shown(x$call), "\n", sep = "")
   if (length(x$sites$site) > 1L) {
     cat("\nSites: ", paste0(x$sites$site, ifelse(x$sites$status == "answered", "", paste0(" (", x$sites$status, ")")), collapse = ", "),
@@ -14,9 +14,15 @@ print.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 
 .shown <- function(call) paste(deparse(call), collapse = "\n")
 
-coef.dp_result <- function(object, ...) object$coefficients
+coef.dp_result <- function(object, ...) {
+  .not_for_qdrg()
+  object$coefficients
+}
 
-vcov.dp_result <- function(object, ...) object$vcov
+vcov.dp_result <- function(object, ...) {
+  .not_for_qdrg()
+  object$vcov
+}
 
 nobs.dp_result <- function(object, ...) object$nobs
 
@@ -27,30 +33,12 @@ formula.dp_result <- function(x, ...) {
   structure(parsed, class = "formula", .Environment = globalenv())
 }
 
-terms.dp_result <- function(x, ...) stats::terms(formula(x), ...)
-
 confint.dp_result <- function(object, parm, level = 0.95, ...) {
   .no_more("confint", ...)
-  limits <- .py("confint", list(result = object, level = level))
+  limits <- .py("confint", list(result = object, level = level))[names(object$coefficients), , drop = FALSE]
   tails <- c((1 - level) / 2, 1 - (1 - level) / 2)
   colnames(limits) <- paste(format(100 * tails, trim = TRUE, scientific = FALSE, digits = 3), "%")
   if (missing(parm)) limits else limits[parm, , drop = FALSE]
-}
-
-summary.dp_result <- function(object, level = 0.95, ...) {
-  .no_more("summary", ...)
-  table <- .py("tidy", list(result = object))
-  columns <- c(Estimate = "estimate", `Std. Error` = "std_error", `z value` = "statistic", `Pr(>|z|)` = "p_value")
-  coefficients <- as.matrix(table[columns])
-  dimnames(coefficients) <- list(table$term, names(columns))
-  text <- .py("summary_text", list(result = object, alpha = 1 - level))
-  structure(list(call = object$call, coefficients = coefficients, text = text), class = "summary.dp_result")
-}
-
-print.summary.dp_result <- function(x, ...) {
-  if (!is.null(x$call)) cat("Call:\n", .shown(x$call), "\n\n", sep = "")
-  cat(x$text, "\n", sep = "")
-  invisible(x)
 }
 
 # Fit again with another formula or other arguments. Each fit costs privacy: only the user may do that, and gives
@@ -80,6 +68,11 @@ update.dp_result <- function(object, formula., ..., epsilon, evaluate = TRUE) {
   structure(changed, class = NULL)
 }
 
+# Case weights are private; which column holds them is not.
+weights.dp_result <- function(object, ...) {
+  .refuse("weights() would read private rows: a result has none; the column of weights is an argument of its call", sys.call())
+}
+
 # What fits again, or reads the rows of a fit, under other names.
 .refits <- function(generic) {
   .refuse(paste0(
@@ -94,23 +87,28 @@ drop1.dp_result <- function(object, scope, ...) .refits("drop1")
 
 extractAIC.dp_result <- function(fit, scale, k = 2, ...) .refits("extractAIC")
 
-anova.dp_result <- function(object, ...) .refits("anova")
-
 profile.dp_result <- function(fitted, ...) .refits("profile")
 
 simulate.dp_result <- function(object, nsim = 1, seed = NULL, ...) .refits("simulate")
 
-model.frame.dp_result <- function(formula, ...) .refits("model.frame")
-
-model.matrix.dp_result <- function(object, ...) .refits("model.matrix")
-
 # What would need the private rows does not exist, and must not be NULL silently.
-residuals.dp_result <- function(object, ...) .py("refused", list(result = object, name = "resid"))
+.not_released <- function(object, reason, instead) {
+  generic <- sub("[.]dp_result$", "", deparse(sys.call(-1L)[[1L]])[[1L]])
+  text <- if (is.null(object$guarantee)) "a result holds no rows. Instead: fit the model to the public rows by stats::glm() or the like"
+  else paste0(reason, ". Instead: ", instead)
+  .refuse(paste0(generic, "() has no value here: ", text), sys.call(-1L))
+}
 
-fitted.dp_result <- function(object, ...) .py("refused", list(result = object, name = "fittedvalues"))
+.PER_PERSON <- "it has a number for each person, and no noise of a sensible size would hide a person in it"
+.OF_ALL_ROWS <- "it is computed from the private rows, and was not released"
+.COMPARE <- "compare models by confint(), or by predict(fit, newdata = ) on public rows with the outcome"
 
-logLik.dp_result <- function(object, ...) .py("refused", list(result = object, name = "llf"))
+residuals.dp_result <- function(object, ...) {
+  .not_released(object, .PER_PERSON, "predict(fit, newdata = ) predicts for public rows; a function that wants degrees of freedom takes df = Inf")
+}
 
-deviance.dp_result <- function(object, ...) .py("refused", list(result = object, name = "deviance"))
+fitted.dp_result <- function(object, ...) .not_released(object, .PER_PERSON, "predict(fit, newdata = ) predicts for public rows")
 
-df.residual.dp_result <- function(object, ...) .py("refused", list(result = object, name = "df_resid"))
+logLik.dp_result <- function(object, ...) .not_released(object, .OF_ALL_ROWS, .COMPARE)
+
+deviance.dp_result <- function(object, ...) .not_released(object, .OF_ALL_ROWS, .COMPARE)

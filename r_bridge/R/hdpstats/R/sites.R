@@ -42,7 +42,7 @@ tidy.dp_aggregate <- function(x, conf.int = FALSE, conf.level = 0.95, exponentia
 plot.dp_aggregate <- function(x, term = NULL, level = 0.95, exponentiate = FALSE, xlab = NULL, ...) {
   table <- as.data.frame.dp_aggregate(x, conf.level = level)
   table <- data.frame(label = table$name, depth = table$level, group = table$members > 0L,
-                      covariate = table$term != "Intercept", table[c("term", "estimate", "std.error", "conf.low", "conf.high")])
+                      covariate = table$term != "(Intercept)", table[c("term", "estimate", "std.error", "conf.low", "conf.high")])
   .draw_forest(table, term = term, level = level, exponentiate = exponentiate, xlab = xlab, call = sys.call(), ...)
   invisible(x)
 }

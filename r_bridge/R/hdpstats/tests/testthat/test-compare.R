@@ -25,7 +25,7 @@ test_that("a hazard and a Cox model are compared in the covariates", {
   fit <- dp_fit_public(Surv(time, event) ~ age + size + hormon, data = public_study(), link = "cloglog")
   frame <- within(dp_load_gbsg(), { event <- event * (time <= 1826); time <- pmin(time, 1826) })
   found <- dp_compare(fit, survival::coxph(survival::Surv(time, event) ~ age + factor(size) + hormon, data = frame))
-  expect_equal(found$table$term, c("age", "size[T.20-50]", "size[T.>50]", "hormon"))
+  expect_equal(found$table$term, c("age", "size20-50", "size>50", "hormon"))
   expect_equal(found$result_only, paste0("baseline[", 1:3, "]"))
   expect_match(found$note, "Covariates only")
   expect_equal(found$label, "Cox model")
@@ -45,9 +45,9 @@ test_that("tables in broom's shape and other results are references", {
   expect_equal(found$label, "itself")
   other <- dp_fit_public(event3 ~ age + nodes, data = public_study())
   both <- dp_compare(fit, other)
-  expect_equal(both$table$term, c("Intercept", "age"))
+  expect_equal(both$table$term, c("(Intercept)", "age"))
   expect_equal(c(both$result_only, both$reference_only), c("hormon", "nodes"))
-  expect_equal(both$table$reference.estimate, unname(coef(other)[c("Intercept", "age")]))
+  expect_equal(both$table$reference.estimate, unname(coef(other)[c("(Intercept)", "age")]))
 })
 
 test_that("coefficients that glm() does not estimate are NA", {

@@ -25,7 +25,7 @@ test_that("what is wrong is a classed condition with Python's message", {
 test_that("what would need private rows is refused, not NULL", {
   need_python()
   fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
-  for (ask in list(residuals, fitted, logLik, deviance, df.residual, AIC, BIC)) {
+  for (ask in list(residuals, fitted, logLik, deviance, AIC, BIC)) {
     expect_error(ask(fit), "Instead:", class = "dp_argument_error")
   }
 })
@@ -56,8 +56,8 @@ test_that("methods refuse what they do not take", {
   study <- dp_study(public = dp_load_gbsg(), schema = declared())
   fit <- dp_fit_public(event3 ~ age, study)
   hazard <- dp_fit_public(Surv(time, event) ~ age, study, intervals = 5)
-  expect_error(predict(fit, data.frame(age = 50), se.fit = TRUE), "no argument 'se.fit'; it takes newdata", class = "dp_argument_error")
-  expect_error(predict(hazard, data.frame(age = 50), se.fit = TRUE), "no argument 'se.fit'", class = "dp_argument_error")
+  expect_error(predict(fit, data.frame(age = 50), nonsense = 1), "no argument 'nonsense'; it takes newdata", class = "dp_argument_error")
+  expect_error(predict(hazard, data.frame(age = 50), se.fit = TRUE), "conf.int = TRUE", class = "dp_argument_error")
   expect_error(confint(fit, method = "profile"), "no argument 'method'", class = "dp_argument_error")
   expect_error(summary(fit, correlation = TRUE), "no argument 'correlation'", class = "dp_argument_error")
   for (ask in expression(predict(fit), predict(hazard), dp_predict_survival(hazard), predict(fit, NULL))) {

@@ -2,7 +2,7 @@ test_that("a logistic regression has the methods of glm", {
   need_python()
   study <- breast_cancer()
   fit <- dp_logit(event3 ~ age + factor(size) + log1p(nodes), data = study, epsilon = 1)
-  terms <- c("Intercept", "age", "factor(size)[T.20-50]", "factor(size)[T.>50]", "log1p(nodes)")
+  terms <- c("(Intercept)", "age", "factor(size)20-50", "factor(size)>50", "log1p(nodes)")
   expect_s3_class(fit, c("dp_logit", "dp_result"), exact = TRUE)
   expect_named(coef(fit), terms)
   expect_equal(dimnames(vcov(fit)), list(terms, terms))

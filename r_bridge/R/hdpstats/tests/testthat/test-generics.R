@@ -17,8 +17,13 @@ comparing <- list(
   anova = function(fit) anova(fit, fit),
   profile = function(fit) profile(fit),
   simulate = function(fit) simulate(fit),
-  model.frame = function(fit) model.frame(fit),
-  model.matrix = function(fit) model.matrix(fit),
+  weights = function(fit) weights(fit),
+  `regTermTest by likelihoods` = function(fit) survey::regTermTest(fit, ~ hormon, df = Inf, method = "LRT"),
+  `a test with degrees of freedom` = function(fit) survey::regTermTest(fit, ~ hormon),
+  `qdrg with the coefficients` = function(fit) {
+    emmeans::qdrg(~ age + hormon, dp_load_gbsg(), coef = coef(fit), vcov = vcov(fit))
+  },
+  `qdrg with the fit` = function(fit) emmeans::qdrg(object = fit, data = dp_load_gbsg()),
   AIC = function(fit) AIC(fit),
   residuals = function(fit) residuals(fit)
 )
@@ -27,6 +32,8 @@ test_that("no function of other packages spends", {
   need_python()
   skip_if_not_installed("lmtest")
   skip_if_not_installed("sandwich")
+  skip_if_not_installed("survey")
+  skip_if_not_installed("emmeans")
   study <- breast_cancer(epsilon = 50)
   assign("the_study", study, globalenv()) # where functions of other packages find what a call names
   on.exit(rm("the_study", envir = globalenv()))
@@ -36,7 +43,7 @@ test_that("no function of other packages spends", {
     expect_equal(dp_ledger(study)$spent[["epsilon"]], 1, info = name)
     expect_equal(nrow(as.data.frame(dp_ledger(study))), 1, info = name)
   }
-  for (name in c("waldtest", "update", "update without evaluation", "drop1", "the call again", "step", "model.frame")) {
+  for (name in c("waldtest", "update", "update without evaluation", "drop1", "the call again", "step")) {
     expect_true(inherits(caught(comparing[[name]](fit)), "dp_error"), info = name)
   }
   expect_match(conditionMessage(caught(comparing$waldtest(fit))), "epsilon = 1")
@@ -61,14 +68,46 @@ test_that("update fits again where the user says what it may cost", {
   expect_identical(coef(update(fit, epsilon = 1)), coef(fit)) # the same fit, already paid for
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
   smaller <- update(fit, . ~ . - hormon, epsilon = 0.5)
-  expect_named(coef(smaller), c("Intercept", "age"))
+  expect_named(coef(smaller), c("(Intercept)", "age"))
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 1.5)
-  expect_named(coef(update(smaller, . ~ . + nodes, epsilon = 0.5, replicate = 2)), c("Intercept", "age", "nodes"))
+  expect_named(coef(update(smaller, . ~ . + nodes, epsilon = 0.5, replicate = 2)), c("(Intercept)", "age", "nodes"))
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 2)
   expect_s3_class(caught(update(smaller, replicate = 3)), "dp_argument_error")
   public <- dp_fit_public(event3 ~ age + hormon, study)
-  expect_named(coef(update(public, . ~ . - hormon)), c("Intercept", "age"))
+  expect_named(coef(update(public, . ~ . - hormon)), c("(Intercept)", "age"))
   public$call <- NULL
   expect_s3_class(caught(update(public, . ~ .)), "dp_argument_error")
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 2)
+})
+
+free <- list(
+  anova = function(fit) anova(fit),
+  Anova = function(fit) car::Anova(fit, type = 3),
+  linearHypothesis = function(fit) car::linearHypothesis(fit, "hormon = age"),
+  regTermTest = function(fit) survey::regTermTest(fit, ~ hormon, df = Inf),
+  emmeans = function(fit) emmeans::emmeans(fit, ~ hormon, at = list(hormon = 0:1)),
+  parameters = function(fit) parameters::model_parameters(fit),
+  coeftest = function(fit) lmtest::coeftest(fit),
+  `model.frame and model.matrix` = function(fit) list(model.frame(fit), model.matrix(fit)),
+  summary = function(fit) capture.output(print(summary(fit))),
+  tidy = function(fit) generics::tidy(fit, conf.int = TRUE),
+  augment = function(fit) generics::augment(fit, newdata = dp_load_gbsg()),
+  xtable = function(fit) xtable::xtable(fit),
+  repr = function(fit) repr::repr_html(fit)
+)
+
+test_that("tests and effects of other packages cost nothing", {
+  need_python()
+  packages <- c("car", "emmeans", "lmtest", "parameters", "repr", "survey", "xtable")
+  for (package in packages) skip_if_not_installed(package)
+  study <- breast_cancer(epsilon = 50)
+  assign("the_study", study, globalenv())
+  on.exit(rm("the_study", envir = globalenv()))
+  fit <- dp_logit(event3 ~ age + hormon, data = the_study, epsilon = 1)
+  for (name in names(free)) {
+    expect_no_error(free[[!!name]](fit))
+    expect_equal(nrow(as.data.frame(dp_ledger(study))), 1, info = name)
+  }
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
+  expect_equal(parameters::model_parameters(fit)$CI_low, unname(confint(fit)[, 1])) # not the normal distribution's
 })

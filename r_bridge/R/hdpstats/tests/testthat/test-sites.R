@@ -123,7 +123,7 @@ test_that("results are combined in groups of groups, also in another session", {
   expect_output(print(found), "3 results in 2 levels")
   withr::local_pdf(NULL)
   expect_identical(plot(found, term = "hormon", exponentiate = TRUE), found)
-  expect_equal(dp_aggregate(fits, between = "paule_mandel")$bse >= flat$bse, c(Intercept = TRUE, age = TRUE, hormon = TRUE))
+  expect_equal(dp_aggregate(fits, between = "paule_mandel")$bse >= flat$bse, c(`(Intercept)` = TRUE, age = TRUE, hormon = TRUE))
   expect_error(dp_aggregate(list(fits$Oslo, fits$Oslo)), "same release twice", class = "dp_argument_error")
   expect_error(dp_aggregate(list(fits$Oslo, 61.25)), "not float", class = "dp_argument_error")
   expect_error(dp_aggregate(data.frame(x = 61.25)), "list of results", class = "dp_argument_error")

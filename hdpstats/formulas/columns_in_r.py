@@ -1,0 +1,151 @@
+"""The columns of a design as R's ``model.matrix`` has them: names, terms and order.
+
+``Intercept`` is ``(Intercept)``, ``size[T.>50]`` is ``size>50``, ``ns(age, df=4)[2]`` is ``ns(age, df = 4)2``. The
+factors of a term stand in the order in which the formula first names them, which Python's need not.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+from hdpstats.formulas.compiler import compile_terms, dummy_coded
+from hdpstats.formulas.design import Design
+from hdpstats.formulas.expressions import Categories, Factor, Variable, columns_of
+from hdpstats.formulas.lexer import tokenize
+from hdpstats.formulas.parser import ParsedFormula, Term, parse, parse_survival, read_algebra
+from hdpstats.schema.columns import Binary, Categorical
+from hdpstats.schema.schema import Schema
+
+_PLAIN: Final = re.compile(r"`((?:[^\W\d_]|\.(?!\d))[\w.]*)`")
+_SPELLING: Final = (
+    (re.compile(r"(?<=\w)=(?=[^=])"), " = "),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"\[([^\[\]]*)\]"), r"c(\1)"),
+)
+_SURVIVAL: Final = re.compile(r"\s*(survival::)?Surv\s*\(")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixColumn:
+    """A column of a design in R.
+
+    Attributes
+    ----------
+    name : str
+        Its name in R.
+    term : int
+        The number of the term it belongs to, 0 for the intercept.
+    place : tuple of int
+        Where it stands among the term's columns, the last number first: R lets the factor that the formula names first
+        change fastest, Python the one that the term names first.
+    """
+
+    name: str
+    term: int
+    place: tuple[int, ...] = ()
+
+
+def parsed(formula: str) -> ParsedFormula:
+    """Return a formula whose outcome is a column or ``Surv(…)``."""
+    return parse_survival(formula) if _SURVIVAL.match(formula) else parse(formula)
+
+
+def columns_in_r(formula: str, schema: Schema) -> dict[str, MatrixColumn]:
+    """Return the columns of a formula's design by their names in Python, in Python's order.
+
+    Which term a column belongs to follows from the designs of the first terms alone: how a term is coded depends on
+    those before it.
+    """
+    whole = parsed(formula)
+    found: dict[str, MatrixColumn] = {}
+    if whole.intercept:
+        found["Intercept"] = MatrixColumn(name="(Intercept)", term=0)
+    names, (_, variables) = compile_terms(whole, schema).names, read_algebra(tokenize(formula.partition("~")[2]))
+    contrasts = _contrasts(whole, schema)
+    for number, (term, labels) in enumerate(zip(whole.terms, contrasts, strict=True), start=1):
+        until = len(_first(whole, number, schema).names)
+        found |= _columns_of_term(names[len(found) : until], term, number, labels, variables)
+    return found
+
+
+def _columns_of_term(
+    names: Sequence[str], term: Term, number: int, labels: Mapping[Factor, str], variables: Sequence[Factor]
+) -> dict[str, MatrixColumn]:
+    """Return the columns of a term: its factors stand in the order of the formula's variables, as in R."""
+    order = sorted(range(len(term.factors)), key=lambda place: variables.index(term.factors[place]))
+    split = [_suffixes(name, term) for name in names]
+    known = [list(dict.fromkeys(each)) for each in zip(*split, strict=True)]
+    columns: dict[str, MatrixColumn] = {}
+    for name, suffixes in zip(names, split, strict=True):
+        parts = [_part_in_r(factor, suffix, labels) for factor, suffix in zip(term.factors, suffixes, strict=True)]
+        place = tuple(known[each].index(suffixes[each]) for each in reversed(order))
+        columns[name] = MatrixColumn(name=":".join(parts[each] for each in order), term=number, place=place)
+    return columns
+
+
+def _first(whole: ParsedFormula, number: int, schema: Schema) -> Design:
+    """Return the design of a formula's first terms."""
+    return compile_terms(replace(whole, terms=whole.terms[:number]), schema)
+
+
+def _contrasts(whole: ParsedFormula, schema: Schema) -> list[dict[Factor, str]]:
+    """Return, for each term, the binary columns of texts that R codes by a contrast, and their label of 1."""
+    labels: dict[Factor, str] = {}
+    categories: set[Factor] = set()
+    for factor in (factor for term in whole.terms for factor in term.factors):
+        if isinstance(factor, Variable | Categories):
+            column = schema[next(columns_of(factor))]
+            if isinstance(column, Categorical) or isinstance(factor, Categories):
+                categories.add(factor)
+            elif isinstance(column, Binary) and column.labels is not None:
+                labels[factor] = column.labels[1]
+    coded = dummy_coded(
+        [term.factors for term in whole.terms],
+        categorical=lambda factor: factor in categories or factor in labels,
+        intercept=whole.intercept,
+    )
+    return [{factor: label for factor, label in labels.items() if factor not in dummies} for dummies in coded]
+
+
+def _suffixes(name: str, term: Term) -> list[str]:
+    """Return what follows each factor's text in the name of a column: ``[T.level]``, ``[2]``, or nothing."""
+    found: list[str] = []
+    for place, factor in enumerate(term.factors):
+        after = f":{term.factors[place + 1].source}" if place + 1 < len(term.factors) else ""
+        suffix, name = _suffix(name.removeprefix(factor.source), after)
+        found.append(suffix)
+    return found
+
+
+def _part_in_r(factor: Factor, suffix: str, labels: Mapping[Factor, str]) -> str:
+    """Return a factor as R writes it, followed by its level or by the number of its column."""
+    return in_r(factor.source) + (_level(suffix) if suffix else labels.get(factor, ""))
+
+
+def in_r(source: str) -> str:
+    """Return a factor as R writes it.
+
+    >>> in_r("bs(age, knots=[40, 60])"), in_r("I(age**2)"), in_r("`größe`"), in_r("`a b`")
+    ('bs(age, knots = c(40, 60))', 'I(age^2)', 'größe', '`a b`')
+    """
+    text = _PLAIN.sub(r"\1", source)
+    for pattern, written in _SPELLING:
+        text = pattern.sub(written, text)
+    return text
+
+
+def _suffix(rest: str, after: str) -> tuple[str, str]:
+    """Return what follows a factor's text in brackets, if anything, and what follows the colon behind it."""
+    if not after:
+        return rest, ""
+    if not rest.startswith("["):
+        return "", rest[1:]
+    end = rest.index(f"]{after}") + 1
+    return rest[:end], rest[end + 1 :]
+
+
+def _level(suffix: str) -> str:
+    """Return the level of ``[T.level]``, or what else stands in brackets."""
+    return suffix.removeprefix("[").removesuffix("]").removeprefix("T.")

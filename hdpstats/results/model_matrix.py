@@ -1,0 +1,220 @@
+"""A result as R's generics see it: names and order of coefficients, terms, and the design of public rows.
+
+They are those of ``model.matrix``; a result itself has patsy's names, in the order of its own formula.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.columns_in_r import MatrixColumn, columns_in_r, parsed
+from hdpstats.formulas.compiler import compile_terms
+from hdpstats.formulas.design import Design
+from hdpstats.records.estimate import Estimate
+from hdpstats.results.facts import ModelFacts
+from hdpstats.results.result import Result
+from hdpstats.results.summary import rows_of
+from hdpstats.schema.columns import Binary, Categorical, Continuous
+from hdpstats.schema.columns import Column as Declared
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import check_frame
+
+_LINKS: Final = {"logistic": "logit", "multinomial": "logit", "poisson": "log", "exponential": "log"}
+_OWN_LINK: Final = re.compile(r"own \((\w+) link\)")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coefficient:
+    """A coefficient in R: its name, the number of its term (None for a baseline's), and a key that sorts as R does."""
+
+    name: str
+    term: int | None
+    key: tuple[int, ...]
+
+
+def coefficients(formula: str, schema: Schema, terms: Sequence[str]) -> list[Coefficient]:
+    """Return coefficients as R has them, in Python's order; those of a baseline are of no term.
+
+    ``terms`` are their names in Python, or in R.
+    """
+    found, outcome = columns_in_r(formula, schema), schema[parsed(formula).response]
+    columns = {column.name: column for column in found.values()} | found
+    prefixes = tuple(f"{level}:" for level in outcome.levels) if isinstance(outcome, Categorical) else ()
+    made = [_coefficient(term, columns, prefixes) for term in terms]
+    if len({each.name for each in made}) < len(made):  # two columns of one name, which Python tells apart
+        made = [replace(each, name=term) for each, term in zip(made, terms, strict=True)]
+    return made
+
+
+def _coefficient(term: str, columns: Mapping[str, MatrixColumn], prefixes: Sequence[str]) -> Coefficient:
+    for number, prefix in enumerate(("", *prefixes)):
+        blank = " " if prefix and term.startswith(f"{prefix} ") else ""
+        column = columns.get(term.removeprefix(prefix + blank))
+        if term.startswith(prefix) and column is not None:
+            name, key = f"{prefix}{blank}{column.name}", (number, column.term, *column.place)
+            return Coefficient(name=name, term=column.term, key=key)
+    number = next((number for number, prefix in enumerate(prefixes, start=1) if term.startswith(prefix)), 0)
+    return Coefficient(name=term, term=None, key=(number, -1))
+
+
+def of_result(result: Result) -> list[Coefficient]:
+    """Return a result's coefficients as R has them, in Python's order; a distribution's are of no term."""
+    facts, terms = result.facts, result.estimate.terms
+    if facts.family is not None:
+        return [Coefficient(name=term, term=None, key=(place,)) for place, term in enumerate(terms)]
+    return coefficients(facts.formula, result.schema, terms)
+
+
+def order(result: Result) -> list[int]:
+    """Return the places of a result's coefficients in the order of R's columns."""
+    found = of_result(result)
+    return sorted(range(len(found)), key=lambda place: found[place].key)
+
+
+def renamed(result: Result) -> Result:
+    """Return a result whose coefficients have R's names, in Python's order."""
+    names = tuple(each.name for each in of_result(result))
+
+    def with_names(estimate: Estimate | None) -> Estimate | None:
+        return None if estimate is None else replace(estimate, terms=names)
+
+    sites = tuple(replace(each, estimate=with_names(each.estimate)) for each in result.site_facts)
+    return replace(
+        result,
+        estimate=replace(result.estimate, terms=names),
+        public_only=with_names(result.public_only),
+        private_only=with_names(result.private_only),
+        pooled=with_names(result.pooled),
+        released=replace(result.released, sites=sites),
+    )
+
+
+def with_coefficients(result: Result, values: FloatArray) -> Result:
+    """Return the result with other coefficients (p,), in R's order, as numerical derivatives of predictions need."""
+    places = order(result)
+    if values.shape != (len(places),):
+        raise ArgumentError(f"coefficients must be {len(places)} numbers", argument="coefficients")
+    found = np.empty(len(places))
+    found[places] = values
+    return replace(result, estimate=replace(result.estimate, values=found))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Terms:
+    """What R's generics ask of a model.
+
+    Attributes
+    ----------
+    loss, link : str
+        What was fitted: a loss, or "hazard"; and the link of its linear predictor.
+    covariates : list of int
+        The places, from 0 and in R's order, of the coefficients that are of no baseline.
+    assign : list of int
+        The number of the term of each of these, 0 for the intercept.
+    columns : list of str
+        The columns that the terms read.
+    levels : mapping of str to list of str
+        The declared levels of those that are factors in R.
+    parts : int
+        How many causes or levels have coefficients of their own.
+    """
+
+    loss: str
+    link: str
+    covariates: list[int]
+    assign: list[int]
+    columns: list[str]
+    levels: Mapping[str, list[str]]
+    parts: int
+
+
+def terms(result: Result) -> Terms:
+    """Return what R's generics ask of a model.
+
+    Raises
+    ------
+    ArgumentError
+        If it is a distribution, which has no terms.
+    """
+    facts, found = result.facts, of_result(result)
+    ordered = [found[place].term for place in order(result)]
+    columns, outcome = _columns(_design(result, result.schema)), result.schema[parsed(facts.formula).response]
+    several = facts.hazard is not None or facts.loss == "multinomial"
+    return Terms(
+        loss="hazard" if facts.hazard is not None else str(facts.loss),
+        link=_link(facts),
+        covariates=[place for place, term in enumerate(ordered) if term is not None],
+        assign=[term for term in ordered if term is not None],
+        columns=columns,
+        levels={name: levels for name in columns if (levels := _levels(result.schema[name]))},
+        parts=max(len(_levels(outcome)) - 1, 1) if several and isinstance(outcome, Categorical) else 1,
+    )
+
+
+def design(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the design of public rows: NaN where a covariate is missing, R's columns in R's order.
+
+    A hazard's columns are those of its covariates, without the intercept. A binary column may have any number, as the
+    average of one does.
+    """
+    plain = check_frame(frame, name="newdata")
+    declared = {name: _with_averages(column, plain, name) for name, column in result.schema.items()}
+    schema = Schema(declared)
+    compiled = _design(result, schema)
+    needs = _columns(compiled)
+    rows = PublicTable.from_frame(plain.loc[:, [label in needs for label in plain.columns]], schema, required=needs)
+    X = np.full((len(plain), len(compiled.names)), np.nan)
+    X[rows.complete(needs)] = compiled.evaluate_unclipped(rows.raw(needs))
+    columns = columns_in_r(result.facts.formula, result.schema)
+    kept = [name for name in columns if result.facts.hazard is None or columns[name].term > 0]
+    kept = sorted(kept, key=lambda name: (columns[name].term, columns[name].place))
+    table = pd.DataFrame(X, columns=list(compiled.names), index=plain.index)[kept]
+    return table.set_axis([columns[name].name for name in kept], axis=1)
+
+
+def summary_rows(result: Result) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
+    """Return a summary without coefficients: the model and the privacy as names and values, and the notes."""
+    return rows_of(result)
+
+
+def _design(result: Result, schema: Schema) -> Design:
+    if result.facts.family is not None:
+        raise ArgumentError("a distribution without covariates has no terms: see its coefficients", argument="x")
+    return compile_terms(parsed(result.facts.formula), schema)
+
+
+def _columns(design: Design) -> list[str]:
+    """Return the columns that the terms read."""
+    return [name for name in design.needs if name != design.response]
+
+
+def _levels(column: Declared) -> list[str]:
+    """Return the levels of a column that is a factor in R."""
+    if isinstance(column, Categorical):
+        return list(column.levels)
+    return list(column.labels or ()) if isinstance(column, Binary) else []
+
+
+def _with_averages(column: Declared, frame: pd.DataFrame, name: str) -> Declared:
+    """Return the declaration of a column, or that of a number where a binary one has other numbers than 0 and 1."""
+    if not isinstance(column, Binary) or column.labels is not None or list(frame.columns).count(name) != 1:
+        return column
+    cells = frame[name]
+    averaged = pd.api.types.is_float_dtype(cells.dtype) and not cells.dropna().isin([0.0, 1.0]).all()
+    return Continuous(0.0, 1.0) if averaged else column
+
+
+def _link(facts: ModelFacts) -> str:
+    if facts.hazard is not None:
+        return facts.hazard.link
+    own = _OWN_LINK.fullmatch(facts.loss or "")
+    return own[1] if own else _LINKS.get(facts.loss or "", "identity")

@@ -1,0 +1,71 @@
+# Methods for generics of other packages, registered when those are loaded; no package is needed.
+
+augment.dp_result <- function(x, data = NULL, newdata = NULL, ...) {
+  .no_more("augment", ...)
+  rows <- if (is.null(newdata)) data else newdata
+  if (!is.data.frame(rows)) .refuse("newdata must be given, public rows: a result holds no rows", sys.call())
+  found <- .link_with_errors(x, rows, sys.call())
+  rows$.fitted <- found$fit
+  rows$.se.fit <- found$se.fit
+  rows
+}
+
+autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, ...) {
+  table <- dp_estimates(object, conf.level = level)
+  table <- table[!table$baseline & table$term != "(Intercept)", ]
+  columns <- c("estimate", "conf.low", "conf.high")
+  if (exponentiate) table[columns] <- exp(table[columns])
+  table$term <- factor(table$term, rev(unique(table$term)))
+  table$label <- factor(table$label, unique(table$label))
+  drawn <- ggplot2::ggplot(table, do.call(ggplot2::aes, lapply(
+    c(x = "estimate", y = "term", xmin = "conf.low", xmax = "conf.high", colour = "label"), as.name
+  )))
+  drawn + ggplot2::geom_vline(xintercept = as.numeric(exponentiate), colour = "grey50") +
+    ggplot2::geom_pointrange(position = ggplot2::position_dodge(width = -0.5)) +
+    ggplot2::labs(x = paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)"), y = NULL,
+                  colour = NULL)
+}
+
+xtable.dp_result <- function(x, caption = NULL, label = NULL, align = NULL, digits = NULL, display = NULL, auto = FALSE, ...) {
+  xtable::xtable(as.data.frame(summary(x)$coefficients), caption = caption, label = label, align = align, digits = digits,
+                 display = display, auto = auto, ...)
+}
+
+knit_print.summary.dp_result <- function(x, ...) {
+  if (!knitr::is_html_output() && !knitr::is_latex_output()) return(knitr::normal_print(x))
+  lines <- paste0("**", x$head$name, "** ", x$head$value, collapse = "  \n")
+  knitr::asis_output(paste0(lines, "\n\n", paste(knitr::kable(x$coefficients, digits = 4L), collapse = "\n"), "\n\n"))
+}
+
+# marginaleffects: coefficients, their covariances, and predictions with others in their place.
+get_coef.dp_result <- function(model, ...) model$coefficients
+
+get_vcov.dp_result <- function(model, ...) model$vcov
+
+set_coef.dp_result <- function(model, coefs, ...) {
+  changed <- .py("with_coefficients", list(json = model$json, coefficients = unname(coefs)))
+  model$json <- changed$json
+  model$coefficients[] <- coefs
+  model
+}
+
+get_predict.dp_result <- function(model, newdata, type = "response", ...) {
+  predicted <- predict(model, newdata, type = if (inherits(model, "dp_hazard")) "lp" else type)
+  data.frame(rowid = seq_along(predicted), estimate = unname(predicted))
+}
+
+# insight and parameters.
+get_df.dp_result <- function(x, ...) Inf
+
+model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, ...) {
+  table <- dp_tidy(model, conf.int = TRUE, conf.level = ci, exponentiate = exponentiate)
+  found <- data.frame(
+    Parameter = table$term, Coefficient = table$estimate, SE = table$std.error, CI = ci, CI_low = table$conf.low,
+    CI_high = table$conf.high, z = table$statistic, df_error = Inf, p = table$p.value
+  )
+  structure(found, class = c("parameters_model", "see_parameters_model", "data.frame"), ci = ci, exponentiate = exponentiate,
+            coefficient_name = "Coefficient", model_class = class(model), digits = 2, ci_digits = 2, p_digits = 3, show_summary = FALSE)
+}
+
+# What a notebook shows.
+.repr_html <- function(obj, ...) .py("repr_html", list(x = obj))

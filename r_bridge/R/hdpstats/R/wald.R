@@ -1,0 +1,41 @@
+# Tests of terms by their coefficients and covariances: nothing is fitted again, and nothing is spent.
+
+anova.dp_result <- function(object, ...) {
+  others <- list(...)
+  if (length(others)) {
+    .refuse(paste0(
+      "anova() of several results would compare likelihoods, which no release has: anova(fit) tests each term, ",
+      "given all others, by a Wald test; nothing was spent"
+    ), sys.call())
+  }
+  .wald_table(object, sys.call())
+}
+
+Anova.dp_result <- function(mod, type = c("III", "II", 3, 2), test.statistic = c("Chisq", "Wald"), ...) {
+  .no_more("Anova", ...)
+  type <- match.arg(as.character(type)[[1L]], c("III", "II", "3", "2"))
+  match.arg(test.statistic)
+  if (type %in% c("II", "2") && any(attr(terms(mod), "order") > 1L)) {
+    .refuse("type must be 3: the model has interactions, and its terms are tested given all others", sys.call())
+  }
+  .wald_table(mod, sys.call())
+}
+
+# A Wald test of each term given all others: type III, with the coefficients as they are coded.
+.wald_table <- function(object, call) {
+  known <- .terms_of(object, call)
+  labels <- attr(terms(object), "term.labels")
+  numbers <- sort(unique(known$assign))
+  tests <- lapply(numbers, function(number) {
+    places <- known$covariates[known$assign == number]
+    estimate <- object$coefficients[places]
+    variance <- object$vcov[places, places, drop = FALSE]
+    statistic <- if (anyNA(estimate) || anyNA(variance)) NA_real_ else drop(estimate %*% solve(variance, estimate))
+    c(length(places), statistic, stats::pchisq(statistic, length(places), lower.tail = FALSE))
+  })
+  table <- as.data.frame(do.call(rbind, tests))
+  dimnames(table) <- list(c("(Intercept)", labels)[numbers + 1L], c("Df", "Chisq", "Pr(>Chisq)"))
+  heading <- c("Wald tests of terms, each given all others\n", paste0("Model: ", object$kind, ", ", object$formula),
+               if (!is.null(object$guarantee)) "Variances include privacy noise; the reference distribution is chi-squared\n")
+  structure(table, heading = heading, class = c("anova", "data.frame"))
+}

@@ -1,0 +1,133 @@
+# Coefficients have the names and the order of colnames(model.matrix()), and generics that use them agree with glm's.
+
+formulas <- list(
+  event3 ~ age + size * hormon + log1p(nodes), event3 ~ size:age + size, event3 ~ 0 + size + age, event3 ~ arm * age,
+  event3 ~ arm:age + age, event3 ~ factor(size) + factor(grade3) + age:factor(size),
+  event3 ~ factor(hormon) + size + size:factor(grade3):factor(hormon) + size:factor(hormon),
+  event3 ~ size + factor(grade3):size, event3 ~ I(age^2) + age:nodes,
+  event3 ~ poly(age, 2) + arm, event3 ~ ns(age, df = 3) + bs(nodes, knots = c(5, 10)) + size
+)
+
+with_arms <- function() {
+  rows <- dp_load_gbsg()
+  rows$arm <- factor(rows$hormon, 0:1, c("placebo", "active"))
+  columns <- list(
+    age = dp_continuous(20, 90, complete = TRUE), size = dp_categorical(levels(rows$size), complete = TRUE),
+    grade3 = dp_binary(complete = TRUE), nodes = dp_continuous(0, 60, complete = TRUE), hormon = dp_binary(complete = TRUE),
+    arm = dp_binary(labels = levels(rows$arm), complete = TRUE), time = dp_duration(2700, "days", complete = TRUE),
+    event = dp_binary(complete = TRUE), event3 = dp_binary(complete = TRUE)
+  )
+  list(rows = rows, study = dp_study(public = rows, schema = do.call(dp_schema, columns)))
+}
+
+test_that("names and order are those of model.matrix", {
+  need_python()
+  own <- with_arms()
+  ns <- splines::ns
+  bs <- splines::bs
+  for (formula in formulas) {
+    environment(formula) <- environment()
+    fit <- suppressWarnings(dp_fit_public(formula, own$study)) # some cells of three factors are empty
+    names <- colnames(model.matrix(formula, own$rows))
+    expect_identical(names(coef(fit)), names, info = deparse(formula))
+    expect_identical(dimnames(vcov(fit)), list(names, names))
+    expect_identical(rownames(confint(fit)), names)
+    expect_identical(rownames(coef(summary(fit))), names)
+    expect_identical(dp_tidy(fit)$term, names)
+    expect_equal(dp_tidy(fit)$estimate, unname(coef(fit)))
+    expect_equal(unname(rowMeans(confint(fit))), unname(coef(fit)))
+    expect_identical(colnames(model.matrix(fit, own$rows)), names)
+  }
+  reference <- model.matrix(formulas[[7]], stats::na.omit(own$rows))
+  ours <- model.matrix(suppressWarnings(dp_fit_public(formulas[[7]], own$study)), stats::na.omit(own$rows))
+  expect_equal(unclass(ours)[, ], unclass(reference)[, ], ignore_attr = TRUE)
+  expect_equal(attr(ours, "assign"), attr(reference, "assign"))
+  hazard <- dp_fit_public(Surv(time, event) ~ arm + size, own$study, intervals = 5)
+  expect_identical(names(coef(hazard))[4:6], c("armactive", "size20-50", "size>50"))
+  expect_match(readLines(local({
+    file <- tempfile()
+    dp_write_result(dp_fit_public(event3 ~ arm, own$study), file)
+    file
+  }), warn = FALSE), "\"Intercept\"", fixed = TRUE, all = FALSE)
+})
+
+test_that("tests of terms and marginal means are glm's", {
+  need_python()
+  for (package in c("car", "emmeans", "survey")) skip_if_not_installed(package)
+  own <- with_arms()
+  rows <- stats::na.omit(own$rows)
+  assign("the_study", own$study, globalenv()) # where functions of other packages find what a call names
+  on.exit(rm("the_study", envir = globalenv()))
+  fit <- dp_fit_public(event3 ~ age + arm * size, the_study)
+  by_glm <- glm(event3 ~ age + arm * size, binomial(), rows, control = glm.control(epsilon = 1e-14))
+  near <- function(a, b) expect_equal(unlist(as.list(a)), unlist(as.list(b)), tolerance = 1e-8, ignore_attr = TRUE)
+  near(anova(fit), car::Anova(by_glm, type = 3, test.statistic = "Wald"))
+  near(car::Anova(fit, type = 3), car::Anova(by_glm, type = 3, test.statistic = "Wald"))
+  expect_error(car::Anova(fit, type = 2), "type must be 3", class = "dp_argument_error")
+  expect_error(anova(fit, fit), "nothing was spent", class = "dp_argument_error")
+  apart <- summary(pairs(emmeans::emmeans(fit, ~ size | arm, data = rows)))
+  near(apart[3:4], summary(pairs(emmeans::emmeans(by_glm, ~ size | arm, data = rows)))[3:4])
+  probabilities <- summary(emmeans::emmeans(fit, ~ arm, data = rows), type = "response")
+  near(probabilities$prob, summary(emmeans::emmeans(by_glm, ~ arm, data = rows), type = "response")$prob)
+  tested <- lapply(list(fit, by_glm), function(x) survey::regTermTest(x, ~ arm:size, df = Inf)[c("chisq", "df", "p")])
+  near(tested[[1]], tested[[2]])
+  shuffled <- transform(rows, size = factor(size, rev(levels(size)))) # the data's levels do not change the coding
+  means <- summary(emmeans::emmeans(fit, ~ size, data = shuffled))
+  near(means$emmean, summary(emmeans::emmeans(by_glm, ~ size, data = rows))$emmean)
+  for (type in c("link", "response")) {
+    expect_equal(predict(fit, rows, type = type, se.fit = TRUE), predict(by_glm, rows, type = type, se.fit = TRUE), tolerance = 1e-6)
+  }
+  stored <- list(coef = coef(fit), vcov = vcov(fit))
+  grid <- emmeans::qdrg(~ age + arm * size, rows, coef = stored$coef, vcov = stored$vcov)
+  near(summary(emmeans::emmeans(grid, ~ size))[2:3], summary(emmeans::emmeans(by_glm, ~ size, data = rows))[2:3])
+  rm("the_study", envir = globalenv())
+  expect_error(model.matrix(fit), "data must be given", class = "dp_argument_error")
+  on.exit()
+  expect_identical(df.residual(fit), Inf)
+  expect_equal(family(fit)$link, "logit")
+  expect_null(fit$model)
+})
+
+test_that("hazards have survival's generics", {
+  need_python()
+  skip_if_not_installed("survival")
+  own <- with_arms()
+  fit <- dp_fit_public(Surv(time, event) ~ age + arm, own$study, intervals = 10, link = "cloglog")
+  women <- own$rows[1:2, ]
+  effects <- coef(fit)[4:5]
+  lp <- drop(cbind(women$age, women$hormon) %*% effects)
+  expect_equal(unname(predict(fit, women, type = "lp")), lp)
+  expect_equal(unname(predict(fit, women, type = "risk")), exp(lp))
+  relative <- predict(fit, women, type = "lp", se.fit = TRUE)
+  x <- cbind(women$age, women$hormon)
+  expect_equal(unname(relative$se.fit), sqrt(diag(x %*% vcov(fit)[4:5, 4:5] %*% t(x))))
+  curves <- survival::survfit(fit, newdata = women)
+  expect_equal(curves$surv[, 1], predict(fit, women[1, ])$survival[-1], ignore_attr = TRUE)
+  expect_equal(summary(curves, times = 1080)$surv[1, ], curves$surv[4, ], ignore_attr = TRUE)
+  medians <- predict(fit, own$rows[5:6, ], type = "median")$median
+  expect_output(print(survival::survfit(fit, newdata = own$rows[5:6, ])), "median")
+  expect_equal(generics::augment(fit, newdata = women)$.fitted, lp)
+  skip_if_not_installed("emmeans")
+  apart <- summary(pairs(emmeans::emmeans(fit, ~ arm, data = own$rows), reverse = TRUE))
+  expect_equal(apart$estimate, effects[["armactive"]])
+})
+
+test_that("marginaleffects' hooks predict with the coefficients they are given", {
+  need_python()
+  own <- with_arms()
+  fit <- dp_fit_public(event3 ~ arm * size, own$study)
+  hook <- function(name) utils::getFromNamespace(paste0(name, ".dp_result"), "hdpstats")
+  expect_identical(hook("get_coef")(fit), coef(fit))
+  expect_identical(hook("get_vcov")(fit), vcov(fit))
+  changed <- hook("set_coef")(fit, coef(fit) + seq_along(coef(fit)))
+  x <- model.matrix(fit, own$rows)
+  expect_equal(hook("get_predict")(changed, own$rows, type = "response")$estimate,
+               unname(stats::plogis(drop(unclass(x) %*% (coef(fit) + seq_along(coef(fit)))))))
+})
+
+test_that("a figure of ggplot2 has a row per coefficient", {
+  need_python()
+  skip_if_not_installed("ggplot2")
+  fit <- dp_fit_public(event3 ~ arm + size, with_arms()$study)
+  expect_equal(levels(ggplot2::autoplot(fit)$data$term), rev(names(coef(fit))[-1]))
+})
