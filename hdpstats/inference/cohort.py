@@ -255,7 +255,7 @@ class RakedInformation(Information):
 
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return random weightings (count, people) of the public rows."""
-        return draws.dirichlet(rng, self.public.people, count)
+        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented)
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages, each for several errors."""

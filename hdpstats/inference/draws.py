@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import PCG64, Generator
 
 from hdpstats._base import canonical
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 
@@ -41,9 +41,16 @@ def normals(rng: Generator, covariances: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("bij,bj->bi", vectors, standard))
 
 
-def dirichlet(rng: Generator, rows: int, count: int) -> FloatArray:
-    """Return weights (count, rows), each row summing to 1: the Bayesian bootstrap (Rubin 1981)."""
+def dirichlet(rng: Generator, rows: int, count: int, *, groups: IntArray | None = None) -> FloatArray:
+    """Return weights (count, rows), each row summing to 1: the Bayesian bootstrap (Rubin 1981).
+
+    Rows of a group above 0 (``groups`` (rows,)) have one more exponential factor in common.
+    """
     gaps = rng.standard_exponential((count, rows))
+    if groups is not None:
+        together = rng.standard_exponential((count, int(np.max(groups, initial=0)) + 1))
+        together[:, 0] = 1.0
+        gaps = gaps * together[:, groups]
     return np.asarray(gaps / gaps.sum(axis=1, keepdims=True))
 
 

@@ -120,7 +120,7 @@ class PublicInformation(Information):
 
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return random weightings (count, people) of the public rows."""
-        return draws.dirichlet(rng, self.public.people, count)
+        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented)
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:  # noqa: ARG002
         """Return the moments under weightings of the public rows."""

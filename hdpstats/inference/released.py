@@ -6,12 +6,12 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.cohort import raked_information
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
-from hdpstats.inference.sandwich import combine
-from hdpstats.public.moments import Moments
+from hdpstats.inference.sandwich import averaged, combine, of_point, undetermined
+from hdpstats.public.moments import Moments, PublicFit
 from hdpstats.records.estimate import Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
@@ -32,6 +32,12 @@ NEEDS_OUTCOMES = (
 ALL_UNCLEAR = (
     "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
     "records. Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
+)
+
+
+UNDETERMINED = (
+    "Public rows say nothing of {names}, and private people too little for a standard error that is of use: NaN. Give "
+    "the study public rows with such people, more epsilon, or leave the term out."
 )
 
 
@@ -66,7 +72,7 @@ def estimates(
     public = parts[0].public
     notes = [each.note for each in read]
     try:
-        return combine(
+        found = combine(
             [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
             fit=None if public is None else public.fit,
             T=T,
@@ -74,8 +80,17 @@ def estimates(
             notes=notes,
             note=notes[0] if len(set(notes)) == 1 else UNCLEAR_SOMEWHERE,
         )
+        return found if public is None else found.without(_undetermined(parts, public.fit, T=T), words=UNDETERMINED)
     except np.linalg.LinAlgError:  # flat between the public fit and what was released: the release is still of use
         return _as_released(parts, T=T, terms=terms, meat=meat)
+
+
+def _undetermined(parts: Sequence[ReleasedPoint], fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
+    """Return which coefficients (p,) are predicted not to be determined by the private people of all parts."""
+    predicted = averaged(
+        [of_point(part.public, noise=part.noise, records=part.records) for part in parts if part.public is not None]
+    )
+    return undetermined(predicted, fit, T=T)
 
 
 @final

@@ -29,7 +29,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.loops import progress
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
@@ -210,8 +210,11 @@ class PredictedErrors:
 
     @property
     def against_public(self) -> float:
-        """Variance of what would be reported over that of the public fit, averaged over coefficients; 1 without one."""
-        return 1.0 if self.public is None else float(np.mean((self.reported / self.public) ** 2))
+        """Variance of what would be reported over that of the public fit, averaged over coefficients; 1 without one.
+
+        Coefficients that would not be reported do not count.
+        """
+        return 1.0 if self.public is None else float(np.nanmean((self.reported / self.public) ** 2))
 
 
 def of_point(public: PublicSide, *, noise: ScoreNoise, records: int) -> PredictedCovariance:
@@ -231,16 +234,36 @@ def averaged(sites: Sequence[PredictedCovariance]) -> PredictedCovariance:
     )
 
 
+MOST = 0.75
+"""The largest predicted standard error at which a coefficient is determined, of which public rows say nothing.
+
+Whitened, in units of the loss's scale: about 2.6 for the log odds of a level. A 95 % interval then spans e^10.
+"""
+
+
+def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
+    """Return of which coefficients (p,) public rows say nothing, and private people are predicted to say too little."""
+    if fit is None or fit.unknown is None:
+        return np.zeros(len(T), dtype=bool)
+    length = np.linalg.norm(T, axis=1)
+    touched = np.max(np.abs(T @ fit.unknown), axis=1) > 1e-6 * length
+    return np.asarray(touched & (_standard_errors(T, private.covariance) > MOST * fit.unit * length))
+
+
 def predicted_errors(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> PredictedErrors:
-    """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to."""
+    """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to.
+
+    NaN where they are too large for a fit to report the coefficient (`undetermined`).
+    """
     total, public = private.covariance, None
     if fit is not None:
         public = _standard_errors(T, fit.covariance)
         total = expected_covariance(total, fit)
+    known = np.where(undetermined(private, fit, T=T), np.nan, 1.0)
     return PredictedErrors(
-        reported=_standard_errors(T, total),
-        sampling=_standard_errors(T, private.sampling),
-        privacy=_standard_errors(T, private.privacy),
+        reported=known * _standard_errors(T, total),
+        sampling=known * _standard_errors(T, private.sampling),
+        privacy=known * _standard_errors(T, private.privacy),
         public=public,
     )
 

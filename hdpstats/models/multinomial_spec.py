@@ -95,7 +95,7 @@ class MultinomialSpec(LossSpec):
         return (
             None
             if table is None
-            else multinomial_side(table, self.asked.design, others=self.others, weights=self.weights)
+            else multinomial_side(table, self.asked.design, self.study.schema, others=self.others, weights=self.weights)
         )
 
     def model_at(self, geometry: Geometry) -> MultinomialModel:

@@ -161,7 +161,7 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     facts = spec.facts(
         _method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
         records=sum(part.records for part in parts),
-        public=None if public is None else public.people,
+        public=None if public is None else public.seen,
         model=first.model,
     )
     return private_result(spec, request, points, facts=facts, found=found)

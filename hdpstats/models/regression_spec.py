@@ -351,4 +351,6 @@ def _public(
     rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset)
     if len(rows.X) < FEWEST_ROWS:
         return None
-    return whitened_public(rows, design, chosen.loss, bread=chosen.bread)
+    outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
+    whole = rows.completed(design, study.schema, outcome=outcome)
+    return whitened_public(whole, design, chosen.loss, bread=chosen.bread)

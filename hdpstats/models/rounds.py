@@ -168,7 +168,7 @@ def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequenc
     facts = spec.facts(
         f"noisy Newton in {rounds}{together}, whitened by public rows",
         records=sum(state.sites[name].records for name in sites),
-        public=state.outcomes.whole,
+        public=state.outcomes.whole if spec.public is None else spec.public.seen,
         model=state.model,
     )
     if facts.hazard is None:

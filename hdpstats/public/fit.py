@@ -10,16 +10,17 @@ and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvat
 residual standard deviation for squares.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response
 from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.public.absent import completed
 from hdpstats.public.moments import (
     Moments,
     PublicFit,
@@ -28,11 +29,13 @@ from hdpstats.public.moments import (
     coefficient_parts,
     each_column,
     raked,
+    spread_where_unknown,
     whitened_designs,
 )
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 from hdpstats.solvers.objective import MultinomialObjective
@@ -57,7 +60,8 @@ class PublicRows:
     """Complete public rows, clipped to the schema's bounds as private rows are.
 
     ``X`` (n, D) design with the intercept first, of the ``table``; ``y`` (n,) as the loss reads it, or None where the
-    outcome is not public; ``weights``, ``offset`` (n,).
+    outcome is not public; ``weights``, ``offset`` (n,). ``groups`` (n,) says for which lacking value a row was
+    invented, 0 for none; None stands for 0 everywhere.
     """
 
     table: AdmittedTable
@@ -65,6 +69,22 @@ class PublicRows:
     y: FloatArray | None
     weights: FloatArray
     offset: FloatArray
+    groups: IntArray | None = None
+
+    def completed(self, design: Design, schema: Schema, *, outcome: Sequence[str]) -> "PublicRows":
+        """Return the rows with people invented for values that they lack in columns that are no outcome."""
+        names = [name for name in design.needs if name not in outcome]
+        found = completed(self.table, schema, names)
+        if found is None:
+            return self
+        return PublicRows(
+            table=found.table,
+            X=design.matrix(found.table),
+            y=None if self.y is None else self.y[found.source],
+            weights=self.weights[found.source],
+            offset=self.offset[found.source],
+            groups=found.invented,
+        )
 
 
 @final
@@ -169,10 +189,13 @@ def whitened_public(
     whitened = whiten(geometry, rows.X)
     fit = None
     if rows.y is not None:
-        seen = ridge_objective(loss, whitened.X, rows.y, weights=rows.weights, offset=rows.offset)
+        real = np.ones(len(rows.X), dtype=bool) if rows.groups is None else rows.groups == 0
+        seen = ridge_objective(
+            loss, whitened.X[real], rows.y[real], weights=rows.weights[real], offset=rows.offset[real]
+        )
         make = _robust_fit if loss.robust else likelihood_fit
         fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
-        fit = replace(fit, parts=each_column(coefficient_parts(geometry)))
+        fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
     return WhitenedPublic(
         loss=loss,
         geometry=geometry,
@@ -183,6 +206,7 @@ def whitened_public(
         fit=fit,
         y=rows.y,
         bread=bread,
+        groups=rows.groups,
         variables=PublicVariables(table=rows.table, design=design) if isinstance(loss, LogisticLoss) else None,
     )
 

@@ -12,7 +12,8 @@ from typing import Self, final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.public.absent import unknown_directions
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
@@ -58,6 +59,16 @@ class PublicSide(ABC):
         """The number of public people."""
 
     @property
+    def seen(self) -> int:
+        """The number of public people without those who were invented (`hdpstats.public.absent`)."""
+        return self.people
+
+    @property
+    def invented(self) -> IntArray | None:
+        """For which lacking value a person was invented (people,), 0 for public people; None where none was."""
+        return None
+
+    @property
     @abstractmethod
     def centre(self) -> FloatArray:
         """Where the ridge pulls to (D,)."""
@@ -89,6 +100,10 @@ class PublicSide(ABC):
         """
 
 
+UNKNOWN = 10.0
+"""Standard deviation of a coefficient of which public rows say nothing, whitened, in units of the loss's scale."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PublicFit:
@@ -97,7 +112,9 @@ class PublicFit:
     The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are directions (D, k) that
     span all: how much private people differ from public ones is estimated for each part by itself
     (`hdpstats.inference.pooling`); none stands for each coordinate. ``unit`` is a large change along one of them: 1 for
-    a likelihood. ``prior`` says in words which prior made it: it is no maximum-likelihood fit.
+    a likelihood. ``prior`` says in words which prior made it: it is no maximum-likelihood fit. ``unknown`` are
+    orthonormal directions (D, k) of which the public rows say nothing at all: there the covariance is `UNKNOWN`
+    squared, so that pooling takes the private estimate.
     """
 
     theta: FloatArray
@@ -106,6 +123,7 @@ class PublicFit:
     parts: tuple[FloatArray, ...] = ()
     prior: str = "a weak normal prior"
     unit: float = 1.0
+    unknown: FloatArray | None = None
 
 
 def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:
@@ -136,18 +154,32 @@ def each_column(directions: FloatArray) -> tuple[FloatArray, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WhitenedRows(PublicSide, ABC):
-    """Public rows ``X`` (n, D), one for each person, whitened; Mallows and case weights (n,), and the public fit."""
+    """Public rows ``X`` (n, D), one for each person, whitened; Mallows and case weights (n,), and the public fit.
+
+    ``groups`` (n,) says which of them are invented.
+    """
 
     geometry: Geometry
     X: FloatArray
     mallows: FloatArray
     weights: FloatArray
     fit: PublicFit | None
+    groups: IntArray | None = None
 
     @property
     def people(self) -> int:
         """The number of rows."""
         return len(self.X)
+
+    @property
+    def seen(self) -> int:
+        """The number of public rows."""
+        return len(self.X) if self.groups is None else int(np.sum(self.groups == 0))
+
+    @property
+    def invented(self) -> IntArray | None:
+        """Which rows are invented, and for which value."""
+        return self.groups
 
     @property
     def centre(self) -> FloatArray:
@@ -259,3 +291,17 @@ def _shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> Flo
     target[:, np.arange(D), np.arange(D)] = diagonal
     share = rows / (rows + D)
     return np.asarray(share * stack + (1.0 - share) * target)
+
+
+def spread_where_unknown(fit: PublicFit, X: FloatArray, *, repeated: int = 1) -> PublicFit:
+    """Return a fit to whitened rows (n, D) with a wide covariance along the directions of which they say nothing.
+
+    ``repeated`` is the number of blocks of coefficients that have these rows.
+    """
+    flat = unknown_directions(X)
+    if flat is None:
+        return fit
+    unknown: FloatArray = np.asarray(np.kron(np.eye(repeated), flat), dtype=np.float64)
+    rest = np.eye(len(unknown)) - unknown @ unknown.T
+    wide = (UNKNOWN * fit.unit) ** 2 * unknown @ unknown.T
+    return replace(fit, covariance=rest @ fit.covariance @ rest + wide, unknown=unknown)

@@ -11,13 +11,22 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.absent import completed
 from hdpstats.public.existence import existence, has_maximum, lengths, level_rows, polished
 from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.likelihood import identified, spread
-from hdpstats.public.moments import Moments, WhitenedRows, averaged, coefficient_parts, each_column
+from hdpstats.public.moments import (
+    Moments,
+    WhitenedRows,
+    averaged,
+    coefficient_parts,
+    each_column,
+    spread_where_unknown,
+)
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
 from hdpstats.solvers import minimise
 from hdpstats.solvers.objective import MultinomialObjective
 
@@ -57,7 +66,9 @@ class MultinomialSide(WhitenedRows):
         )
 
 
-def multinomial_side(table: PublicTable, design: Design, *, others: int, weights: str | None) -> MultinomialSide | None:
+def multinomial_side(
+    table: PublicTable, design: Design, schema: Schema, *, others: int, weights: str | None
+) -> MultinomialSide | None:
     """Return the complete public rows in their own whitening with the public fit; None where they are too few."""
     labelled = design.response in table.names
     covariates = [name for name in design.needs if name != design.response]
@@ -65,26 +76,36 @@ def multinomial_side(table: PublicTable, design: Design, *, others: int, weights
     rows = table.admitted([*covariates, *extra])
     if rows.rows < FEWEST_ROWS:
         return None
+    found = completed(rows, schema, covariates)
+    rows, groups = (rows, None) if found is None else (found.table, found.invented)
     X = design.matrix(rows)
     geometry = design.whitening(X)
     whitened = whiten(geometry, X)
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
     fit = None
     if labelled:
+        real = np.ones(rows.rows, dtype=bool) if groups is None else groups == 0
         zero = np.zeros(others * X.shape[1])
         seen = MultinomialObjective(
             others=others,
-            X=whitened.X,
-            y=rows.codes[design.response],
-            weights=case,
+            X=whitened.X[real],
+            y=rows.codes[design.response][real],
+            weights=case[real],
             ridge=zero,
             centre=zero,
             linear=zero,
         )
         fit = likelihood_fit(seen, seen, first=int(design.intercept))
-        fit = replace(fit, parts=each_column(coefficient_parts(geometry, blocks=others)))
+        parts = each_column(coefficient_parts(geometry, blocks=others))
+        fit = spread_where_unknown(replace(fit, parts=parts), seen.X, repeated=others)
     return MultinomialSide(
-        others=others, geometry=geometry, X=whitened.X, mallows=whitened.weights, weights=case, fit=fit
+        others=others,
+        geometry=geometry,
+        X=whitened.X,
+        mallows=whitened.weights,
+        weights=case,
+        fit=fit,
+        groups=groups,
     )
 
 

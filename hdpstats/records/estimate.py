@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
 from hdpstats.records.codec import Record
 from hdpstats.records.draws import ErrorDraws
@@ -210,6 +210,20 @@ class Estimate(Record):
         own = "" if self.note in (None, instead) else f" {self.note}"
         return replace(self, note=note + own)
 
+    def without(self, which: BoolArray, *, words: str) -> "Estimate":
+        """Return the estimate with NaN for some coefficients (p,); ``words``, with their ``{names}``, end its note."""
+        if not which.any():
+            return self
+        names = ", ".join(term for term, is_left in zip(self.terms, which, strict=True) if is_left)
+        blank = which[:, None] | which[None, :]
+        return replace(
+            self,
+            values=np.where(which, np.nan, self.values),
+            sampling=np.where(blank, np.nan, self.sampling),
+            privacy=np.where(blank, np.nan, self.privacy),
+            note=" ".join([*([self.note] if self.note else []), words.format(names=names)]),
+        )
+
     def _series(self, numbers: FloatArray) -> "pd.Series[float]":
         return pd.Series(numbers, index=pd.Index(self.terms), dtype=float)
 
@@ -284,6 +298,15 @@ class Estimates:
             private_only=self.private_only.noted(note, instead=instead),
             pooled=None if self.pooled is None else self.pooled.noted(note, instead=instead),
             sites=tuple(replace(each, estimate=each.estimate.noted(note, instead=instead)) for each in self.sites),
+        )
+
+    def without(self, which: BoolArray, *, words: str) -> "Estimates":
+        """Return the estimates of private records with NaN for some coefficients (p,); see `Estimate.without`."""
+        return replace(
+            self,
+            private_only=self.private_only.without(which, words=words),
+            pooled=None if self.pooled is None else self.pooled.without(which, words=words),
+            sites=tuple(replace(each, estimate=each.estimate.without(which, words=words)) for each in self.sites),
         )
 
     @property

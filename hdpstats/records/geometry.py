@@ -144,15 +144,20 @@ def from_box(
     )
 
 
+FLAT = 1e-9
+"""A column varies if it does by more than this share of the declared spread."""
+
+
 def from_public(
     X: FloatArray, *, lower: Sequence[float], upper: Sequence[float], intercept: bool, radius: float
 ) -> Geometry:
     """Return the geometry that whitens public design rows ``X`` (n, D; intercept first).
 
-    Columns are scaled by their public standard deviation, with one pseudo-row spread over the declared box so that no
-    scale is zero; the correlation matrix is shrunk (`ledoit_wolf`) and inverted: ``A = C^(-1/2) S^(-1)``. Without an
-    intercept nothing is centred. Rows beyond the radius keep the weight ``R / ||z||`` until the leverage ``1 + 2 R^2``
-    binds: less weight is lost than with ``(R / ||z||)^2``, while the Hessian stays bounded.
+    Columns are scaled by their public standard deviation, with one pseudo-row spread over the declared box; a column
+    in which all public rows agree by that of an even spread over the box, and as uncorrelated with others. The
+    correlation matrix is shrunk (`ledoit_wolf`) and inverted: ``A = C^(-1/2) S^(-1)``. Without an intercept nothing is
+    centred. Rows beyond the radius keep the weight ``R / ||z||`` until the leverage ``1 + 2 R^2`` binds: less weight is
+    lost than with ``(R / ||z||)^2``, while the Hessian stays bounded.
     """
     n = len(X)
     columns = X[:, int(intercept) :]
@@ -160,8 +165,13 @@ def from_public(
     location = columns.mean(axis=0) if intercept else np.zeros(columns.shape[1])
     centred = columns - location
     scale = np.sqrt((n * np.mean(centred**2, axis=0) + spread) / (n + 1))
+    constant = ~np.any(np.abs(centred) > FLAT * np.sqrt(spread), axis=0)
+    scale = np.where(constant, np.sqrt(spread), scale)
     scale = np.where(scale > 0, scale, 1.0)
-    eigenvalues, vectors = np.linalg.eigh(ledoit_wolf(centred / scale))
+    correlation = ledoit_wolf(centred / scale)
+    correlation[constant] = correlation[:, constant] = 0.0
+    correlation[constant, constant] = 1.0
+    eigenvalues, vectors = np.linalg.eigh(correlation)
     floor = 1e-6 * float(np.max(eigenvalues, initial=0.0)) or 1.0  # 1 where every column is constant
     root = (vectors / np.sqrt(np.maximum(eigenvalues, floor))) @ vectors.T
     return Geometry(
