@@ -9,6 +9,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism
 from hdpstats.mechanisms.histogram.query import PerturbedHistogram
@@ -192,6 +193,12 @@ class Model(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._spec.formula}>"
+
+    def _repr_html_(self) -> str:
+        spec = self._spec
+        rows = [("Formula:", spec.formula), ("Data:", repr(spec.study).strip("<>"))]
+        words = [f"{len(spec.terms)} coefficients: {', '.join(spec.terms)}. Nothing was fitted; plan() spends nothing."]
+        return Report(title=type(self).__name__, blocks=[named_values(rows)], notes=words).page()
 
     def plan(
         self,

@@ -212,6 +212,7 @@ def _draw(panel: "Axes", part: pd.DataFrame) -> None:
     known = not math.isnan(public)
     if known:
         panel.axhline(public, color=black, linestyle=":", label="public only")
-    panel.plot(part["epsilon"], part["private_only"], color=blue, linestyle="--", label="private only")
-    panel.plot(part["epsilon"], part["std_error"], color=vermilion, linewidth=2, label="reported")
+    marker = "o" if len(part) == 1 else None
+    panel.plot(part["epsilon"], part["private_only"], marker=marker, color=blue, linestyle="--", label="private only")
+    panel.plot(part["epsilon"], part["std_error"], marker=marker, color=vermilion, linewidth=2, label="reported")
     panel.set_ylim(0.0, 1.7 * public if known else 1.1 * float(part["private_only"].max()))

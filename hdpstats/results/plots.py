@@ -1,6 +1,7 @@
 """Plots of results: coefficients, forest plots, survival, hazards, calibration, weights of a weighted sample."""
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -39,6 +40,8 @@ _INDENT: Final = "   "
 _HALF_DIAMOND: Final = 0.3
 _SIZE: Final = {"width": 6.4, "height": 4.0}
 _DRAWN: Final = ("predicted", "observed", "conf_low", "conf_high")
+_LABEL: Final = 48
+"""The longest line of an axis label, in characters, that a figure of 6.4 inches with long tick labels has room for."""
 _WHOLE: Final = 100.0
 """Times from here on are written without decimals."""
 
@@ -66,35 +69,56 @@ def axes_of(ax: "Axes | None", *, width: float, height: float) -> "Axes":
 
 
 def plot_coefficients(
-    estimates: Sequence[Estimate], places: Sequence[int], *, label: str, exponentiate: bool, ax: "Axes | None" = None
+    estimates: Sequence[Estimate],
+    places: Sequence[int],
+    *,
+    label: str,
+    exponentiate: bool,
+    names: Mapping[str, str] | None = None,
+    factors: FloatArray | None = None,
+    numbers: bool = False,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw 95 % intervals of the coefficients at some places, one colour per estimate, the first estimate on top.
 
-    The intercept is left out where there are other coefficients: it is on another scale.
+    The intercept is left out where there are other coefficients: it is on another scale. ``names`` are shown in the
+    place of terms, ``factors`` (p,) multiply the coefficients, ``numbers`` are written beside the intervals.
     """
     terms = estimates[0].terms
     shown = [place for place in places if terms[place] != "Intercept"] or list(range(len(terms)))
     axes = axes_of(ax, width=7.0, height=1.2 + 0.28 * max(len(shown) * len(estimates), 3))
     scale = np.exp if exponentiate else np.asarray
+    factor = np.ones(len(terms)) if factors is None else factors
     step = 0.6 / len(estimates)
     styles = zip(COLOURS, _MARKERS, strict=False)
     for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, styles, strict=False)):
-        limits = estimate.conf_int(0.05).to_numpy()[shown]
-        value = scale(estimate.params.to_numpy()[shown])
-        reach = np.abs(scale(limits).T - value)
+        limits = scale(estimate.conf_int(0.05).to_numpy()[shown] * factor[shown, None])
+        value = scale(estimate.params.to_numpy()[shown] * factor[shown])
+        reach = np.abs(limits.T - value)
         height = np.arange(len(shown)) + step * (rank - (len(estimates) - 1) / 2.0)
         axes.errorbar(
             value, height, xerr=reach, fmt=marker, color=colour, markersize=5, capsize=2, label=estimate.label
         )
+        if numbers:
+            for at, middle, (low, high) in zip(height, value, limits, strict=True):
+                _beside(axes, at, middle, low, high, colour=colour)
     axes.axvline(1.0 if exponentiate else 0.0, color=GREY, linewidth=0.8, zorder=0)
     if exponentiate:
         ratio_axis(axes)
-    axes.set_yticks(range(len(shown)), [terms[place] for place in shown])
+    given = names or {}
+    axes.set_yticks(range(len(shown)), [given.get(terms[place], terms[place]) for place in shown])
+    axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlabel(f"{label} (95% interval)")
     if len(estimates) > 1:
         axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(estimates))
     return axes
+
+
+def _beside(axes: "Axes", height: float, value: float, low: float, high: float, *, colour: str = COLOURS[0]) -> None:
+    """Write an estimate and its limits at the right of a plot."""
+    words = f"{number(value, 3)} [{number(low, 3)}, {number(high, 3)}]"
+    axes.text(1.02, height, words, transform=axes.get_yaxis_transform(), va="center", fontsize="small", color=colour)
 
 
 def ratio_axis(axes: "Axes") -> None:
@@ -144,8 +168,7 @@ def plot_forest(
         else:
             axes.plot([low, high], [height, height], color=COLOURS[0], linewidth=1.2)
             axes.plot(value, height, "s", color=COLOURS[0], markersize=size)
-        words = f"{number(value, 3)} [{number(low, 3)}, {number(high, 3)}]"
-        axes.text(1.02, height, words, transform=axes.get_yaxis_transform(), va="center", fontsize="small")
+        _beside(axes, height, value, low, high)
     axes.axvline(float(scale(values)[0]), color=GREY, linewidth=0.8, linestyle=":", zorder=0)
     if exponentiate:
         axes.axvline(1.0, color=GREY, linewidth=0.8, zorder=0)
@@ -212,6 +235,13 @@ def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | N
 
 def plot_calibration(*, facts: ModelFacts, check: PublicCheck | None, cause: str | None, ax: "Axes | None") -> "Axes":
     """Draw observed against predicted incidence; see `hdpstats.results.Result.plot_calibration`."""
+    if facts.hazard is None:
+        raise ArgumentError(
+            f"plot_calibration checks hazard models on public rows; this is a {facts.model} model: "
+            "model.evaluate(result, epsilon=...).plot_calibration() draws calibration among the private rows, and "
+            "predict(frame) gives what to compare with public outcomes",
+            argument="self",
+        )
     if check is None or check.calibration.empty:
         raise ArgumentError(
             "calibration needs public rows with outcomes that enter at time 0, which this fit did not have",
@@ -344,7 +374,7 @@ def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Ax
         )  # fmt: skip
     axes.set_yticks(range(len(lines)), lines)
     axes.set_ylim(len(lines) - 0.5, -0.5)
-    axes.set_xlabel(f"standardised difference {label} (95% interval)")
+    axes.set_xlabel("\n".join(textwrap.wrap(f"standardised difference {label} (95% interval)", _LABEL)))
     axes.spines[["top", "right"]].set_visible(False)
     if len(groups) > 1:
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -8,6 +8,8 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.results.blocks import design_of, own_terms
+from hdpstats.results.fitted import Fitted, read_rows
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import check_frame
@@ -85,6 +87,26 @@ def population(rows: FittedRows, over: object, weights: object = None) -> Popula
         weights=_weights(frame, weights),
         words=f"{len(frame)} {words}" + ("" if weights is None else ", weighted"),
     )
+
+
+def standard_deviations(fit: Fitted, rows: Population) -> FloatArray:
+    """Return for each coefficient the standard deviation (p,) of its column in the rows; 1 for indicators and others.
+
+    Columns that are products of a number and an indicator have the standard deviation of the product.
+    """
+    found = read_rows(fit, rows.frame, design_of(fit))
+    w = rows.weights[found.complete]
+    if not w.sum() > 0.0:
+        raise ArgumentError("over must have a complete row with a weight above 0", argument="over")
+    columns, own = design_of(fit).columns, own_terms(fit)
+    spread = np.sqrt(np.maximum(w @ found.X**2 / w.sum() - (w @ found.X / w.sum()) ** 2, 0.0))
+    is_number = [
+        bool(column.expressions) and not np.isin(found.X[:, k], (0.0, 1.0)).all() for k, column in enumerate(columns)
+    ]
+    factors = np.where(is_number, spread, 1.0)
+    if fit.facts.hazard is not None:
+        factors = np.concatenate([np.ones(len(fit.facts.hazard.baseline_names)), factors[1:]])
+    return np.tile(factors, len(fit.estimate.terms) // len(own))
 
 
 def _frame(rows: FittedRows, over: object) -> tuple[pd.DataFrame, str]:

@@ -1,11 +1,13 @@
 """The result of a fit: one class for every model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import pandas as pd
 
-from hdpstats._base.validation import real
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.check import PublicCheck
@@ -13,7 +15,8 @@ from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, tables
 from hdpstats.results.averaged import Averaged
-from hdpstats.results.population import NO_ROWS, FittedRows
+from hdpstats.results.methods_text import methods_text
+from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.prediction import Predictor
 from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
@@ -129,6 +132,11 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         return self.checked.found
 
     @property
+    def nobs(self) -> int | None:
+        """The number of records: private ones (noisy where it is protected), or public ones of a fit to them alone."""
+        return self.facts.public_rows if self.guarantee is None else self.facts.records
+
+    @property
     def ledger_entry(self) -> LedgerEntry | None:
         """Where the custodian's ledger keeps the release; None for several sites, whose entries `sites` has."""
         return None if self.release is None else self.release.entry
@@ -214,7 +222,16 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         """
         return tables.ratios(self.facts, self.estimate, kind="rate ratio", alpha=alpha)
 
-    def plot_coefficients(self, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
+    def plot_coefficients(
+        self,
+        ax: "Axes | None" = None,
+        exponentiate: bool = False,
+        *,
+        labels: Mapping[str, str] | None = None,
+        scale: str = "unit",
+        estimates: bool = False,
+        over: object = PUBLIC,
+    ) -> "Axes":
         """Draw the coefficients with 95 % intervals, the three estimates side by side where there are three.
 
         The baseline of a hazard model is left out: `plot_hazard` draws it.
@@ -225,16 +242,38 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
             Where to draw; a new figure by default.
         exponentiate : bool
             Whether to draw the exponentials, on a logarithmic axis.
+        labels : mapping of str to str, optional
+            What to write in the place of terms: ``{"size[T.>50]": "tumour over 50 mm"}``.
+        scale : {"unit", "sd"}
+            With "sd" a number's coefficient is that of one standard deviation in the rows ``over``, so that covariates
+            of other units can be compared; indicators stay as they are.
+        estimates : bool
+            Whether to write the numbers beside the intervals.
+        over : "public", DataFrame, WeightedSample or Study
+            The rows of the standard deviations: the public rows of this fit by default.
 
         Raises
         ------
+        ArgumentError
+            If ``labels`` names no coefficient, or there are no such rows.
         HdpError
             If matplotlib is not installed.
         """
+        unknown = [name for name in labels or {} if name not in self.estimate.terms]
+        if unknown:
+            raise ArgumentError(f"labels: there is no coefficient {unknown[0]!r}; see params", argument="labels")
+        standard = choice(scale, name="scale", options=("unit", "sd")) == "sd"
         label = self.facts.exponentiated if exponentiate else "coefficient"
-        parts = parts_of(self) or [self.estimate]
-        places = tables.covariates(self.facts, self.estimate)
-        return plots.plot_coefficients(parts, places, label=label, exponentiate=exponentiate, ax=ax)
+        return plots.plot_coefficients(
+            parts_of(self) or [self.estimate],
+            tables.covariates(self.facts, self.estimate),
+            label=f"{label}, of numbers per standard deviation" if standard else label,
+            exponentiate=exponentiate,
+            names=labels,
+            factors=standard_deviations(self, population(self.public_rows, over)) if standard else None,
+            numbers=estimates,
+            ax=ax,
+        )
 
     def plot_sites(self, term: str | None = None, ax: "Axes | None" = None, exponentiate: bool = False) -> "Axes":
         """Draw one coefficient as the sites estimate it together and each by itself: a forest plot.
@@ -266,6 +305,13 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         at time 0.
         """
         return plots.plot_calibration(facts=self.facts, check=self.public_check, cause=cause, ax=ax)
+
+    def methods_text(self) -> str:
+        """Return a paragraph for the methods section of a paper, with references.
+
+        It names the model, the guarantee, the mechanism and what the intervals count; all of it is public.
+        """
+        return methods_text(self)
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values.

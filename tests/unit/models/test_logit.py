@@ -261,3 +261,12 @@ def test_a_fit_at_a_large_epsilon_comes_close_to_maximum_likelihood():
     expected = sm.GLM(rows["y"], sm.add_constant(rows[["x"]]), family=sm.families.Binomial()).fit()
     np.testing.assert_allclose(result.params, expected.params, atol=0.3)
     assert result.params["x"] > 0.5
+
+
+def test_a_model_has_a_page_in_a_notebook():
+    model = hdpf.logit(
+        "event ~ age", data=hdp.Study(public=None, schema=hdp.Schema(age=hdp.Continuous(20, 90), event=hdp.Binary()))
+    )
+    page = model._repr_html_()
+    assert "event ~ age" in page
+    assert "2 coefficients: Intercept, age" in page

@@ -41,3 +41,9 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(HdpError, match=r"hdpstats\[plot\]"):
         plan(None, "y ~ x").plot()
+
+
+def test_a_plan_of_one_epsilon_shows_its_points():
+    study = hdp.Study(public=None, schema=SCHEMA)
+    (panel,) = hdpf.logit("y ~ x", data=study).plan(1, n=2000).plot().axes
+    assert [line.get_marker() for line in panel.lines] == ["o", "o"]

@@ -4,11 +4,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats.results import plots
 
 
 def axes():
@@ -72,3 +74,34 @@ def test_without_matplotlib_the_error_names_the_extra(result, monkeypatch):
 def test_importing_results_does_not_import_matplotlib():
     check = "import sys, hdpstats.results; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_a_figure_has_names_numbers_and_standard_deviations(public_result):
+    rows = pd.DataFrame({"age": [40.0, 60.0], "size": ["<=20", ">50"], "nodes": [0, 3], "o": [0.0, 0.0]})
+    ax = public_result.plot_coefficients(labels={"age": "age in years"}, scale="sd", estimates=True, over=rows)
+    assert ax.get_yticklabels()[0].get_text() == "age in years"
+    assert "per standard deviation" in ax.get_xlabel()
+    drawn = ax.containers[0].lines[0].get_xdata()
+    assert drawn.tolist() == pytest.approx([-0.004 * 10, 0.35, 0.61, 0.82 * np.log(4) / 2])
+    assert [text.get_text() for text in ax.texts][1] == "0.350 [-0.042, 0.742]"
+    with pytest.raises(ArgumentError, match="no coefficient 'ages'"):
+        public_result.plot_coefficients(labels={"ages": "age"})
+    with pytest.raises(ArgumentError, match="no public rows at hand"):
+        public_result.plot_coefficients(scale="sd")
+
+
+def test_the_axis_label_of_differences_is_within_the_figure():
+    table = pd.DataFrame(
+        {"variable": ["a long name of a variable"], "level": None, "group": None, "difference": 0.1, "conf_low": 0.0,
+         "conf_high": 0.2}
+    )  # fmt: skip
+    ax = plots.plot_differences(table, by=None, label="private (estimated) minus public mean", ax=None)
+    ax.figure.canvas.draw()
+    box, whole = ax.xaxis.label.get_window_extent(), ax.figure.bbox
+    assert whole.x0 <= box.x0
+    assert box.x1 <= whole.x1
+
+
+def test_calibration_of_another_model_says_what_to_ask(public_result):
+    with pytest.raises(ArgumentError, match=r"this is a Logit model: model\.evaluate"):
+        public_result.plot_calibration()
