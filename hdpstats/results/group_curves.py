@@ -39,6 +39,11 @@ class GroupCurve(ABC):
     def people(self) -> float:
         """The number of people, or the total of their weights."""
 
+    @property
+    @abstractmethod
+    def drawn_at(self) -> FloatArray:
+        """The times at which a figure has a point, from 0."""
+
     @abstractmethod
     def stated(self, times: FloatArray) -> BoolArray:
         """Return at which times (m,) numbers have limits."""
@@ -95,6 +100,11 @@ class PrivateCurve(GroupCurve):
         """The noisy number of people."""
         exits = float(self.table.events.sum() + self.table.censored.sum()) + self.table.stayed
         return max(exits, 0.0) * self.weight
+
+    @property
+    def drawn_at(self) -> FloatArray:
+        """0 and the ends of intervals."""
+        return self.table.cuts
 
     def stated(self, times: FloatArray) -> BoolArray:
         """Return which times are ends of intervals."""
@@ -166,6 +176,11 @@ class PublicCurve(GroupCurve):
     def people(self) -> float:
         """The number of people."""
         return self.size
+
+    @property
+    def drawn_at(self) -> FloatArray:
+        """0 and all times of events and censorings."""
+        return np.append(0.0, self.sets.times)
 
     def stated(self, times: FloatArray) -> BoolArray:
         """Return that all numbers have limits."""

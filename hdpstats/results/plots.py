@@ -20,9 +20,12 @@ from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.fitted import Fitted
 from hdpstats.results.sites import SiteContribution
 from hdpstats.results.survival import check_one_row, open_curves, read_times
+from hdpstats.results.time_axis import draw_at_risk, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hdpstats.results.survival_curves import SurvivalCurves
 
 COLOURS: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Colours that colour-blind readers can distinguish (Okabe and Ito 2008)."""
@@ -55,17 +58,35 @@ def pyplot() -> Any:
     return module
 
 
+def palette() -> list[str]:
+    """Return the colours of curves; on dark figures white for black, and the light ones first."""
+    return (
+        ["#ffffff", COLOURS[6], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[2], COLOURS[1]]
+        if _is_dark()
+        else list(COLOURS)
+    )
+
+
 def axes_of(ax: "Axes | None", *, width: float, height: float) -> "Axes":
     """Return the given axes, or those of a new figure of a size in inches."""
     module = pyplot()
     from matplotlib.axes import Axes
 
     if ax is None:
-        fresh: Axes = module.figure(figsize=(width, height), layout="constrained", facecolor="white").add_subplot()
+        ground = module.rcParams["figure.facecolor"] if _is_dark() else "white"
+        fresh: Axes = module.figure(figsize=(width, height), layout="constrained", facecolor=ground).add_subplot()
         return fresh
     if not isinstance(ax, Axes):
         raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
     return ax
+
+
+def _is_dark() -> bool:
+    """Return whether the style in use writes in a light colour."""
+    from matplotlib import rcParams
+    from matplotlib.colors import to_rgb
+
+    return sum(to_rgb(rcParams["text.color"])) > sum(to_rgb(GREY))
 
 
 def plot_coefficients(
@@ -205,18 +226,32 @@ def _left_labels(axes: "Axes") -> None:
 
 
 def plot_survival(
-    fit: Fitted, frame: pd.DataFrame | None, *, labels: Sequence[str] | None, ci: bool, ax: "Axes | None"
+    fit: Fitted,
+    frame: pd.DataFrame | None,
+    *,
+    labels: Sequence[str] | None,
+    ci: bool,
+    at_risk: "SurvivalCurves | None" = None,
+    time_unit: str | None = None,
+    ax: "Axes | None",
 ) -> "Axes":
     """Draw survival curves with bands; see `hdpstats.results.Result.plot_survival`."""
     opened = open_curves(fit, frame)
     names = _names(opened, labels)
-    axes = axes_of(ax, **_SIZE)
+    rows = [] if at_risk is None else list(zip(at_risk.groups, at_risk.curves(), strict=True))
+    axes = axes_of(ax, width=_SIZE["width"], height=_SIZE["height"] + 0.18 * (len(rows) + bool(rows)))
     times = read_times(None, opened.facts)
     curve = opened.survival(times, alpha=0.05 if ci else None)
-    for name, colour, place in zip(names, COLOURS, range(len(names)), strict=False):
-        _steps(axes, times, [part[place] for part in curve], colour=colour, label=name)
+    for name, colour, place in zip(names, palette(), range(len(names)), strict=False):
+        steps(axes, times, [part[place] for part in curve], colour=colour, label=name)
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
-    return _finish(axes, opened.facts, frame, legend=len(names) > 1)
+    _finish(axes, opened.facts, frame, legend=len(names) > 1, time_unit=time_unit)
+    if at_risk is not None:
+        axis = time_axis(opened.facts.grid.horizon, opened.facts.unit_of_time, time_unit)
+        ink = palette()[0]
+        lines = [("all" if label is None else label, ink, each.at_risk(axis.ticks)) for label, each in rows]
+        draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private")
+    return axes
 
 
 def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | None") -> "Axes":
@@ -228,7 +263,7 @@ def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | N
     edges = np.array((0.0, *opened.facts.grid.cuts))
     for place, cause in enumerate(opened.facts.causes):
         parts = [_closed(part[0, :, place]) for part in curve]
-        _steps(axes, edges, parts, colour=COLOURS[place % len(COLOURS)], label=cause)
+        steps(axes, edges, parts, colour=palette()[place % len(COLOURS)], label=cause)
     axes.set(ylim=(0.0, _top(curve)), ylabel="hazard per interval")
     return _finish(axes, opened.facts, at, legend=len(opened.facts.causes) > 1)
 
@@ -291,10 +326,12 @@ def _names(opened: HazardCurves, labels: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _steps(axes: "Axes", at: FloatArray, curve: Sequence[FloatArray], *, colour: str, label: str) -> None:
+def steps(
+    axes: "Axes", at: FloatArray, curve: Sequence[FloatArray], *, colour: str, label: str, line: str = "-"
+) -> None:
     """Draw a step function with its band, where it has one."""
     value, low, high = curve
-    axes.step(at, value, where="post", color=colour, linewidth=1.8, label=label)
+    axes.step(at, value, where="post", color=colour, linewidth=1.8, label=label, linestyle=line)
     if np.isfinite(low[1:]).any():
         axes.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
 
@@ -311,10 +348,11 @@ def _top(curve: CurveWithLimits) -> float:
     return 1.08 * min(band, 4.0 * largest)
 
 
-def _finish(axes: "Axes", hazard: HazardFacts, frame: pd.DataFrame | None, *, legend: bool) -> "Axes":
+def _finish(
+    axes: "Axes", hazard: HazardFacts, frame: pd.DataFrame | None, *, legend: bool, time_unit: str | None = None
+) -> "Axes":
     """Label the axis of time, and say at which covariates the curves are where the user did not."""
-    unit = f" ({hazard.unit_of_time})" if hazard.unit_of_time else ""
-    axes.set(xlim=(0.0, hazard.grid.horizon), xlabel=f"time{unit}")
+    time_axis(hazard.grid.horizon, hazard.unit_of_time, time_unit).draw(axes)
     axes.spines[["top", "right"]].set_visible(False)
     if frame is None:
         where = "all covariates 0" if hazard.typical is None else "typical covariates"

@@ -20,6 +20,8 @@ from hdpstats.schema.columns import Categorical
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hdpstats.results.survival_curves import SurvivalCurves
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Predictor(Fitted):
@@ -163,13 +165,18 @@ class Predictor(Fitted):
         ax: "Axes | None" = None,
         ci: bool = True,
         labels: Sequence[str] | None = None,
+        *,
+        at_risk: "SurvivalCurves | None" = None,
+        time_unit: str | None = None,
     ) -> "Axes":
         """Draw event-free survival of public rows as steps with pointwise 95 % bands (sampling and privacy noise).
 
         ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
-        typical covariates (`facts`), or at zeros where it has none. Errors: `predict_survival`, `plot_coefficients`.
+        typical covariates (`facts`), or at zeros where it has none. ``at_risk`` are survival curves whose numbers at
+        risk stand below the axis; ``time_unit`` is as in `SurvivalCurves.plot`. Errors: `predict_survival`,
+        `plot_coefficients`.
         """
-        return plots.plot_survival(self, frame, labels=labels, ci=ci, ax=ax)
+        return plots.plot_survival(self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax)
 
     def plot_hazard(self, ax: "Axes | None" = None, ci: bool = True, at: pd.DataFrame | None = None) -> "Axes":
         """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.

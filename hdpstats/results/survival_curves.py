@@ -21,6 +21,7 @@ from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.log_rank import log_hazard_ratios
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import curves_report, disclosure
+from hdpstats.results.curve_figures import CurveFigures
 from hdpstats.results.description_tables import frame_of, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve
 from hdpstats.results.log_rank_test import LogRankTest
@@ -37,7 +38,7 @@ SOURCES = ("private", "public")
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class SurvivalCurves(Reported, Saved):
+class SurvivalCurves(CurveFigures, Reported, Saved):
     """Survival curves by group. ``hdpf.survfit(...).fit(epsilon)`` makes them, or ``.fit_public()``.
 
     Private curves are read from a noisy table of events and censorings in public intervals

@@ -1,0 +1,184 @@
+"""Figures of survival curves: steps with bands, medians, the test, and the numbers at risk below."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
+from hdpstats.display import p_value
+from hdpstats.inference.life_tables import Band
+from hdpstats.results.plots import GREY, axes_of, palette, steps
+from hdpstats.results.tables import normal_quantile
+from hdpstats.results.time_axis import TimeAxis, draw_at_risk, time_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hdpstats.results.survival_curves import SurvivalCurves
+
+LINES: Final = ("-", "--", ":", "-.")
+ROW: Final = 0.18
+"""Inches of a row of numbers at risk."""
+LETTER, HANDLE = 0.08, 0.55
+"""Inches of a letter in a legend, and of the line before it."""
+BEYOND: Final = 1.02
+"""The axis reaches so far beyond the last end of an interval that what is stated there is seen."""
+FINE: Final = 40
+"""Points of a smooth line in an interval."""
+
+
+def plot_curves(
+    curves: "SurvivalCurves",
+    *,
+    join: str,
+    ci: bool,
+    at_risk: bool,
+    median: bool,
+    p: bool,
+    public: bool,
+    labels: Sequence[str] | None,
+    time_unit: str | None,
+    ax: "Axes | None",
+) -> "Axes":
+    """Draw survival by group; see `hdpstats.results.SurvivalCurves.plot`."""
+    shape = choice(join, name="join", options=("steps", "smooth"))
+    names, groups = _names(curves, labels), curves.curves()
+    axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
+    for name, colour, curve in zip(names, colours, groups, strict=False):
+        if curve.known:
+            times = curve.drawn_at
+            _draw(axes, times, curve.survival(times, normal_quantile(0.05)), colour, name, shape=shape, ci=ci)
+    if public and curves.source == "private":
+        for name, colour, curve in zip(names, colours, curves.curves("public"), strict=False):
+            times = curve.drawn_at
+            label = f"{name}, public" if len(names) > 1 else "public"
+            axes.step(times, curve.survival(times, 1.0).value, where="post", color=colour, linewidth=1.0,
+                      linestyle="--", label=label)  # fmt: skip
+    axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
+    if median:
+        _medians(curves, axes, colours)
+    if p and sum(curve.known for curve in groups) > 1:
+        value = curves.logrank_test().p_value
+        words = "log-rank p < 0.001" if value < 0.001 else f"log-rank p = {p_value(value)}"
+        ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
+        axes.text(0.02, 0.03, words, transform=axes.transAxes, fontsize="small", bbox=ground)
+    return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=len(names) > 1 or public)
+
+
+def plot_incidence(
+    curves: "SurvivalCurves",
+    *,
+    causes: str | Sequence[str] | None,
+    ci: bool,
+    at_risk: bool,
+    labels: Sequence[str] | None,
+    time_unit: str | None,
+    ax: "Axes | None",
+) -> "Axes":
+    """Draw the incidence of causes by group; see `hdpstats.results.SurvivalCurves.plot_incidence`."""
+    shown = list(curves.causes) if causes is None else [causes] if isinstance(causes, str) else list(causes)
+    for each in shown:
+        choice(each, name="causes", options=curves.causes)
+    names, groups = _names(curves, labels), curves.curves()
+    axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
+    top = 0.0
+    for place, (name, curve) in enumerate(zip(names, groups, strict=True)):
+        if not curve.known:
+            continue
+        times = curve.drawn_at
+        for rank, cause in enumerate(shown):
+            one = len(groups) == 1
+            band = curve.incidence(curves.causes.index(cause), times, normal_quantile(0.05))
+            words = [name] if len(shown) == 1 else [cause] if one else [name, cause]
+            _draw(axes, times, band, colours[rank if one else place], ", ".join(words), shape="steps", ci=ci,
+                  line="-" if one else LINES[rank % len(LINES)])  # fmt: skip
+            top = max(top, float(np.nanmax(band.high if ci and np.isfinite(band.high).any() else band.value)))
+    axes.set(ylim=(0.0, min(1.02, max(1.08 * top, 0.05))), ylabel="cumulative incidence")
+    several = len(names) * len(shown) > 1
+    return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=several)
+
+
+def _names(curves: "SurvivalCurves", labels: Sequence[str] | None) -> list[str]:
+    groups = curves.groups
+    if len(groups) > len(palette()):
+        raise ArgumentError(f"a figure shows up to {len(palette())} groups, not {len(groups)}", argument="self")
+    own = [str(each) if each is not None else "all" for each in groups]
+    if len(curves.grouping) == 1:
+        own = [f"{curves.grouping[0]} = {each}" for each in own]
+    if labels is None:
+        return own
+    if isinstance(labels, str) or len(labels) != len(groups):
+        raise ArgumentError(f"labels must be a list of {len(groups)} texts, one per group", argument="labels")
+    return [str(each) for each in labels]
+
+
+def _open(
+    curves: "SurvivalCurves", *, rows: int, time_unit: str | None, ax: "Axes | None"
+) -> tuple[TimeAxis, "Axes", list[str]]:
+    axis = time_axis(curves.asked.ends[-1], curves.unit_of_time, time_unit)
+    return axis, axes_of(ax, width=6.4, height=4.0 + (rows + 1) * ROW * bool(rows)), palette()
+
+
+def _draw(
+    axes: "Axes", times: FloatArray, band: Band, colour: str, label: str, *, shape: str, ci: bool, line: str = "-"
+) -> None:
+    if shape == "steps":
+        unknown = np.full_like(band.value, np.nan)
+        parts = [band.value, band.low, band.high] if ci else [band.value, unknown, unknown]
+        times, parts = np.append(times, BEYOND * times[-1]), [np.append(part, part[-1]) for part in parts]
+        steps(axes, times, parts, colour=colour, label=label, line=line)
+        return
+    fine = np.unique(np.concatenate([times, np.linspace(times[0], times[-1], FINE * len(times))]))
+    H = PchipInterpolator(times, -np.log(np.maximum(band.value, 1e-12)))(fine)
+    axes.plot(fine, np.exp(-H), color=colour, linewidth=1.8, label=label, linestyle=line)
+    if ci:
+        reach = np.maximum([band.value - band.low, band.high - band.value], 0.0)[:, 1:]
+        axes.errorbar(times[1:], band.value[1:], yerr=np.nan_to_num(reach), fmt="o", markersize=3, color=colour,
+                      linewidth=0.9, capsize=2)  # fmt: skip
+
+
+def _medians(curves: "SurvivalCurves", axes: "Axes", colours: Sequence[str]) -> None:
+    found = curves.median()["estimate"].to_numpy()
+    reached = np.isfinite(found)
+    if reached.any():
+        axes.plot([0.0, found[reached].max()], [0.5, 0.5], color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+    for time, colour in zip(found, colours, strict=False):
+        if np.isfinite(time):
+            axes.plot([time, time], [0.0, 0.5], color=colour, linewidth=0.8, linestyle=":", zorder=0)
+
+
+def _close(
+    curves: "SurvivalCurves",
+    axes: "Axes",
+    axis: TimeAxis,
+    names: Sequence[str],
+    colours: Sequence[str],
+    *,
+    at_risk: bool,
+    legend: bool,
+) -> "Axes":
+    axis.draw(axes)
+    axes.set_xlim(0.0, BEYOND * axis.end)
+    axes.spines[["top", "right"]].set_visible(False)
+    if at_risk:
+        rows = [
+            (name, colour, curve.at_risk(axis.ticks))
+            for name, colour, curve in zip(names, colours, curves.curves(), strict=False)
+        ]
+        draw_at_risk(axes, axis, rows, noisy=curves.source == "private")
+    if legend:
+        _legend(axes)
+    return axes
+
+
+def _legend(axes: "Axes") -> None:
+    """Put the legend above the axes, in as many columns as the figure is wide."""
+    longest = max(len(str(text)) for text in axes.get_legend_handles_labels()[1])
+    figure = axes.get_figure(root=True)
+    width = figure.get_figwidth() * axes.get_position().width if figure else 0.0
+    fits = int(width / (LETTER * longest + HANDLE))
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=max(fits, 1), fontsize="small")

@@ -1,0 +1,124 @@
+"""The axis of time of survival plots: a unit that fits, round ticks, and the numbers at risk below."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+YEAR: Final = 365.25
+DAYS: Final = {"days": 1.0, "weeks": 7.0, "months": YEAR / 12.0, "years": YEAR}
+"""The units that are known, in days."""
+ENOUGH: Final = 2.0
+"""A longer unit is shown where the axis has so many of it."""
+MOST_TICKS: Final = 8
+STEPS: Final = (1.0, 2.0, 3.0, 5.0, 6.0)
+MONTHS: Final = (1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 60.0, 120.0)
+LINE: Final = 13.0
+"""Points from one row of numbers at risk to the next."""
+BELOW: Final = 44.0
+"""Points from the axis to the first row."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeAxis:
+    """An axis of time.
+
+    Attributes
+    ----------
+    end : float
+        Where it ends, in the declared unit.
+    unit : str or None
+        The unit that is shown; None where none is known.
+    length : float
+        Its length in the declared unit.
+    """
+
+    end: float
+    unit: str | None
+    length: float
+
+    @property
+    def ticks(self) -> FloatArray:
+        """Round times from 0, in the declared unit."""
+        end = self.end / self.length
+        if self.unit == "months":
+            step = next((step for step in MONTHS if end / step <= MOST_TICKS + 1e-6), MONTHS[-1])
+            return np.arange(0.0, end * (1.0 + 1e-9), step) * self.length
+        size = 10.0 ** np.floor(np.log10(end / MOST_TICKS))
+        steps = [step * size * scale for scale in (1.0, 10.0) for step in STEPS]
+        step = next(step for step in steps if end / step <= MOST_TICKS + 1e-6)
+        return np.arange(0.0, end * (1.0 + 1e-9), step) * self.length
+
+    @property
+    def labels(self) -> list[str]:
+        """The ticks in the unit that is shown."""
+        return [f"{tick / self.length:.6g}" for tick in self.ticks]
+
+    @property
+    def title(self) -> str:
+        """What the axis is called."""
+        return f"time ({self.unit})" if self.unit else "time"
+
+    def draw(self, axes: "Axes") -> None:
+        """Label the axis and limit it."""
+        axes.set_xlim(0.0, self.end)
+        axes.set_xticks(self.ticks, self.labels)
+        axes.set_xlabel(self.title)
+
+
+def time_axis(end: float, declared: str | None, shown: str | None = None) -> TimeAxis:
+    """Return the axis up to a time in a declared unit; without a wish the longest unit of which it has two.
+
+    >>> time_axis(2557, "days").title, time_axis(2557, "days").labels
+    ('time (years)', ['0', '1', '2', '3', '4', '5', '6', '7'])
+    >>> time_axis(40, "days").unit, time_axis(12.0, "hours").title, time_axis(5, None).title
+    ('weeks', 'time (hours)', 'time')
+    """
+    own = None if declared is None else _known(declared)
+    if shown is not None:
+        wanted = choice(shown, name="time_unit", options=tuple(DAYS))
+        if own is None:
+            raise ArgumentError(
+                f"time_unit needs times declared in {', '.join(DAYS)}: hdp.Duration(horizon, unit='days')",
+                argument="time_unit",
+            )
+        return TimeAxis(end=end, unit=wanted, length=DAYS[wanted] / DAYS[own])
+    if own is None:
+        return TimeAxis(end=end, unit=declared, length=1.0)
+    fitting = [unit for unit in DAYS if DAYS[unit] >= DAYS[own] and end * DAYS[own] >= ENOUGH * DAYS[unit]] or [own]
+    return TimeAxis(end=end, unit=fitting[-1], length=DAYS[fitting[-1]] / DAYS[own])
+
+
+def _known(unit: str) -> str | None:
+    """Return a unit's name in plural, where it is one that is known."""
+    name = unit.strip().lower().rstrip("s") + "s"
+    return name if name in DAYS else None
+
+
+def draw_at_risk(axes: "Axes", axis: TimeAxis, rows: Sequence[tuple[str, str, FloatArray]], *, noisy: bool) -> None:
+    """Write numbers at risk below the axis: label, colour and numbers at the ticks, a row per group."""
+    title = "Number at risk (noisy)" if noisy else "Number at risk"
+    at: dict[str, Any] = {
+        "xycoords": ("axes fraction", "axes fraction"),
+        "textcoords": "offset points",
+        "annotation_clip": False,
+    }
+    axes.annotate(title, (0.0, 0.0), (0.0, -BELOW), ha="left", va="center", fontsize="small", **at)
+    for place, (label, colour, numbers) in enumerate(rows, start=1):
+        down = -BELOW - place * LINE
+        axes.annotate(label, (0.0, 0.0), (-24.0, down), ha="right", va="center", color=colour, fontsize="small", **at)
+        for time, number in zip(axis.ticks, numbers, strict=True):
+            text = "N/A" if np.isnan(number) else f"{max(number, 0.0):.0f}"
+            axes.annotate(
+                text, (time, 0.0), (0.0, down), xycoords=("data", "axes fraction"), textcoords="offset points",
+                ha="center", va="center", fontsize="small", annotation_clip=False,
+            )  # fmt: skip
