@@ -4,7 +4,7 @@ Private covariates mostly differ from public ones in prevalences, means and spre
 (`hdpstats.records.cohort`), public row ``i`` with base weight :math:`q_i` gets
 
 1. the weight :math:`w_i \propto q_i \exp(a'f_i)`, ``f`` the 0/1 indicators of levels of which the private share is
-   known, such that :math:`\sum_i w_i f_i` are these shares, cut to [.01, .99]: exponential tilting, the distribution
+   known, such that :math:`\sum_i w_i f_i` are these shares, none below .01: exponential tilting, the distribution
    nearest to the public one in Kullback-Leibler divergence (Deming and Stephan 1940; Hainmueller 2012). By damped
    Newton steps, with :math:`|a_j| \le 6`.
 2. for each number ``x`` of which the private mean is known
@@ -36,7 +36,7 @@ from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.schema.table import AdmittedTable
 
 LEAST_SHARE = 0.01
-"""Shares of levels are cut to this and to one minus it."""
+"""The least share of a level."""
 
 LONGEST, LARGEST = 1.5, 6.0
 """The longest step of a tilt, and the largest tilt."""
@@ -177,7 +177,7 @@ class RakedVariables:
     def tilted(self, base: FloatArray, targets: FloatArray, *, start: FloatArray, steps: int) -> FloatArray:
         """Return tilts (B, kb) with which rows of base weights (B, n) have shares (B, kb) of the levels."""
         F, k = self.indicators, self.indicators.shape[1]
-        goal = np.clip(targets, LEAST_SHARE, 1.0 - LEAST_SHARE)
+        goal = self.feasible(targets)
         tilt = np.broadcast_to(start, (len(base), k)).copy()
         i, j = np.triu_indices(k)
         products, spread = F[:, i] * F[:, j], np.empty((len(base), k, k))
@@ -191,6 +191,20 @@ class RakedVariables:
             largest = np.max(np.abs(step), axis=1, keepdims=True)
             tilt = np.clip(tilt + step * np.minimum(1.0, LONGEST / np.maximum(largest, 1e-12)), -LARGEST, LARGEST)
         return tilt
+
+    def feasible(self, shares: FloatArray) -> FloatArray:
+        """Return shares of levels (B, kb) that people can have: all of a variable's, the last one included, positive.
+
+        Those below 0 are reflected, as the density of what a share might be given noise ends there.
+        """
+        found = np.empty_like(shares)
+        names = [each.variable for each in self.shares]
+        for name in dict.fromkeys(names):
+            own = [place for place, each in enumerate(names) if each == name]
+            whole = np.column_stack([shares[:, own], 1.0 - shares[:, own].sum(axis=1)])
+            whole = np.maximum(np.abs(whole), LEAST_SHARE)
+            found[:, own] = whole[:, :-1] / whole.sum(axis=1, keepdims=True)
+        return found
 
     def weights(self, base: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return weights (B, n), 1 in sum, of rows of base weights (B, n) under tilts (B, kb)."""

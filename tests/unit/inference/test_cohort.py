@@ -172,6 +172,15 @@ def test_averages_far_above_the_noise_are_kept_and_drowned_ones_are_the_public_o
     assert np.all(clear.draw(draws.generator("2" * 64), 4000).std(axis=0) < 0.012)
 
 
+def test_shares_that_noise_made_impossible_are_made_shares_again(public):
+    w, private = people_of(public)
+    of = raked_information(side_of(public), moments_of(private, w), records=1, records_sd=0.0).raking.variables
+    hormon, small, mid = 0.3, 0.7, 0.35  # so that the last level has -0.05
+    found = of.feasible(np.array([[hormon, small, mid], [-0.2, 0.5, 0.3]]))
+    assert np.allclose(found[0], [0.3, 0.7 / 1.1, 0.35 / 1.1])
+    assert np.allclose(found[1], [0.2 / 1.4, 0.5, 0.3])
+
+
 def test_says_what_raking_cannot_mend(public):
     w, private = people_of(public)
     known = moments_of(private, w)
