@@ -36,6 +36,7 @@ Bayesian restoration of images. M. Wand, J. Ormerod, S. Padoan, R. Frühwirth (2
 elaborate distributions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -43,7 +44,9 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
+from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.public.moments import PublicFit
+from hdpstats.records.estimate import Heterogeneity
 
 DEGREES = 4.0
 """``nu``: degrees of freedom of a coefficient's difference, and of the common scale."""
@@ -62,6 +65,9 @@ SWEEPS = 10
 
 STARTS = (0.03, 1.0)
 """The smallest and the largest common scale that chains start with."""
+
+LEAST = 1e-6
+"""Share of the public fit's variances that is added where estimates are compared: public rows may tell nothing."""
 
 FLAT = 1e-12
 """Variances of a difference are taken to be at least this share of the largest."""
@@ -87,8 +93,10 @@ class Pooling:
         How far the estimate of each draw is from the pooled one.
     roots : (B, D, D) float64
         Of each draw, ``R`` with ``R R'`` the covariance of the differences.
-    private, public : (D, D) float64
-        ``V_u`` and ``V_pub``.
+    private : (D, D) float64
+        ``V_u``.
+    fit : PublicFit
+        The public fit.
     """
 
     point: FloatArray
@@ -97,7 +105,7 @@ class Pooling:
     moved: FloatArray
     roots: FloatArray
     private: FloatArray
-    public: FloatArray
+    fit: PublicFit
 
     @property
     def covariance(self) -> FloatArray:
@@ -108,7 +116,7 @@ class Pooling:
     def others(self) -> FloatArray:
         """The part (D, D) of that covariance that is not an error of the private estimate."""
         rest = np.eye(len(self.point)) - self.weights
-        apart = self.public + self.roots @ np.swapaxes(self.roots, 1, 2)
+        apart = self.fit.covariance + self.roots @ np.swapaxes(self.roots, 1, 2)
         own = np.mean(rest @ apart @ np.swapaxes(rest, 1, 2), axis=0)
         return np.asarray(own + self.moved.T @ self.moved / len(self.moved))
 
@@ -123,7 +131,7 @@ class Pooling:
         """
         standard = rng.standard_normal((count // len(self.roots), *self.moved.shape))
         differences = np.einsum("bij,nbj->nbi", self.roots, standard).reshape(count, -1)
-        return np.asarray(draws.normal(rng, self.public, count) + differences)
+        return np.asarray(draws.normal(rng, self.fit.covariance, count) + differences)
 
     def through(self, error: FloatArray) -> FloatArray:
         """Return what a part (count, D) of the private estimate's error adds to that of the pooled one."""
@@ -158,8 +166,38 @@ def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, roots: 
         moved=changes - weight @ difference,
         roots=roots,
         private=covariance,
-        public=fit.covariance,
+        fit=fit,
     )
+
+
+def disagreement(
+    private: FloatArray, errors: FloatArray, *, pooling: Pooling, seeds: Sequence[str], T: FloatArray
+) -> Heterogeneity:
+    r"""Return Cochran's Q of a private estimate (D,) and the public fit.
+
+    The public fit has a prior, which shrinks it. So the private estimate is shrunk alike before they are compared, and
+    the public fit errs by sampling alone: where public rows tell nothing, nothing is compared.
+
+    Parameters
+    ----------
+    private, errors
+        The estimate, and draws (B, D) of its error. Those of the public fit's error are normal.
+    pooling
+        The covariance of the estimate, and the public fit.
+    seeds
+        The hashes of the releases that the estimate came from.
+    T : (p, D) float64
+        From whitened coefficients to those that are tabulated.
+    """
+    rng, fit = draws.generator(*seeds, "public fit"), pooling.fit
+    own, variance, public, place = errors, pooling.private, fit.covariance, private
+    if fit.penalty is not None:
+        kept = np.eye(len(private)) - fit.penalty.B
+        own, variance, public = errors @ kept.T, kept @ variance @ kept.T, fit.penalty.sampling
+        place = fit.penalty.of_estimate(private)
+    least = LEAST * np.diag(np.diag(fit.covariance))
+    both = np.array([own + draws.normal(rng, least, len(own)), draws.normal(rng, public + least, len(own))])
+    return heterogeneity(np.array([place, fit.theta]), [variance + least, public + least], both, T=T)
 
 
 def expected_covariance(covariance: FloatArray, fit: PublicFit) -> FloatArray:

@@ -34,7 +34,7 @@ from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
 from hdpstats.inference.information import ScoreNoise, draw_jointly
-from hdpstats.inference.pooling import Pooling, expected_covariance
+from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance
 from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
@@ -84,9 +84,11 @@ def combine(
             for theta, each, words in zip(found.unshrunk, own, notes, strict=True)
         ]
     )
-    pooled = None
+    pooled = agree = None
     if found.pooling is not None:
         pooled = _estimate("pooled", terms, found.pooled, T, _pooled(error, apart, found.pooling), note)
+        seeds = [each.part.release.sha256 for each in sites]
+        agree = disagreement(found.private, error.whole, pooling=found.pooling, seeds=seeds, T=T)
     return Estimates(
         penalised=None if fit is None else penalised(fit, T, terms=terms),
         private_only=private,
@@ -98,6 +100,7 @@ def combine(
         heterogeneity=None
         if len(sites) == 1
         else heterogeneity(np.array(found.unshrunk), found.variances, np.array([each.whole for each in own]), T=T),
+        disagreement=agree,
     )
 
 

@@ -442,6 +442,7 @@ def _released(study: Study, request: FitRequest, contributions: Contributions[An
             count=only.people.count,
             description=described,
             sites=sites,
+            disagreement=found.disagreement,
         )
     counts = tuple((name, each.people.count) for name, each in given.items() if each.people.count is not None)
     return Released(
@@ -452,6 +453,7 @@ def _released(study: Study, request: FitRequest, contributions: Contributions[An
         description=described,
         sites=sites,
         heterogeneity=found.heterogeneity,
+        disagreement=found.disagreement,
     )
 
 

@@ -23,6 +23,7 @@ from hdpstats.losses import LogisticLoss, PredictorLoss
 from hdpstats.public.absent import completed
 from hdpstats.public.moments import (
     Moments,
+    Penalty,
     PublicFit,
     WhitenedRows,
     averaged,
@@ -253,12 +254,16 @@ def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> Public
     """
     best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0)
     meat = replace(bread, ridge=best.objective.ridge, weights=rows.weights**2).hessian(best.theta)
-    inverse = np.linalg.inv(best.hessian)
+    inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
     information = best.hessian - np.diag(best.objective.ridge)
+    covariance = inverse @ meat @ inverse
     return PublicFit(
         theta=best.theta,
-        covariance=inverse @ meat @ inverse,
+        covariance=covariance,
         information=information,
+        penalty=Penalty.of(
+            covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=1.0
+        ),
         prior=prior_words(float(best.objective.ridge[-1]) ** -0.5, INTERCEPT_SPREAD if first else None),
     )
 
@@ -279,7 +284,7 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
     best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
     prior = np.diag(best.objective.ridge)
     H, J = _sandwich(rows, bread, theta=best.theta)
-    inverse = np.linalg.inv(H + prior)
+    inverse = np.asarray(np.linalg.inv(H + prior), dtype=np.float64)
     covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
     spread = float(best.objective.ridge[-1] / phi) ** -0.5
     return PublicFit(
@@ -287,6 +292,9 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
         covariance=covariance,
         information=H / phi,
         unit=float(unit),
+        penalty=Penalty.of(
+            covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=phi
+        ),
         prior=prior_words(spread, WIDE_SPREAD if first else None),
     )
 

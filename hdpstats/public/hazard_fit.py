@@ -15,7 +15,7 @@ from scipy.linalg import block_diag
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.moments import PublicFit, coefficient_parts, each_column
+from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
@@ -170,11 +170,17 @@ def fit_public(
 ) -> PublicFit:
     """Return the posterior modes of all causes."""
     fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
+    penalties = [fit.penalty for fit in fits if fit.penalty is not None]
     return PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
         covariance=block_diag(*(fit.covariance for fit in fits)),
         information=block_diag(*(fit.information for fit in fits)),
         parts=_parts(baseline, geometry, causes=causes),
+        penalty=Penalty(
+            B=block_diag(*(each.B for each in penalties)),
+            centre=np.concatenate([each.centre for each in penalties]),
+            sampling=block_diag(*(each.sampling for each in penalties)),
+        ),
         prior=f"a normal prior with a standard deviation of {SLOPE_SPREAD:g} for whitened slopes and "
         f"{BASELINE_SPREAD:g} for the baseline, about a constant hazard",
     )
@@ -204,5 +210,7 @@ def _mode(rows: PublicSpells, baseline: Baseline, Z: FloatArray, *, link: str, c
     ridge = np.concatenate([np.full(e, BASELINE_SPREAD**-2.0), np.full(p, SLOPE_SPREAD**-2.0)])
     fit = fit_hazard(data, link, ridge=ridge, centre=centre, start=centre)
     meat = Likelihood(replace(data, weights=data.weights**2), LINKS[link], ridge=ridge).hessian(fit.theta)
-    inverse = np.linalg.inv(fit.information + np.diag(ridge))
-    return PublicFit(theta=fit.theta, covariance=inverse @ meat @ inverse, information=fit.information)
+    inverse = np.asarray(np.linalg.inv(fit.information + np.diag(ridge)), dtype=np.float64)
+    covariance = inverse @ meat @ inverse
+    penalty = Penalty.of(covariance, inverse=inverse, ridge=ridge, centre=centre, phi=1.0)
+    return PublicFit(theta=fit.theta, covariance=covariance, information=fit.information, penalty=penalty)

@@ -106,15 +106,41 @@ UNKNOWN = 10.0
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Penalty:
+    r"""What the prior of a public fit does to it: about :math:`\theta - B(\theta - c)` is estimated, not ``theta``.
+
+    ``B`` (D, D) is the prior's share of the information, ``centre`` (D,) is ``c``, and ``sampling`` (D, D) the
+    covariance of the fit by sampling of public people alone, the prior's own part left out.
+    """
+
+    B: FloatArray
+    centre: FloatArray
+    sampling: FloatArray
+
+    @classmethod
+    def of(
+        cls, covariance: FloatArray, *, inverse: FloatArray, ridge: FloatArray, centre: FloatArray, phi: float
+    ) -> "Penalty":
+        """Return it from the fit's covariance, the inverse of its Hessian with the ridge (D,), and the loss's scale."""
+        B = inverse * ridge
+        return cls(B=B, centre=centre, sampling=covariance - phi * B @ inverse)
+
+    def of_estimate(self, theta: FloatArray) -> FloatArray:
+        """Return coefficients (D,) as the prior would have shrunk them."""
+        return np.asarray(theta - self.B @ (theta - self.centre))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PublicFit:
     """The public fit in whitened coordinates: mode ``theta`` (D,), its covariance and its information (D, D).
 
     The information is the likelihood's Hessian at the mode, without the prior's. ``parts`` are directions (D, k) that
     span all: how much private people differ from public ones is estimated for each part by itself
     (`hdpstats.inference.pooling`); none stands for each coordinate. ``unit`` is a large change along one of them: 1 for
-    a likelihood. ``prior`` says in words which prior made it: it is no maximum-likelihood fit. ``unknown`` are
-    orthonormal directions (D, k) of which the public rows say nothing at all: there the covariance is `UNKNOWN`
-    squared, so that pooling takes the private estimate.
+    a likelihood. ``prior`` says in words which prior made it, and ``penalty`` what it does: it is no maximum-likelihood
+    fit. ``unknown`` are orthonormal directions (D, k) of which the public rows say nothing at all: there the covariance
+    is `UNKNOWN` squared, so that pooling takes the private estimate.
     """
 
     theta: FloatArray
@@ -124,6 +150,7 @@ class PublicFit:
     prior: str = "a weak normal prior"
     unit: float = 1.0
     unknown: FloatArray | None = None
+    penalty: Penalty | None = None
 
 
 def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:

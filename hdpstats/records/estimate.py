@@ -249,7 +249,7 @@ class CochranQ:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heterogeneity:
-    """Whether the sites agree in all coefficients, and in each of them by itself (in the order of the terms)."""
+    """Whether sources agree in all coefficients, and in each of them by itself (in the order of the terms)."""
 
     overall: CochranQ
     by_term: tuple[CochranQ, ...]
@@ -271,7 +271,8 @@ class Estimates:
 
     ``penalised`` is the public fit that pooling takes: a mode under a weak prior, and no maximum-likelihood fit.
     ``private_only`` is that of all sites together; ``sites`` are each site's own, in the order they were given;
-    ``heterogeneity`` says whether they agree, where there are several and errors are known.
+    ``heterogeneity`` says whether they agree, where there are several and errors are known; ``disagreement`` whether
+    private and public coefficients do, where both are known.
     """
 
     penalised: Estimate | None
@@ -279,6 +280,7 @@ class Estimates:
     pooled: Estimate | None
     sites: tuple[SiteEstimate, ...] = ()
     heterogeneity: Heterogeneity | None = None
+    disagreement: Heterogeneity | None = None
 
     def moved(self, by: FloatArray) -> "Estimates":
         """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""

@@ -15,6 +15,7 @@ from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, tables
 from hdpstats.results.averaged import Averaged
+from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.methods_text import methods_text
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.prediction import Predictor
@@ -127,6 +128,14 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         return self.released.heterogeneity
 
     @property
+    def disagreement(self) -> Disagreement | None:
+        """Whether private and public coefficients disagree: Cochran's Q of all and of each; None where not pooled."""
+        found, public, private = self.released.disagreement, self.penalised, self.private_only
+        if found is None or public is None or private is None:
+            return None
+        return Disagreement(found=found, public=public, private=private)
+
+    @property
     def public_check(self) -> PublicCheck | None:
         """How a hazard model does on the public rows: concordance, Brier scores, calibration; computed when asked."""
         return self.checked.found
@@ -163,8 +172,11 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         return tables.tidy(self.estimate, exponentiate=exponentiate, conf_level=conf_level)
 
     def glance(self) -> pd.DataFrame:
-        """Return one row of public facts; ``nobs`` is the number of private records, noisy where it is protected."""
-        return tables.glance(self.facts, self.estimate, self.guarantee)
+        """Return one row of public facts; ``nobs`` is the number of private records, noisy where it is protected.
+
+        Where private and public coefficients were pooled, ``q_statistic, q_df, q_p_value`` test whether they agree.
+        """
+        return tables.glance(self.facts, self.estimate, self.guarantee, self.disagreement)
 
     def odds_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return odds ratios by term: estimate, conf_low, conf_high, std_error.

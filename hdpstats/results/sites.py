@@ -109,6 +109,7 @@ class Released:
     count: Counts | None = None
     sites: tuple[SiteContribution, ...] = ()
     heterogeneity: Heterogeneity | None = None
+    disagreement: Annotated[Heterogeneity | None, LEFT_OUT] = None
     description: Annotated[DescribedCohort | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:

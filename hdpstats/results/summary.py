@@ -60,9 +60,11 @@ def report_of(result: "Result", alpha: float) -> Report:
     sites = result.site_facts if len(result.site_facts) > 1 else ()
     if sites:
         blocks.append(sites_block(sites))
-    privacy = _privacy_rows(estimate, result.released)
+    disagreement = result.disagreement
+    agreement = [] if disagreement is None else [("Public differs?", disagreement.words)]
+    privacy = [*_privacy_rows(estimate, result.released), *agreement]
     blocks += [
-        named_values(_privacy_rows(estimate, result.released, site_rows(sites)), only="text"),
+        named_values([*_privacy_rows(estimate, result.released, site_rows(sites)), *agreement], only="text"),
         named_values(privacy, title="Privacy", only="page"),
     ]
     if check is not None:
@@ -296,6 +298,8 @@ def _notes_of(result: "Result", shown: int) -> list[str]:
         found.append(
             "Intervals and p-values allow for privacy noise, whose tails are heavier than the normal distribution's."
         )
+    if result.disagreement is not None and result.disagreement.note is not None:
+        found.append(result.disagreement.note)
     if estimate.note is not None:
         found.append(" ".join(estimate.note.split()))
     if result.public_only is not None and result.public_only.note is not None:

@@ -9,6 +9,7 @@ from hdpstats._base.validation import choice, real
 from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.estimate import Estimate
+from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.facts import ModelFacts
 
 
@@ -39,10 +40,19 @@ def tidy(estimate: Estimate, *, exponentiate: bool = False, conf_level: float = 
     )
 
 
-def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -> pd.DataFrame:
+def glance(
+    facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None, disagreement: Disagreement | None = None
+) -> pd.DataFrame:
     """Return one row about the model: public facts only; with how many sites took part where there are several."""
     hazard = facts.hazard
     where = {} if guarantee is None or guarantee.sites == 1 else {"sites": [guarantee.sites]}
+    agree = {}
+    if disagreement is not None:
+        agree = {
+            "q_statistic": [disagreement.statistic],
+            "q_df": [disagreement.df],
+            "q_p_value": [disagreement.pvalue],
+        }
     axis = {} if hazard is None else {"link": [hazard.link], "intervals": [hazard.grid.intervals]}
     return pd.DataFrame(
         {
@@ -57,6 +67,7 @@ def glance(facts: ModelFacts, estimate: Estimate, guarantee: Guarantee | None) -
             "terms": [len(estimate.terms)],
             **where,
             **axis,
+            **agree,
         }
     )
 

@@ -70,7 +70,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
-from hdpstats.inference.pooling import Pooling, pool
+from hdpstats.inference.pooling import Pooling, disagreement, pool
 from hdpstats.inference.sandwich import DRAWS, penalised
 from hdpstats.mechanisms.clipped_newton.expectations import (
     Expected,
@@ -395,6 +395,7 @@ def estimates(
             for each, share in zip(own if several else [private], found.shares, strict=True)
         ),
         heterogeneity=_heterogeneity(found.sites, distributions, page) if several else None,
+        disagreement=page.disagreement(found.pooling, found.private, noises),
     )
 
 
@@ -420,6 +421,11 @@ class _Page:
         errors = pooling.errors(_drawn(rng, source, noises), pooling.apart(rng, DRAWS)) @ self.T.T
         sampling = pooling.covariance_of(source.by_sampling) + pooling.others
         return self._of("pooled", pooling.point, sampling, pooling.covariance_of(source.by_noise), errors)
+
+    def disagreement(self, pooling: Pooling, source: PrivateEstimate, noises: Noises) -> Heterogeneity:
+        """Return whether the private estimate and the public fit agree."""
+        errors = _drawn(draws.generator(*self.seeds), source, noises)
+        return disagreement(source.theta, errors, pooling=pooling, seeds=self.seeds, T=self.T)
 
     def _of(
         self, label: str, theta: FloatArray, sampling: FloatArray, privacy: FloatArray, errors: FloatArray | None

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import draws
-from hdpstats.inference.pooling import DEGREES, SCALE, expected_covariance, pool
-from hdpstats.public.moments import PublicFit, coefficient_parts, each_column
+from hdpstats.inference.pooling import DEGREES, SCALE, disagreement, expected_covariance, pool
+from hdpstats.losses import LogisticLoss
+from hdpstats.public.fit import likelihood_fit
+from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column
 from hdpstats.records.geometry import from_public
+from hdpstats.solvers import ridge_objective
 
 
 def fit_of(covariance, **changes):
@@ -126,3 +129,52 @@ def test_scales_that_were_drawn_before_are_kept():
     assert np.array_equal(again.roots, first.roots)
     assert np.diag(again.weight).max() < np.diag(first.weight).max()
     assert not np.array_equal(pool(first.point, private, replace(fit, theta=np.ones(3))).roots, first.roots)
+
+
+def test_a_private_estimate_is_compared_as_the_prior_shrinks():
+    # A prior that keeps half of each slope: a private estimate of twice the public one is no disagreement.
+    rng, T = np.random.default_rng(6), np.array([[1.0, -1.0], [0.0, 2.0]])
+    inverse = 0.01 * np.eye(2)
+    penalty = Penalty.of(inverse, inverse=inverse, ridge=np.full(2, 50.0), centre=np.array([0.0, 1.0]), phi=1.0)
+    assert penalty.sampling == pytest.approx(0.005 * np.eye(2))
+    fit = replace(fit_of(inverse, penalty=penalty), theta=np.array([0.5, 0.7]))
+    private = np.array([1.0, 0.4])
+    found = pool(private, 0.01 * np.eye(2), fit)
+    errors = 0.1 * rng.standard_normal((4000, 2))
+    same = disagreement(private, errors, pooling=found, seeds=("ab" * 32,), T=T)
+    assert same.overall.statistic == pytest.approx(0.0, abs=1e-12)
+    assert same.overall.pvalue == 1.0
+    # half of the private error and the public one: a difference of 0.5 in each is 0.25 after shrinking
+    other = disagreement(private + 0.5, errors, pooling=found, seeds=("ab" * 32,), T=T)
+    assert other.overall.statistic == pytest.approx(2 * 0.25**2 / (0.0025 + 0.005), rel=1e-4)
+    assert other.overall.pvalue == pytest.approx(np.exp(-other.overall.statistic / 2.0), abs=3e-3)
+    assert [each.df for each in other.by_term] == [1, 1]
+    assert other.by_term[1].statistic == pytest.approx(0.5**2 / (4.0 * 0.0075), rel=1e-4)
+
+
+def test_where_public_rows_tell_nothing_nothing_is_compared():
+    # The second direction is the prior's alone: fit and shrunken estimate are its centre.
+    inverse, ridge = np.diag([0.01, 4.0]), np.array([0.0, 0.25])
+    penalty = Penalty.of(inverse, inverse=inverse, ridge=ridge, centre=np.zeros(2), phi=1.0)
+    fit, private = fit_of(inverse, penalty=penalty), np.array([0.0, 30.0])
+    errors = 0.1 * np.random.default_rng(7).standard_normal((1000, 2))
+    found = disagreement(private, errors, pooling=pool(private, 0.01 * np.eye(2), fit), seeds=("ab" * 32,), T=np.eye(2))
+    assert found.overall.statistic == pytest.approx(0.0, abs=1e-9)
+    assert found.overall.pvalue > 0.99
+
+
+def test_public_and_private_people_alike_are_seldom_called_different():
+    # 60 public people and four slopes: without shrinking alike, 31 in 100 were.
+    loss, small = LogisticLoss(), []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        truth = np.append(-0.5, 0.4 * rng.standard_normal(4))
+        X = np.column_stack([np.ones(60), rng.standard_normal((60, 4))])
+        y = (rng.uniform(size=60) < 1.0 / (1.0 + np.exp(-X @ truth))).astype(float)
+        rows = ridge_objective(loss, X, y, weights=np.ones(60), offset=np.zeros(60))
+        fit, exact = likelihood_fit(rows, rows, first=1), 1e-12 * np.eye(5)
+        found = disagreement(
+            truth, np.zeros((1000, 5)), pooling=pool(truth, exact, fit), seeds=("ab" * 32,), T=np.eye(5)
+        )
+        small.append(found.overall.pvalue < 0.05)
+    assert np.mean(small) < 0.12
