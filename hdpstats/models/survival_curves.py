@@ -22,6 +22,7 @@ from hdpstats.models.model_spec import checked_study, declared_column, site_fact
 from hdpstats.models.releases import check_private, released
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
+from hdpstats.results.description import Description
 from hdpstats.results.public_curves import public_curves
 from hdpstats.results.survival_curves import SurvivalCurves
 from hdpstats.schema.columns import Weight
@@ -94,9 +95,10 @@ class CurvesRequest:
 
     def fit(
         self,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float = 0,
         *,
+        description: Description | None = None,
         replicate: int = 1,
         allow_large_epsilon: bool = False,
     ) -> SurvivalCurves:
@@ -111,6 +113,9 @@ class CurvesRequest:
             What it costs.
         delta
             What may be spent on normal noise: taken only where that is smaller.
+        description
+            A description of the same outcome by the same groups, in place of epsilon: its table is used, and nothing is
+            charged.
         replicate
             2, 3, ... for a further independent draw, which is charged again.
         allow_large_epsilon
@@ -122,6 +127,10 @@ class CurvesRequest:
             Before anything is charged.
         """
         study = self.study
+        if description is not None:
+            return self._described(description, epsilon)
+        if epsilon is None:
+            raise ArgumentError("epsilon must be given, or a description whose table is used", argument="epsilon")
         amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
         number = integer(replicate, name="replicate", lower=1, upper=10**9)
         slack = release_delta(delta)
@@ -131,6 +140,37 @@ class CurvesRequest:
         if query.follow_up is None:
             raise ArgumentError("times must give intervals", argument="times")
         return self._curves(query.follow_up, **found)
+
+    def _described(self, description: object, epsilon: object) -> SurvivalCurves:
+        """Return the curves of a description's table, or refuse one of something else."""
+        if epsilon is not None:
+            raise ArgumentError(
+                "epsilon must be left out with a description, which is used as it is", argument="epsilon"
+            )
+        if not isinstance(description, Description):
+            raise ArgumentError(
+                f"description must be what hdp.describe returned, not {type(description).__name__}",
+                argument="description",
+            )
+        query, asked = description.query, description.query.follow_up
+        same = asked is not None and (asked.time, asked.event, asked.start) == (self.time, self.event, self.start)
+        if not same or query.grouping != self.grouping or query.weights != self.weights or query.complete:
+            raise ArgumentError(
+                f"description must be of all people by Surv({self.time}, {self.event}) ~ "
+                f"{' + '.join(self.grouping) or '1'}, with the same weights",
+                argument="description",
+            )
+        if asked is None or description.schema.sha256 != self.study.schema.sha256:
+            raise ArgumentError("description must be made with this study's schema", argument="description")
+        if isinstance(self.times, tuple) and self.times != asked.ends:
+            raise ArgumentError("times must be left out, or be those of the description", argument="times")
+        return self._curves(
+            asked,
+            queries=description.queries,
+            releases=description.releases,
+            missing=description.missing,
+            guarantee=description.guarantee,
+        )
 
     def fit_public(self) -> SurvivalCurves:
         """Return the Kaplan-Meier curves of the public rows alone: exact, at no cost."""

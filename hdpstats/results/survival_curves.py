@@ -20,7 +20,7 @@ from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionR
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.log_rank import log_hazard_ratios
 from hdpstats.records.query import LedgerEntry
-from hdpstats.results import curves_report, disclosure
+from hdpstats.results import curve_comparison, curves_report, disclosure
 from hdpstats.results.curve_figures import CurveFigures
 from hdpstats.results.description_tables import frame_of, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve
@@ -322,6 +322,31 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         others = [name for name in self.grouping if name != strata]
         labels = [str(label) for label in group_labels(others, self.schema)]
         return [[curves[place] for place in row] for row in places.tolist()], labels
+
+    def compare(self, result: object, over: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+        """Return a hazard model's survival, averaged over people, against these curves.
+
+        Parameters
+        ----------
+        result
+            The result of a hazard model.
+        over
+            Rows with the model's covariates and the grouping columns: people distributed as those of the curves. Each
+            group's curve is compared with the mean prediction for its rows.
+        alpha
+            One minus the level of the limits.
+
+        Returns
+        -------
+        DataFrame
+            Columns group, time, estimate (of the curve), model, difference, std_error (of the curve: the model's error
+            is not counted), conf_low, conf_high (of the difference).
+        """
+        return curve_comparison.compare(self, result, over, alpha=alpha)
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a grouping column's levels."""
+        return labels_of(self.schema, name)
 
     def _check_groups(self) -> None:
         if len(self.groups) < 2:

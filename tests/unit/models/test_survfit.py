@@ -227,3 +227,38 @@ def test_what_needs_other_data_is_refused_before_a_charge():
     with pytest.raises(hdp.ArgumentError, match="upto"):
         curves.restricted_mean(11)
     assert own.ledger.spent.epsilon == 0
+
+
+def test_a_description_that_was_paid_for_is_used():
+    own = study()
+    table = hdp.describe(own, ["x", "Surv(time, event)"], by="arm", times=[2, 4, 8], epsilon=4)
+    spent = own.ledger.spent.epsilon
+    curves = hdpf.survfit("Surv(time, event) ~ arm", own).fit(description=table)
+    assert own.ledger.spent.epsilon == spent
+    shown = table.follow_up()
+    np.testing.assert_allclose(curves.tidy()["events"], shown["events"])
+    np.testing.assert_allclose(curves.tidy()["at_risk"], shown["at_risk"])
+    assert curves.guarantee == table.guarantee
+    for formula, options, argument in (
+        ("Surv(time, event) ~ sex", {}, "description"),
+        ("Surv(time, cause) ~ arm", {}, "description"),
+        ("Surv(time, event) ~ arm", {"times": [2, 4]}, "times"),
+        ("Surv(time, event) ~ arm", {"weights": "w"}, "description"),
+    ):
+        with pytest.raises(hdp.ArgumentError, match=argument):
+            hdpf.survfit(formula, own, **options).fit(description=table)
+    with pytest.raises(hdp.ArgumentError, match="epsilon"):
+        hdpf.survfit("Surv(time, event) ~ arm", own).fit(1, description=table)
+    with pytest.raises(hdp.ArgumentError, match="epsilon"):
+        hdpf.survfit("Surv(time, event) ~ arm", own).fit()
+
+
+def test_a_model_is_compared_with_the_curves():
+    rows = hdp.Study(public=PRIVATE.copy(), schema=SCHEMA)
+    model = hdpf.hazard("Surv(time, event) ~ arm", rows, intervals=[1, 2, 4, 8]).fit_public()
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study(), times=[1, 2, 4, 8]).fit(epsilon=3)
+    found = curves.compare(model, PRIVATE)
+    assert found["difference"].abs().max() < 0.12
+    np.testing.assert_allclose(found["estimate"] - found["model"], found["difference"])
+    with pytest.raises(hdp.ArgumentError, match="result"):
+        curves.compare("model", PRIVATE)
