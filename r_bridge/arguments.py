@@ -32,6 +32,7 @@ _VECTORS: Final = frozenset(
         "between",
         "names",
         "cert",
+        "values",
         "coefficients",
     }
 )

@@ -1,0 +1,86 @@
+"""Tests, contrasts and average effects in R: Python's numbers, R's names."""
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+import r_bridge
+
+
+@pytest.fixture(scope="module")
+def study() -> hdp.Study:
+    schema = hdp.Schema(
+        age=hdp.Continuous(20, 90, complete=True),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        hormon=hdp.Binary(complete=True),
+        event3=hdp.Binary(),
+    )
+    return hdp.Study(
+        private=hdp.datasets.load_rotterdam(),
+        public=hdp.datasets.load_gbsg(),
+        schema=schema,
+        budget=hdp.Budget(epsilon=8),
+    )
+
+
+@pytest.fixture(scope="module")
+def fit(study) -> hdp.Result:
+    return hdpf.logit("event3 ~ size*hormon + age", data=study).fit(epsilon=1)
+
+
+@pytest.fixture(autouse=True)
+def _attached(evaluate):
+    """Attach the R package."""
+
+
+def same(found, expected) -> None:
+    np.testing.assert_allclose(found.to_numpy(dtype=float), expected, rtol=1e-12)
+
+
+def test_r_tests_in_its_own_names_and_order(fit) -> None:
+    terms = fit.wald_test_terms()
+    found = r_bridge.call("dp_wald_test", fit)
+    assert list(found["term"]) == ["(Intercept)", *list(terms.tests)[1:]]
+    same(found[["statistic", "p.value", "df"]], terms.table)
+    python = fit.t_test("size[T.>50] - size[T.20-50] = 0.1, hormon", estimate="private_only")
+    code = "function(x) dp_contrast(x, c('size>50 - size20-50 = 0.1', 'hormon'), estimate = 'private_only')"
+    found = r_bridge.call(code, fit)
+    same(found[["estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"]], python.summary_frame())
+    one = "function(x) dp_contrast(x, as.numeric(names(coef(x)) == 'age'))"
+    assert r_bridge.call(one, fit)["estimate"].tolist() == [fit.params["age"]]
+    joint = (
+        "function(x) dp_wald_test(x, diag(length(coef(x)))[names(coef(x)) %in% c('size20-50', 'size>50'), ], rhs = 0.1)"
+    )
+    python = fit.wald_test("size[T.20-50] = 0.1, size[T.>50] = 0.1")
+    same(r_bridge.call(joint, fit), [[python.statistic, python.pvalue, 2]])
+    pairs = fit.t_test_pairwise("size", method="holm")
+    found = r_bridge.call("function(x) dp_contrast(x, term = 'size', adjust = 'holm')", fit)
+    assert list(found["contrast"]) == list(pairs.contrasts.names)
+    same(found[["adj.p.value"]], pairs.adjusted[:, None])
+
+
+def test_r_averages_over_rows(fit) -> None:
+    rows = hdp.datasets.load_gbsg()
+    columns = ["estimate", "std.error", "p.value", "conf.low", "conf.high", "frame.error"]
+    numbers = [name.replace(".", "_") for name in columns]
+    found = r_bridge.call("function(x, rows) dp_average_effects(x, 'size', over = rows)", fit, rows)
+    same(found[columns], fit.average_effects("size", over=rows).frame[numbers])
+    code = "function(x, rows) dp_average_effects(x, 'age', over = rows, values = c(40, 60), conf.level = 0.9)"
+    expected = fit.average_effects("age", over=rows, values=(40, 60), alpha=0.1).frame
+    found = r_bridge.call(code, fit, rows)
+    same(found[columns], expected[numbers])
+    assert list(found["effect"]) == list(expected["effect"])
+    assert r_bridge.call("dp_methods_text", fit) == fit.methods_text()
+
+
+def test_what_r_cannot_mean_is_refused(fit) -> None:
+    for code, message in (
+        ("function(x) dp_contrast(x)", "one of the two"),
+        ("function(x) dp_wald_test(x, list(1))", "hypothesis must be text"),
+        ("function(x) dp_wald_test(x, diag(2))", "a column for each of the 7 coefficients"),
+        ("function(x) dp_contrast(x, 'sise>50')", "there is no coefficient 'sise>50'; did you mean size>50"),
+        ("function(x) dp_average_effects(x, 'size')", "over must be given"),
+    ):
+        with pytest.raises(Exception, match=message):
+            r_bridge.call(code, fit)
