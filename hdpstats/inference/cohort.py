@@ -56,7 +56,7 @@ WORK = 250_000
 
 
 RAKED = (
-    "Standard errors take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
+    "{what} take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
     "private covariates, with the correlations that they have in public rows."
 )
 CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
@@ -161,8 +161,8 @@ def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
     )
 
 
-def notes_on(raking: Raking, *, dimension: int) -> tuple[str, ...]:
-    """Return in words what standard errors rest on, and what raking could not mend."""
+def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:
+    """Return in words what rests on raked rows, and what raking could not mend."""
     on, at = raking.variables, raking.averages
     rare = [
         each.variable
@@ -175,7 +175,7 @@ def notes_on(raking: Raking, *, dimension: int) -> tuple[str, ...]:
     w = on.weights(on.base[None], raking.tilt[None])[0]
     size = 1.0 / float(np.sum(w**2))
     return (
-        RAKED,
+        RAKED.format(what=what),
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),

@@ -73,7 +73,8 @@ def raked_site(
     posterior = cohort_posterior(raked_variables(side.variables, known, case_weights=side.case_weights))
     raking, n = raking_at(posterior.variables, posterior.mean), side.people
     sets = int(np.clip(NUMBERS // (n * outcomes.size * outcomes.dimension), FEWEST_DRAWS, DRAWS))
-    base = draws.dirichlet(draws.generator(canonical.sha256(["public people", n])), n, sets)
+    public = draws.generator(canonical.sha256(["public people", n]))
+    base = draws.dirichlet(public, n, sets, groups=side.invented)
     rng = draws.generator(canonical.sha256(["raked sums", known.release_sha256]))
     at, drawn = (
         raked_outcomes(outcomes, people, geometry, case_weights=side.case_weights, starts=starts)
@@ -87,5 +88,5 @@ def raked_site(
         drawn=drawn,
         sets=sets,
         total=known.people if known.weighted else None,
-        notes=notes_on(raking, dimension=outcomes.dimension),
+        notes=notes_on(raking, dimension=outcomes.dimension, what="Estimates and standard errors"),
     )
