@@ -15,25 +15,24 @@ Hastie 1992, *Statistical Models in S*, p. 38; ``model.matrix`` for the second h
 import functools
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TypeVar, final
 
 from hdpstats.formulas.bases import expand
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import (
-    Basis,
     Expression,
     Factor,
+    LevelIs,
     Operation,
     Powers,
     Splines,
-    Variable,
     bounds_of,
     columns_of,
 )
-from hdpstats.formulas.operations import LARGEST, Interval, multiply
+from hdpstats.formulas.lexer import quoted
+from hdpstats.formulas.operations import COMPARED, LARGEST, Interval, multiply
 from hdpstats.formulas.parser import (
     ParsedFormula,
     no_outcome,
@@ -43,18 +42,14 @@ from hdpstats.formulas.parser import (
     plain_outcome,
     survival_outcome,
 )
+from hdpstats.formulas.readings import BINARY_LEVELS, Category, Reading, boxes_of, code_of, declared, reading_of
 from hdpstats.formulas.refusals import refusal
-from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Offset, Weight
+from hdpstats.schema.columns import Binary, Categorical, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 
 MOST_COLUMNS = 500
-_BINARY_LEVELS = ("0", "1")
-_SHOWN_COLUMNS = 20
 _INDICATOR = Interval(0.0, 1.0)
 _INTERCEPT = DesignColumn(name="Intercept", lower=1.0, upper=1.0, expressions=(), levels=())
-
-_Reading = tuple[str, ...] | Variable | Operation | Basis
-"""The levels of a category, the expression of a number, or a basis of several columns."""
 
 
 F = TypeVar("F", bound=Hashable)
@@ -94,7 +89,9 @@ def dummy_coded(
     return tuple(coded)
 
 
-def coded_levels(source: str, levels: Sequence[str], *, dummies: bool) -> tuple[tuple[int, str], ...]:
+def coded_levels(
+    source: str, levels: Sequence[str], *, dummies: bool, reference: int = 0
+) -> tuple[tuple[int, str], ...]:
     """Return the code of the level and the name of the column for each column of a category.
 
     Examples
@@ -106,7 +103,7 @@ def coded_levels(source: str, levels: Sequence[str], *, dummies: bool) -> tuple[
     """
     if dummies:
         return tuple((code, f"{source}[{level}]") for code, level in enumerate(levels))
-    return tuple((code, f"{source}[T.{level}]") for code, level in enumerate(levels) if code > 0)
+    return tuple((code, f"{source}[T.{level}]") for code, level in enumerate(levels) if code != reference)
 
 
 def _spanned(rest: frozenset[F], earlier: Sequence[frozenset[F]]) -> bool:
@@ -140,7 +137,7 @@ def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
     >>> design.columns[1].lower, design.columns[1].upper
     (0.0, 6.324555320336759)
     """
-    parsed = formula if isinstance(formula, ParsedFormula) else parse(formula)
+    parsed = formula if isinstance(formula, ParsedFormula) else parse(formula, covariates_of(schema))
     plain_outcome(parsed.left)
     _check_response(parsed.response, schema)
     return compile_terms(parsed, schema)
@@ -162,21 +159,34 @@ def compile_one_sided(formula: ParsedFormula | str, schema: Schema) -> Design:
     >>> design.names, design.needs
     (('Intercept', 'age', 'C(grade)[T.2]', 'C(grade)[T.3]'), ('age', 'grade'))
     """
-    parsed = formula if isinstance(formula, ParsedFormula) else parse_one_sided(formula)
+    parsed = formula if isinstance(formula, ParsedFormula) else parse_one_sided(formula, covariates_of(schema))
     if parsed.left is not None:
         raise no_outcome(parsed.left.source)
-    return compile_terms(parsed, schema)
+    return without_roles(compile_terms(parsed, schema))
+
+
+def covariates_of(schema: Schema, *, times: bool = True) -> tuple[str, ...]:
+    """Return the columns that ``.`` may stand for: all but weights, offsets and, where they explain, times."""
+    left_out = (Weight, Offset) if times else (Weight, Offset, Duration)
+    return tuple(name for name, column in schema.items() if not isinstance(column, left_out))
+
+
+def without_roles(design: Design) -> Design:
+    """Return a design, or refuse it for an offset, strata or clusters, where no model reads them."""
+    for role in design.roles:
+        raise refusal(role.source, f"nothing here has {role.role} columns", "give it to a regression or a hazard model")
+    return design
 
 
 def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
     """Return the design of a formula's right side, whatever its outcome; errors are those of `compile_design`."""
-    readings = {factor: _reading(factor, schema) for term in parsed.terms for factor in term.factors}
+    boxes = dict(boxes_of(parsed, schema))
+    readings = {factor: reading_of(factor, schema, boxes) for term in parsed.terms for factor in term.factors}
     coded = dummy_coded(
         [term.factors for term in parsed.terms],
-        categorical=lambda factor: isinstance(readings[factor], tuple),
+        categorical=lambda factor: isinstance(readings[factor], Category),
         intercept=parsed.intercept,
     )
-    boxes = dict(_boxes(readings.values(), schema))
     columns = [_INTERCEPT] if parsed.intercept else []
     for term, dummies in zip(parsed.terms, coded, strict=True):
         choices = [
@@ -203,17 +213,8 @@ def _assemble(parsed: ParsedFormula, boxes: Mapping[str, Interval], columns: Seq
         intercept=parsed.intercept,
         needs=tuple(dict.fromkeys((*([parsed.response] if parsed.response else []), *read))),
         boxes=tuple(boxes.items()),
+        roles=parsed.roles,
     )
-
-
-def declared(name: str, schema: Schema) -> Column:
-    """Return the declaration of a column that a formula names."""
-    if name in schema:
-        return schema[name]
-    close = get_close_matches(name, list(schema), n=1)
-    listed = ", ".join(itertools.islice(schema, _SHOWN_COLUMNS))
-    remedy = f"did you mean {close[0]}?" if close else f"declared are {listed}"
-    raise refusal(name, "the schema has no such column", remedy)
 
 
 def _check_response(name: str, schema: Schema) -> None:
@@ -223,42 +224,8 @@ def _check_response(name: str, schema: Schema) -> None:
         raise refusal(name, reason, "choose a binary, continuous or duration column")
 
 
-def _reading(factor: Factor, schema: Schema) -> _Reading:
-    """Return the levels of a factor that is a category, and any other factor as it is."""
-    if isinstance(factor, Operation | Splines | Powers):
-        return factor
-    column = declared(factor.name, schema)
-    if isinstance(column, Categorical):
-        return column.levels
-    if isinstance(factor, Variable):
-        return factor
-    if isinstance(column, Binary):
-        return _BINARY_LEVELS
-    reason = f"a {column.kind} column has no levels"
-    raise refusal(factor.source, reason, f"write {factor.name}, or declare it as Categorical with its levels")
-
-
-def _boxes(readings: Iterable[_Reading], schema: Schema) -> Iterator[tuple[str, Interval]]:
-    """Yield the declared bounds of every column that is read as a number."""
-    for reading in readings:
-        if not isinstance(reading, tuple):
-            for name in columns_of(reading):
-                yield name, _box(name, reading.source, schema)
-
-
-def _box(name: str, source: str, schema: Schema) -> Interval:
-    column = declared(name, schema)
-    if isinstance(column, Weight):
-        raise refusal(source, f"{name} is declared as a weight", f'give the model weights="{name}"')
-    if isinstance(column, Offset):
-        raise refusal(source, f"{name} is declared as an offset", f'give the model offset="{name}"')
-    if not isinstance(column, NumericColumn):
-        raise refusal(source, f"{name} is a category, not a number", f"write {name} or C({name}) on its own")
-    return Interval(column.lower, column.upper)
-
-
 def _factor_columns(
-    factor: Factor, reading: _Reading, boxes: Mapping[str, Interval], *, dummies: bool
+    factor: Factor, reading: Reading, boxes: Mapping[str, Interval], *, dummies: bool
 ) -> tuple[DesignColumn, ...]:
     """Return the columns of a factor on its own."""
     if isinstance(reading, Splines | Powers):
@@ -268,14 +235,28 @@ def _factor_columns(
             _design_column(name, bounds_of(expression, boxes), expressions=(expression,))
             for name, expression in zip(names if len(names) > 1 else [factor.source], expressions, strict=True)
         )
-    if not isinstance(reading, tuple):
+    if isinstance(reading, Level):
+        return (_design_column(factor.source, _INDICATOR, levels=(reading,)),)
+    if not isinstance(reading, Category):
         bounds = bounds_of(reading, boxes)
+        _check_can_hold(reading, bounds)
         return (_design_column(factor.source, bounds, expressions=(reading,)),)
-    (name,) = columns_of(factor)
-    return tuple(
-        _design_column(label, _INDICATOR, levels=(Level(column=name, code=code),))
-        for code, label in coded_levels(factor.source, reading, dummies=dummies)
-    )
+    coded = coded_levels(factor.source, reading.names, dummies=dummies, reference=reading.reference)
+    return tuple(_indicator(label, reading.indicators[code]) for code, label in coded)
+
+
+def _indicator(label: str, indicator: Level | Expression) -> DesignColumn:
+    if isinstance(indicator, Level):
+        return _design_column(label, _INDICATOR, levels=(indicator,))
+    return _design_column(label, _INDICATOR, expressions=(indicator,))
+
+
+def _check_can_hold(reading: Expression, bounds: Interval) -> None:
+    """Refuse a comparison that all, or none, of what the schema admits satisfies."""
+    inner = reading.operands[0] if isinstance(reading, Operation) and reading.rule == "I" else reading
+    if isinstance(inner, Operation) and inner.rule in COMPARED and bounds.lower == bounds.upper:
+        whom = "every row" if bounds.lower else "no row"
+        raise refusal(reading.source, f"it holds for {whom} that the schema admits", "compare with a number in between")
 
 
 def _term_columns(choices: Sequence[tuple[DesignColumn, ...]]) -> tuple[DesignColumn, ...]:
@@ -314,12 +295,15 @@ class SurvivalDesign:
         The column of the time at which observation of a row ends.
     event : str
         The column that says whether, or by which cause, it ended with the event.
+    level : int or None
+        The one code of that column that is the event, as in ``Surv(time, status == 2)``; all others are censored then.
     """
 
     covariates: Design
     start: str | None
     stop: str
     event: str
+    level: int | None = None
 
     @property
     def formula(self) -> str:
@@ -341,6 +325,14 @@ class SurvivalDesign:
     def names(self) -> tuple[str, ...]:
         """The names of the covariates' columns, without the intercept."""
         return self.covariates.names[1:]
+
+    def causes(self, schema: Schema) -> tuple[str, ...]:
+        """Return the kinds of event: the levels but the first, or the one that the formula names."""
+        column = schema[self.event]
+        names = column.levels if isinstance(column, Categorical) else BINARY_LEVELS
+        if self.level is not None:
+            return (f"{self.event} == {names[self.level]}",)
+        return names[1:] if isinstance(column, Categorical) else (self.event,)
 
 
 def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDesign:
@@ -368,8 +360,10 @@ def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDe
     >>> design.names, design.needs
     (('age', 'size[T.m]', 'size[T.l]'), ('time', 'event', 'age', 'size'))
     """
-    parsed = formula if isinstance(formula, ParsedFormula) else parse_survival(formula)
-    *times, event = survival_outcome(parsed.left).columns
+    known = covariates_of(schema, times=False)
+    parsed = formula if isinstance(formula, ParsedFormula) else parse_survival(formula, known)
+    left = survival_outcome(parsed.left)
+    *times, event = left.columns
     for name in times:
         if not isinstance(declared(name, schema), Duration):
             reason = f"a {schema[name].kind} column cannot be a time of follow-up"
@@ -378,11 +372,16 @@ def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDe
         reason = f"a {schema[event].kind} column cannot be the event"
         raise refusal(event, reason, "declare it as Binary, or as Categorical with the level of no event first")
     _check_no_duration_explains(parsed, schema)
+    level = code_of(LevelIs(name=event, level=left.level, source=left.source), schema) if left.level else None
+    if level == 1 and isinstance(schema[event], Binary):
+        source = f"{left.function}({', '.join(map(quoted, left.columns))})"
+        parsed, level = replace(parsed, left=replace(left, source=source, level="")), None
     return SurvivalDesign(
         covariates=compile_terms(parsed, schema),
         start=times[0] if len(times) == 2 else None,
         stop=times[-1],
         event=event,
+        level=level,
     )
 
 

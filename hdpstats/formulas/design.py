@@ -14,7 +14,7 @@ import numpy as np
 
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.formulas.expressions import Expression, bounded_values_of, values_of
+from hdpstats.formulas.expressions import Expression, Role, bounded_values_of, values_of
 from hdpstats.formulas.operations import Interval
 from hdpstats.records.geometry import Geometry, from_box, from_public
 from hdpstats.schema.columns import Categorical, NumericColumn
@@ -87,6 +87,8 @@ class Design:
         The columns of the schema that the model reads, the outcome, if there is one, first.
     boxes : tuple of (str, Interval)
         The declared bounds of the numeric columns that the terms read.
+    roles : tuple of Role
+        Columns that are no terms: offset, strata and cluster.
     """
 
     formula: str
@@ -96,6 +98,11 @@ class Design:
     intercept: bool
     needs: tuple[str, ...]
     boxes: tuple[tuple[str, Interval], ...]
+    roles: tuple[Role, ...] = ()
+
+    def role(self, role: str) -> str | None:
+        """Return the column of an offset or a cluster; None without one."""
+        return next((each.name for each in self.roles if each.role == role), None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -85,8 +85,59 @@ class Piecewise:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Categories:
-    """A column read as categories, ``C(x)`` or ``factor(x)``."""
+    """A column read as categories, ``C(x)`` or ``factor(x)``.
 
+    ``reference`` is the level that others are compared with; empty for the first one.
+    """
+
+    name: str
+    reference: str = ""
+    source: str = field(compare=False)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelIs:
+    """Whether a column has a level, ``I(x == "level")``."""
+
+    name: str
+    level: str
+    source: str = field(compare=False)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The intervals of ``cut(…)``, read as categories.
+
+    Attributes
+    ----------
+    operand : Expression
+        What is cut.
+    breaks : tuple of float
+        The ends of the intervals, increasing, perhaps infinite.
+    right : bool
+        Whether intervals hold their right ends, as in R, or their left ones.
+    lowest : bool
+        Whether the outermost end belongs to its interval too.
+    labels : tuple of str
+        The names of the intervals; empty for those that R gives.
+    """
+
+    operand: "Expression"
+    breaks: tuple[float, ...]
+    right: bool
+    lowest: bool
+    labels: tuple[str, ...]
+    source: str = field(compare=False)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A column that is no term: ``offset(x)``, ``strata(x)`` or ``cluster(x)``."""
+
+    role: str
     name: str
     source: str = field(compare=False)
 
@@ -137,15 +188,15 @@ class Powers:
 Expression = Variable | Number | Operation | Piecewise
 Basis = Splines | Powers
 """A factor with several columns."""
-Factor = Variable | Operation | Categories | Basis
+Factor = Variable | Operation | Categories | LevelIs | Cut | Role | Basis
 """What the terms of a formula are made of."""
 
 
 def columns_of(factor: Expression | Factor) -> Iterator[str]:
     """Yield the names of the columns of an expression from left to right, repeated as they are."""
-    if isinstance(factor, Variable | Categories):
+    if isinstance(factor, Variable | Categories | LevelIs | Role):
         yield factor.name
-    elif isinstance(factor, Splines | Powers):
+    elif isinstance(factor, Splines | Powers | Cut):
         yield from columns_of(factor.operand)
     elif not isinstance(factor, Number):
         for operand in factor.operands:

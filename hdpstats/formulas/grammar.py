@@ -2,28 +2,42 @@
 
 ::
 
-    factor   = name | "C" "(" name ")" | call | basis
+    factor   = name | "C" "(" name ["," "Treatment" "(" text ")"] ")" | "I" "(" name "==" text ")" | cut | call | basis
+    cut      = "cut" "(" sum "," numbers ("," setting)* ")"
+    compared = sum [("==" | "!=" | "<" | "<=" | ">" | ">=") sum]
     sum      = product (("+" | "-") product)*
     product  = signed (("*" | "/") signed)*
     signed   = ["-" | "+"] power
     power    = primary [("^" | "**") 1…4]
-    primary  = number | name | call | "(" sum ")"
-    call     = function "(" sum ")"
+    primary  = number | name | call | "(" compared ")"
+    call     = function "(" sum ")" | "I" "(" compared ")"
              | "scale" "(" sum "," "mean" "=" number "," "sd" "=" number ")"
     basis    = ("bs" | "ns" | "poly") "(" sum ("," setting)* ")"
     setting  = [name "="] (number | "[" number ("," number)* "]")
 
-What the grammar cannot say cannot be asked: there are no attributes, subscripts, texts, comparisons, and no
-functions but those of `hdpstats.formulas.operations`.
+One side of a comparison is a number, known before any row is read. What the grammar cannot say cannot be asked: there
+are no attributes, no subscripts, no texts but names of levels, and no functions but those of
+`hdpstats.formulas.operations`.
 """
 
 from hdpstats.formulas.bases import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
-from hdpstats.formulas.expressions import Basis, Categories, Expression, Factor, Number, Operation, Variable, columns_of
-from hdpstats.formulas.lexer import Cursor, read_number, read_settings
+from hdpstats.formulas.expressions import Basis, Cut, Expression, Factor, Number, Operation, Variable, columns_of
+from hdpstats.formulas.levels import (
+    CATEGORICAL,
+    ROLES,
+    read_categories,
+    read_cut,
+    read_level_is,
+    read_relevel,
+    read_role,
+)
+from hdpstats.formulas.lexer import COMPARISONS, Cursor, read_number, read_settings
 from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT
 from hdpstats.formulas.refusals import function_refusal, refusal
 
-_CATEGORICAL = ("C", "factor")
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""What a comparison becomes where its sides change places."""
+
 _EXPONENTS = tuple(str(exponent) for exponent in range(1, LARGEST_EXPONENT + 1))
 _SCALE_REMEDY = "write scale(x, mean=50, sd=10), with numbers from public rows or the literature"
 
@@ -39,9 +53,16 @@ def read_factor(cursor: Cursor) -> Factor:
     name = cursor.peek()
     if cursor.peek(1).operator != "(":
         return _column(cursor)
-    if name.text in _CATEGORICAL:
-        return _categories(cursor)
-    expression = _basis(cursor) if name.text in SETTINGS else _call(cursor)
+    if name.text in ROLES:
+        return read_role(cursor)
+    if name.text in CATEGORICAL:
+        return read_categories(cursor)
+    if name.text == "relevel":
+        return read_relevel(cursor)
+    level = read_level_is(cursor)
+    if level is not None:
+        return level
+    expression = _cut(cursor) if name.text == "cut" else _basis(cursor) if name.text in SETTINGS else _call(cursor)
     if not any(columns_of(expression)):
         raise refusal(expression.source, "it has no column in it", "leave it out; the intercept is written 1")
     return expression
@@ -63,28 +84,26 @@ def _column(cursor: Cursor) -> Variable:
     return Variable(name=token.text, source=token.spelled)
 
 
-def _categories(cursor: Cursor) -> Categories:
+def _cut(cursor: Cursor) -> Cut:
     start = cursor.position
-    function, _, column = cursor.next().text, cursor.next(), cursor.next()
-    if column.kind != "name" or cursor.peek().operator not in (")", ","):
-        raise refusal(f"{function}()", "only a column of the schema has levels", f"write {function}(column)")
-    if cursor.next().operator == ",":
-        remedy = f"write {function}({column.spelled}); the first declared level is the reference"
-        raise refusal(f"{function}({column.spelled}, ...)", "levels come from the schema", remedy)
-    return Categories(name=column.text, source=cursor.spelled_since(start))
+    cursor.next()
+    cursor.take("(")
+    return read_cut(cursor, _sum(cursor), start)
 
 
 def _call(cursor: Cursor) -> Operation:
     start = cursor.position
     name = cursor.next().text
-    if name in _CATEGORICAL:
-        raise refusal(f"{name}()", "a level is not a number", f"write {name}(column) on its own, as in a:C(b)")
+    if name in (*CATEGORICAL, "relevel", "cut"):
+        raise refusal(f"{name}()", "a level is not a number", f"write {name}( ) on its own, as in a:C(b)")
+    if name in ROLES:
+        raise refusal(f"{name}()", "it is no part of a term", f"add {name}(column) to the terms by +")
     if name in SETTINGS:
         raise refusal(f"{name}()", "it makes several columns", f"write {name}( ) on its own, as in a:{name}( )")
     if name != "scale" and name not in FUNCTIONS:
         raise function_refusal(name)
     cursor.take("(")
-    argument = _sum(cursor)
+    argument = _comparison(cursor) if name == "I" else _sum(cursor)
     if name == "scale":
         return _scale(cursor, argument, start)
     if cursor.peek().operator == ",":
@@ -113,6 +132,37 @@ def _basis(cursor: Cursor) -> Basis:
     first = "degree" if function == "poly" else "df"
     names, remedy = SETTINGS[function], REMEDIES[function]
     return basis_of(function, argument, read_settings(cursor, start=start, names=names, first=first, remedy=remedy))
+
+
+def _comparison(cursor: Cursor) -> Expression:
+    """Read a sum, or its comparison with a number, which is 1 where it holds and else 0."""
+    start = cursor.position
+    left = _sum(cursor)
+    rule = cursor.take(*COMPARISONS)
+    if not rule:
+        return left
+    if cursor.peek().kind == "text":
+        reason = "a level is not a number"
+        raise refusal(cursor.peek().spelled, reason, 'write I(x == "level") on its own, as in a:I(b == "level")')
+    right = _sum(cursor)
+    source = cursor.spelled_since(start)
+    if cursor.peek().operator in COMPARISONS:
+        raise refusal(source, "a comparison has two sides", "multiply two of them: I((x > 1) * (x < 2))")
+    if _constant(left) is not None:
+        left, right, rule = right, left, MIRRORED.get(rule, rule)
+    end = _constant(right)
+    if end is None or _constant(left) is not None:
+        raise refusal(source, "it compares with something else than one number", "write x > 50, or x - z > 0")
+    return Operation(rule=rule, operands=(left, Number(value=end, source=f"{end:g}")), source=source)
+
+
+def _constant(side: Expression) -> float | None:
+    """Return the number that one side of a comparison is, if it is one."""
+    if isinstance(side, Number):
+        return side.value
+    if isinstance(side, Operation) and side.rule == "negative" and isinstance(side.operands[0], Number):
+        return -side.operands[0].value
+    return None
 
 
 def _sum(cursor: Cursor) -> Expression:
@@ -159,7 +209,7 @@ def _primary(cursor: Cursor) -> Expression:
         return _call(cursor) if cursor.peek(1).operator == "(" else _column(cursor)
     if not cursor.take("("):
         raise cursor.misplaced("write a column, a number or parentheses there")
-    inner = _sum(cursor)
+    inner = _comparison(cursor)
     _close(cursor)
     return inner
 

@@ -20,23 +20,28 @@ DEEPEST_PARENTHESES = 20
 
 _PLAIN = r"[A-Za-z_]\w*(?:\.[A-Za-z0-9]\w*)*"
 _TOKEN = re.compile(
-    rf"""(?P<blank>[ \t\r\n]+)
+    rf"""(?P<blank>[ \t\r\n]+|(?:survival|splines|stats|base)::)
     |(?P<quoted>`[^`\x00-\x1f\x7f]{{1,200}}`)
+    |(?P<patsy>Q\([ ]*(?:"[^"\x00-\x1f\x7f]{{1,200}}"|'[^'\x00-\x1f\x7f]{{1,200}}')[ ]*\))
+    |(?P<text>"[^"\x00-\x1f\x7f]{{0,200}}"|'[^'\x00-\x1f\x7f]{{0,200}}')
+    |(?P<foreign>::)
+    |(?P<dot>\.(?![\w.]))
     |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
     |(?P<name>{_PLAIN})
-    |(?P<operator>\*\*|[-+*/^:~(),=\[\]])""",
+    |(?P<operator>\*\*|==|!=|<=|>=|[-+*/^:~(),=\[\]<>])""",
     re.VERBOSE | re.ASCII,
 )
 _FOREIGN = re.compile(r"""[0-9][\w.]*|%[^%]{0,20}%|\.[\w.]*|"[^"]*"|'[^']*'|[!-~]|[^ -~]+""", re.ASCII)
 
 _ALPHABET = "a formula is made of column names, numbers, + - * / : ^ and parentheses"
+COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 _REMEDIES = {
-    ".": "name the columns one by one",
+    ":": "write the bare name of the function; survival::, splines::, stats:: and base:: are read",
     "|": "a formula has one right-hand side; join the terms by +",
     "%": "write a:b for an interaction",
     "$": "write the bare name of the column",
-    '"': "write column names bare, or in backticks; a formula holds no texts",
-    "'": "write column names bare, or in backticks; a formula holds no texts",
+    '"': "close the quotes around one level",
+    "'": "close the quotes around one level",
     "`": "close the backticks around one column name",
     "[": "a formula has no subscripts; declare the column that you need",
     "]": "a formula has no subscripts; declare the column that you need",
@@ -52,9 +57,10 @@ class Token:
     Attributes
     ----------
     kind : str
-        ``"name"``, ``"number"``, ``"operator"``, or ``"foreign"`` for what no formula holds.
+        ``"name"``, ``"number"``, ``"text"``, ``"operator"``, ``"dot"`` for all other columns, or ``"foreign"`` for what
+        no formula holds.
     text : str
-        The name without backticks, the digits, or the operator; ``^`` stands for itself.
+        The name without backticks, the digits, the text without quotes, or the operator; ``^`` stands for itself.
     spelled : str
         How the word is written back: names that are not plain words keep their backticks.
     """
@@ -124,7 +130,7 @@ def spell(tokens: Sequence[Token]) -> str:
     pieces: list[str] = []
     after_operand = False
     for token in tokens:
-        binary = after_operand and token.operator in ("+", "-", "*", "/", "~")
+        binary = after_operand and token.operator in ("+", "-", "*", "/", "~", *COMPARISONS)
         pieces.append(f" {token.text} " if binary else ", " if token.operator == "," else token.spelled)
         after_operand = token.operator in ("", ")", "]")
     return "".join(pieces)
@@ -162,13 +168,24 @@ class Cursor:
         token = self.peek()
         if token.kind == "foreign" or token.operator in ("[", "]"):
             return _foreign(token.text)
+        if token.operator in COMPARISONS:
+            return refusal(token.spelled, "a comparison is no term", "write it inside I( ), as in I(age > 50)")
+        if token.kind == "text":
+            remedy = 'write I(x == "level") or C(x, Treatment("level")); column names stand bare or in backticks'
+            return refusal(token.spelled, "a text is the name of a level, not of a column", remedy)
+        if token.kind == "dot":
+            return refusal(".", "it stands for all other columns, and only as a term", "name the columns one by one")
         before = self._tokens[self.position - 1].spelled if self.position else "~"
         return refusal(token.spelled, f"it cannot follow {before}", remedy)
 
 
 def _token(kind: str, written: str) -> Token:
-    if kind == "quoted":
-        name = written[1:-1]
+    if kind == "text":
+        inside = written[1:-1]
+        known = "text" if inside.isprintable() else "foreign"
+        return Token(kind=known, text=inside, spelled=literal(inside))
+    if kind in ("quoted", "patsy"):
+        name = written[1:-1] if kind == "quoted" else written[2:-1].strip()[1:-1]
         if not name.isprintable():
             return Token(kind="foreign", text=written, spelled=written)
         return Token(kind="name", text=name, spelled=quoted(name))

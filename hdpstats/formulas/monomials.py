@@ -164,6 +164,11 @@ class Columns:
             return reduce(multiply, [self._expression(first)] * int(rule[1:]))
         if rule == "/" and isinstance(rest[0], Number):
             return add({}, self._expression(first), 1 / Fraction(rest[0].value))
+        if rule == "==" and isinstance(first, Variable) and self.schema[first.name].kind == "binary":
+            other = self._expression(rest[0])
+            if other in ({}, ONE):
+                one = self._expression(first)
+                return one if other else add(ONE, one, Fraction(-1))
         if rule in _COMPLEMENTS:
             whole = Operation(rule=_COMPLEMENTS[rule], operands=operation.operands, source="")
             return add(ONE, self._operation(whole), Fraction(-1))

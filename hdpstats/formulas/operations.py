@@ -16,7 +16,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 
 LARGEST = 1e150
 """Intervals that reach beyond this size are not used: a sum of squares of their values could overflow."""
@@ -162,6 +162,43 @@ def _logarithm(function: Callable[..., FloatArray]) -> Rule:
     )
 
 
+def _comparison(holds: Callable[..., BoolArray], *, increasing: bool) -> Rule:
+    """Return the rule of a comparison, 1 where it holds, that increases or decreases in its first operand."""
+
+    def image(a: Interval, b: Interval) -> Interval:
+        low, high = (a.lower, a.upper) if increasing else (a.upper, a.lower)
+        least, most = (b.upper, b.lower) if increasing else (b.lower, b.upper)
+        return Interval(float(holds(low, least)), float(holds(high, most)))
+
+    return Rule(values=_as_numbers(holds), image=image)
+
+
+def _as_numbers(holds: Callable[..., BoolArray]) -> Callable[..., FloatArray]:
+    def values(a: FloatArray, b: FloatArray) -> FloatArray:
+        return np.asarray(holds(a, b), dtype=np.float64)
+
+    return values
+
+
+def _equality(a: Interval, b: Interval) -> Interval:
+    apart, alike = a.upper < b.lower or b.upper < a.lower, a.lower == a.upper == b.lower == b.upper
+    return Interval(float(alike), float(not apart))
+
+
+def _inequality(a: Interval, b: Interval) -> Interval:
+    equal = _equality(a, b)
+    return Interval(1.0 - equal.upper, 1.0 - equal.lower)
+
+
+COMPARED: Mapping[str, Rule] = MappingProxyType({
+    ">": _comparison(np.greater, increasing=True),
+    ">=": _comparison(np.greater_equal, increasing=True),
+    "<": _comparison(np.less, increasing=False),
+    "<=": _comparison(np.less_equal, increasing=False),
+    "==": Rule(values=_as_numbers(np.equal), image=_equality),
+    "!=": Rule(values=_as_numbers(np.not_equal), image=_inequality),
+})  # fmt: skip
+
 BINARY: Mapping[str, Rule] = MappingProxyType({
     "+": Rule(values=np.add, image=add),
     "-": Rule(values=np.subtract, image=subtract),
@@ -204,6 +241,7 @@ FUNCTIONS: Mapping[str, Rule] = MappingProxyType({
 
 RULES: Mapping[str, Rule] = MappingProxyType({
     **BINARY,
+    **COMPARED,
     **FUNCTIONS,
     "negative": Rule(values=np.negative, image=negative),
     **{

@@ -17,33 +17,35 @@ from formulaic import Formula
 from formulaic.parser import DefaultFormulaParser
 
 from hdpstats._base.errors import FormulaError
-from hdpstats.formulas.expressions import Factor, columns_of
+from hdpstats.formulas.expressions import Factor, Role, Variable, columns_of
 from hdpstats.formulas.grammar import read_exponent, read_factor
-from hdpstats.formulas.lexer import END, Cursor, Token, spell, tokenize
+from hdpstats.formulas.lexer import END, Cursor, Token, quoted, spell, tokenize
 from hdpstats.formulas.refusals import refusal
 
 MOST_PRODUCTS = 2000
 
 
-def read_algebra(tokens: Sequence[Token]) -> tuple[str, tuple[Factor, ...]]:
+def read_algebra(tokens: Sequence[Token], others: Sequence[str] = ()) -> tuple[str, tuple[Factor, ...]]:
     """Return the algebra over placeholders ``v0, v1, …`` and the factors they stand for.
 
-    Factors that mean the same, such as ``C(x)`` and ``factor(x)``, share a placeholder.
+    Factors that mean the same, such as ``C(x)`` and ``factor(x)``, share a placeholder. ``.`` stands for the sum of
+    some ``others``.
 
     Raises
     ------
     FormulaError
         If the tokens are no formula, or could expand to more than 2000 products.
     """
-    return _Reader(tokens).read()
+    return _Reader(tokens, others).read()
 
 
 @final
 class _Reader:
     """A recursive-descent reader; each method returns a text and a bound on the number of its terms."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, tokens: Sequence[Token], others: Sequence[str]) -> None:
         self._cursor = Cursor(tokens)
+        self._others = others
         self._placeholders: dict[Factor, int] = {}
 
     def read(self) -> tuple[str, tuple[Factor, ...]]:
@@ -102,10 +104,16 @@ class _Reader:
             if not self._cursor.take(")"):
                 raise self._cursor.misplaced("write + between terms")
             return f"({text})", size
+        if self._cursor.peek().kind == "dot" and self._others:
+            self._cursor.next()
+            factors = [Variable(name=name, source=quoted(name)) for name in self._others]
+            return f"({' + '.join(map(self._placeholder, factors))})", len(factors)
         if self._cursor.peek().kind != "name":
             raise self._cursor.misplaced("write a column, a function of columns or parentheses there")
-        factor = read_factor(self._cursor)
-        return f"v{self._placeholders.setdefault(factor, len(self._placeholders))}", 1
+        return self._placeholder(read_factor(self._cursor)), 1
+
+    def _placeholder(self, factor: Factor) -> str:
+        return f"v{self._placeholders.setdefault(factor, len(self._placeholders))}"
 
 
 def _check_size(size: int) -> None:
@@ -149,11 +157,14 @@ class LeftSide:
         The function's name; empty for a bare column.
     columns : tuple of str
         The columns it names.
+    level : str
+        The level of the last column that counts as an event, as in ``Surv(time, status == 2)``; empty without one.
     """
 
     source: str
     function: str
     columns: tuple[str, ...]
+    level: str = ""
 
 
 @final
@@ -171,12 +182,15 @@ class ParsedFormula:
         The terms without the intercept, sorted by degree as R sorts them.
     intercept : bool
         Whether the model has an intercept.
+    roles : tuple of Role
+        Columns that are no terms: offset, strata and cluster.
     """
 
     text: str
     left: LeftSide | None
     terms: tuple[Term, ...]
     intercept: bool
+    roles: tuple[Role, ...] = ()
 
     @property
     def response(self) -> str:
@@ -191,12 +205,13 @@ class ParsedFormula:
         return f"{outcome}~ {' + '.join(terms)}"
 
 
-def parse(text: object) -> ParsedFormula:
+def parse(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
     """Read a formula such as ``"y ~ age + log1p(nodes) * C(size)"``.
 
     R's spellings are read too: ``(a + b)^2``, ``I(x^2)``, ``factor(x)``, ``scale(x, center=50, scale=10)``.
     Names that are no plain words stand in backticks. Nothing is evaluated. The work is bounded: at most 2000
-    characters, 250 operators, powers up to 4, parentheses 20 deep, 200 terms.
+    characters, 250 operators, powers up to 4, parentheses 20 deep, 200 terms. A ``.`` stands for those of ``columns``
+    that the left side does not name.
 
     Raises
     ------
@@ -210,10 +225,10 @@ def parse(text: object) -> ParsedFormula:
     >>> [term.source for term in formula.terms], formula.response, formula.intercept
     (['a', 'b', 'a:b'], 'y', False)
     """
-    return _parse(text, plain_outcome)
+    return _parse(text, plain_outcome, columns)
 
 
-def parse_survival(text: object) -> ParsedFormula:
+def parse_survival(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
     """Read a formula such as ``"Surv(time, event) ~ age"`` or ``"Surv(start, stop, event) ~ age"``.
 
     The right side is read as by `parse`.
@@ -229,13 +244,13 @@ def parse_survival(text: object) -> ParsedFormula:
     >>> formula.left.columns, formula.canonical
     (('start', 'stop', 'event'), 'Surv(start, stop, event) ~ 1 + a + b + a:b')
     """
-    parsed = _parse(text, survival_outcome)
+    parsed = _parse(text, survival_outcome, columns)
     if not parsed.intercept:
         raise refusal("~ 0", "the baseline hazard is the intercept of this model", "leave out 0 and - 1")
     return parsed
 
 
-def parse_one_sided(text: object) -> ParsedFormula:
+def parse_one_sided(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
     """Read a formula without an outcome, such as ``"~ age + C(grade) + size"``; the right side as `parse` does.
 
     Raises
@@ -248,10 +263,10 @@ def parse_one_sided(text: object) -> ParsedFormula:
     >>> parse_one_sided("~ age*grade").canonical
     '~ 1 + age + grade + age:grade'
     """
-    return _parse(text, None)
+    return _parse(text, None, columns)
 
 
-def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None) -> ParsedFormula:
+def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None, columns: Sequence[str]) -> ParsedFormula:
     if type(text) is not str:
         raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
     tokens = tokenize(text)
@@ -264,12 +279,31 @@ def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None) -> Pars
         left = outcome(read_left_side(tokens[: tildes[0]]))
     elif tildes[0] > 0:
         raise no_outcome(spell(tokens[: tildes[0]]))
-    terms, intercept = read_right_side(tokens[tildes[0] + 1 :])
+    others = [name for name in columns if left is None or name not in left.columns]
+    whole, intercept = read_right_side(tokens[tildes[0] + 1 :], others)
+    terms, roles = _apart(whole)
     if left is not None:
         _check_outcome_is_apart(left, terms)
     if not terms and not intercept:
         raise refusal(spell(tokens), "no term is left", "keep the intercept, as in y ~ 1")
-    return ParsedFormula(text=text, left=left, terms=terms, intercept=intercept)
+    return ParsedFormula(text=text, left=left, terms=terms, intercept=intercept, roles=roles)
+
+
+def _apart(terms: Sequence[Term]) -> tuple[tuple[Term, ...], tuple[Role, ...]]:
+    """Return the terms, and what beside them has a role of its own."""
+    roles = []
+    for term in terms:
+        for factor in term.factors:
+            if isinstance(factor, Role):
+                if len(term.factors) > 1:
+                    raise refusal(term.source, f"{factor.role} is no part of a term", f"add {factor.source} by +")
+                roles.append(factor)
+    for role in ("offset", "cluster"):
+        several = [each for each in roles if each.role == role]
+        if len(several) > 1:
+            remedy = "declare their sum as one column" if role == "offset" else "name the column of the study's unit"
+            raise refusal(several[1].source, f"a formula has one {role}", remedy)
+    return tuple(term for term in terms if not isinstance(term.factors[0], Role)), tuple(roles)
 
 
 def read_left_side(tokens: Sequence[Token]) -> LeftSide:
@@ -281,9 +315,12 @@ def read_left_side(tokens: Sequence[Token]) -> LeftSide:
     names = tuple(token.text for token in tokens if token.kind == "name")
     if kinds == ["name"]:
         return LeftSide(source=source, function="", columns=names)
+    level = ""
+    if len(tokens) > 3 and tokens[-3].operator == "==" and tokens[-2].kind in ("text", "number"):
+        level, kinds = tokens[-2].text, [*kinds[:-3], kinds[-1]]
     arguments = ["name", *[",", "name"] * (len(names) - 2)]
     if len(names) > 1 and kinds == ["name", "(", *arguments, ")"]:
-        return LeftSide(source=source, function=names[0], columns=names[1:])
+        return LeftSide(source=source, function=names[0], columns=names[1:], level=level)
     remedy = "write y ~ x, or Surv(time, event) ~ x in a survival model, with bare names of columns"
     raise refusal(source, "the left side is neither a column nor a function of columns", remedy)
 
@@ -313,9 +350,9 @@ def survival_outcome(left: LeftSide | None) -> LeftSide:
     return left
 
 
-def read_right_side(tokens: Sequence[Token]) -> tuple[tuple[Term, ...], bool]:
+def read_right_side(tokens: Sequence[Token], others: Sequence[str] = ()) -> tuple[tuple[Term, ...], bool]:
     """Return the terms of the right side, sorted by degree, and whether there is an intercept."""
-    algebra, factors = read_algebra(tokens)
+    algebra, factors = read_algebra(tokens, others)
     expanded = [
         tuple(factors[int(factor.expr.removeprefix("v"))] for factor in product.factors if factor.expr != "1")
         for product in _expand(algebra)

@@ -13,9 +13,10 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.compiler import compile_design, compile_survival, compile_terms, declared
+from hdpstats.formulas.compiler import compile_design, compile_survival, compile_terms, covariates_of
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.parser import parse, plain_outcome
+from hdpstats.formulas.readings import declared
 from hdpstats.losses import BY_NAME, PredictorLoss, Table
 from hdpstats.schema.columns import Duration, NumericColumn
 from hdpstats.schema.schema import Schema
@@ -77,8 +78,8 @@ def design_of(formula: str, loss: str, schema: Schema) -> Design:
     if BY_NAME[loss].outcomes:
         return compile_design(formula, schema)
     design = compile_survival(formula, schema)
-    if design.start is not None:
-        raise MechanismError("an exponential model is for people who enter at time 0: Surv(time, event)")
+    if design.start is not None or design.level is not None:
+        raise MechanismError("an exponential model is for people who enter at time 0, and one event: Surv(time, event)")
     return replace(design.covariates, needs=(design.stop, *design.covariates.needs))
 
 
@@ -92,7 +93,7 @@ def categorical_design(formula: str, schema: Schema) -> Design:
     MechanismError
         If the outcome is something else.
     """
-    parsed = parse(formula)
+    parsed = parse(formula, covariates_of(schema))
     plain_outcome(parsed.left)
     if declared(parsed.response, schema).kind != "categorical":
         raise MechanismError(

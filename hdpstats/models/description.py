@@ -268,6 +268,8 @@ def _parsed(columns: object, study: Study) -> tuple[tuple[str, ...], tuple[str, 
     group = formula.partition("~")[2].strip()
     if group != "1" and group not in study.schema:
         raise FormulaError(f"describe takes one group on the right of ~, or 1, not {group!r}")
+    if design.level is not None:
+        raise FormulaError(f"describe counts events of every cause: write Surv({design.stop}, {design.event})")
     if design.start is not None:
         raise FormulaError("describe counts people who enter at time 0: write Surv(time, event)")
     return tuple(names), (design.stop, design.event), None if group == "1" else group

@@ -12,6 +12,7 @@ from hdpstats._base.errors import ArgumentError, FormulaError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import compile_design
+from hdpstats.formulas.compiler import without_roles
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.losses.families import FAMILIES, Family, Interval
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
@@ -170,7 +171,7 @@ class DistributionSpec(ModelSpec):
 def open_distribution(formula: str, data: object, *, family: object, ranges: object) -> DistributionSpec:
     """Check the arguments against the schema."""
     study = checked_study(data)
-    design = compile_design(formula, study.schema)
+    design = without_roles(compile_design(formula, study.schema))
     if design.names != ("Intercept",):
         raise FormulaError(
             f"a family describes one column: write {design.response} ~ 1, without covariates; hdpf.linear, hdpf.logit "

@@ -12,12 +12,24 @@ from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
-from hdpstats.models.model_spec import checked_row_norm, checked_study, declared_column
+from hdpstats.models.model_spec import (
+    check_cluster,
+    check_no_strata,
+    checked_row_norm,
+    checked_study,
+    declared_column,
+    offset_column,
+)
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.schema.columns import Duration
 from hdpstats.sites import Study
+
+STRATA = (
+    "asks for a baseline of its own in every stratum, which is not fitted here: fit each stratum's people by themselves"
+)
+"""What is said of ``strata(x)``."""
 
 MOST_DUMMIES = 100
 """Interval dummies beyond this number are refused: a private fit could not distinguish them."""
@@ -117,6 +129,8 @@ class DiscreteHazard(Model):
                 "formula must say Surv(start, stop, event) where the study has unit=: people have several rows",
                 argument="formula",
             )
+        check_cluster(data, design.covariates)
+        check_no_strata(design.covariates, remedy=STRATA)
         grid = features.grid_of(intervals, duration)
         A, names = _baseline(baseline, grid, df=df, knots=knots)
         self._spec = HazardSpec(
@@ -127,7 +141,7 @@ class DiscreteHazard(Model):
             features=A,
             feature_names=names,
             weights=declared_column(data.schema, weights, kind="weight", argument="weights"),
-            offset=declared_column(data.schema, offset, kind="offset", argument="offset"),
+            offset=offset_column(data, offset, design.covariates),
             row_norm=checked_row_norm(row_norm, has_public=data.public is not None),
             total=None if cap is None else real(cap, name="cap", lower=1.0, upper=1000.0),
         )

@@ -27,7 +27,7 @@ from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
-from hdpstats.schema.columns import Categorical, Duration
+from hdpstats.schema.columns import Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Study
 
@@ -77,8 +77,7 @@ class HazardSpec(LossSpec):
     @property
     def causes(self) -> tuple[str, ...]:
         """The kinds of event."""
-        event = self.study.schema[self.design.event]
-        return event.levels[1:] if isinstance(event, Categorical) else (self.design.event,)
+        return self.design.causes(self.study.schema)
 
     @property
     def terms(self) -> tuple[str, ...]:

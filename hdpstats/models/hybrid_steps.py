@@ -11,6 +11,7 @@ import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import compile_design
+from hdpstats.formulas.compiler import without_roles
 from hdpstats.formulas.points import reach_of
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
@@ -77,7 +78,7 @@ class PublicFits:
     @classmethod
     def of(cls, table: PublicTable, model: str, *, columns: tuple[str, ...]) -> "PublicFits":
         """Read the formula of a model of rows that are complete in the weighted columns."""
-        design = compile_design(model, table.schema)
+        design = without_roles(compile_design(model, table.schema))
         both = table.complete((*columns, *design.needs))
         rows = table.admitted((*columns, *design.needs))
         return cls(

@@ -23,6 +23,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.formulas import compile_design
+from hdpstats.formulas.compiler import without_roles
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights.query import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
@@ -158,7 +159,7 @@ def _kind(select: object, model: object, table: PublicTable, names: tuple[str, .
         message = "model, a formula, belongs to select='loss' and select='curve': give both or neither"
         raise ArgumentError(message, argument="model")
     if model is not None:
-        design = compile_design(text(model, name="model"), table.schema)
+        design = without_roles(compile_design(text(model, name="model"), table.schema))
         if not isinstance(table.schema[design.response], Binary):
             raise ArgumentError(f"model must have a binary outcome; {design.response!r} is none", argument="model")
         if not np.any(table.complete(design.needs)):

@@ -240,6 +240,49 @@ def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
     return real(row_norm, name="row_norm", lower=1e-3, upper=1e3)
 
 
+FIXED = "is, in a regression, what factor() is: every stratum has its own intercept; write factor(x) or C(x)"
+
+
+def offset_column(study: Study, given: object, design: Design) -> str | None:
+    """Return the column of an offset, given as an argument or written as ``offset(o)`` in the formula.
+
+    It shifts the predictor of a loss whose score is bounded whatever the predictor, so that a person's score keeps its
+    bound. What does depend on its size (caps of hazards, rounding, the work of a minimisation) takes the bound that the
+    schema declares, as `Offset`.
+    """
+    written = design.role("offset")
+    if written is not None and given is not None:
+        raise ArgumentError(
+            f"offset must be given once: the formula has offset({written}); leave offset= out", argument="offset"
+        )
+    if written is not None and study.schema.get(written) is not None and study.schema[written].kind != "offset":
+        raise SchemaError(
+            f"offset({written}): proofs need the bounds of an offset, and the schema declares {written!r} as "
+            f"{study.schema[written].kind}; declare it as {written}=Offset(lower, upper), or its logarithm as a column",
+            argument="formula",
+        )
+    return declared_column(study.schema, given if written is None else written, kind="offset", argument="offset")
+
+
+def check_cluster(study: Study, design: Design) -> None:
+    """Refuse ``cluster(id)`` unless it names the study's unit: the person, whom guarantee and errors are about."""
+    written = design.role("cluster")
+    if written is not None and written != study.unit:
+        reason = "has none" if study.unit is None else f"is {study.unit!r}"
+        raise ArgumentError(
+            f"cluster({written}) names the person whose rows belong together; that is the study's unit, and this one "
+            f'{reason}: give the study unit="{written}" and max_rows_per_unit=, which protects all rows of a person',
+            argument="formula",
+        )
+
+
+def check_no_strata(design: Design, *, remedy: str) -> None:
+    """Refuse ``strata(x)``, with what the same model is written as here."""
+    written = design.role("strata")
+    if written is not None:
+        raise ArgumentError(f"strata({written}) {remedy}", argument="formula")
+
+
 def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
     """Return the name of a column that is declared as a kind, or None where none is given."""
     if name is None:

@@ -19,8 +19,11 @@ from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
 from hdpstats.models.model_spec import (
+    FIXED,
     LossSpec,
     case_weights,
+    check_cluster,
+    check_no_strata,
     checked_row_norm,
     checked_study,
     declared_column,
@@ -182,7 +185,9 @@ def open_multinomial(
     design = categorical_design(formula, study.schema)
     if study.unit is not None:
         raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")
-    if offset is not None:
+    check_no_strata(design, remedy=FIXED)
+    check_cluster(study, design)
+    if offset is not None or design.role("offset") is not None:
         raise ArgumentError("offset must be left out: a multinomial model has a predictor per level", argument="offset")
     spec = MultinomialSpec(
         name=name,

@@ -23,12 +23,16 @@ from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.models.model_spec import (
+    FIXED,
     LossSpec,
     case_weights,
+    check_cluster,
+    check_no_strata,
     checked_row_norm,
     checked_study,
     declared_column,
     of_model,
+    offset_column,
     offsets,
 )
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
@@ -319,6 +323,8 @@ def open_regression(
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = design_of(formula, loss_name(option), study.schema)
+    check_no_strata(design, remedy=FIXED)
+    check_cluster(study, design)
     if study.unit is not None:
         raise ArgumentError(
             "this model needs one row per person; the study has unit=: aggregate to one row per person, or fit a "
@@ -326,10 +332,10 @@ def open_regression(
             argument="data",
         )
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
-    offset_column = declared_column(study.schema, offset, kind="offset", argument="offset")
+    shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)
-    chosen = chosen_loss(option, asked.design, study, weights=weight_column, offset=offset_column)
-    public = _public(study, asked.design, chosen, weights=weight_column, offset=offset_column)
+    chosen = chosen_loss(option, asked.design, study, weights=weight_column, offset=shift)
+    public = _public(study, asked.design, chosen, weights=weight_column, offset=shift)
     return RegressionSpec(
         name=name,
         study=study,
@@ -337,7 +343,7 @@ def open_regression(
         asked=asked,
         chosen=chosen,
         weights=weight_column,
-        offset=offset_column,
+        offset=shift,
         row_norm=checked_row_norm(row_norm, has_public=public is not None),
         public=public,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, FormulaError
 from hdpstats._base.validation import integer
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.formulas.expressions import columns_of
+from hdpstats.formulas.expressions import Categories, Variable, columns_of
 from hdpstats.formulas.parser import Term, parse_survival
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import DescriptionQuery
@@ -295,6 +295,14 @@ def survfit(
     """
     study = checked_study(data)
     design = compile_survival(formula, study.schema)
+    for role in design.covariates.roles:
+        raise FormulaError(
+            f"survfit draws a curve for each level of a column: write {role.name} in place of {role.source}"
+            if role.role == "strata"
+            else f"survfit has no {role.role}: leave {role.source} out"
+        )
+    if design.level is not None:
+        raise FormulaError(f"survfit counts every cause by itself: write Surv({design.stop}, {design.event})")
     grouping = tuple(dict.fromkeys(_group(term, study.schema) for term in parse_survival(formula).terms))
     name = declared_column(study.schema, weights, kind="weight", argument="weights")
     if name in grouping or {design.stop, design.event, design.start} & set(grouping):
@@ -314,7 +322,8 @@ def survfit(
 def _group(term: Term, schema: Schema) -> str:
     """Return the column of a term, or refuse what is no group."""
     names = [name for factor in term.factors for name in columns_of(factor)]
-    if len(names) != 1 or levels_of(schema[names[0]]) == 0:
+    plain = all(isinstance(factor, Variable | Categories) for factor in term.factors)
+    if not plain or len(names) != 1 or levels_of(schema[names[0]]) == 0:
         raise FormulaError(
             f"survfit draws a curve for each level, and {term.source!r} is no column that the schema declares as "
             "Categorical or Binary; write 'arm', or 'arm + sex' for each combination"

@@ -151,7 +151,15 @@ def spells_of_rows(
     offset: FloatArray,
 ) -> PublicSpells:
     """Return the spells of rows (n) with their design rows ``X`` (n, 1 + p), weights and offsets (n,)."""
-    found = spells_of(rows, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=None)
+    found = spells_of(
+        rows,
+        start=design.start,
+        stop=design.stop,
+        event=design.event,
+        level=design.level,
+        grid=grid,
+        most_rows=None,
+    )
     return PublicSpells(
         X=X[found.row],
         row=found.row,

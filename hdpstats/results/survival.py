@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import real
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.public.check import PublicCheck, check
@@ -181,7 +181,8 @@ def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) 
     X = design.covariates.evaluate_unclipped(table)[:, 1:]
     offset = table.numeric[facts.offset] if facts.offset else np.zeros(len(X))
     numeric = {**table.numeric, **{name: codes.astype(np.float64) for name, codes in table.codes.items()}}
-    time, cause = _outcome(numeric[design.stop], numeric[design.event], hazard.grid)
+    happened = numeric[design.event] if design.level is None else numeric[design.event] == design.level
+    time, cause = _outcome(numeric[design.stop], happened, hazard.grid)
     entry = None if design.start is None else np.maximum(numeric[design.start], 0.0)
     weights = numeric[facts.weights] if facts.weights else None
     keep = np.ones(len(X), dtype=bool) if entry is None else entry < time
@@ -195,7 +196,7 @@ def check_public(*, facts: ModelFacts, values: FloatArray, public: PublicTable) 
     return _compare(curves_at(hazard, values, at), rows.take(keep), plain=entry is None)
 
 
-def _outcome(stop: FloatArray, event: FloatArray, grid: TimeGrid) -> tuple[FloatArray, IntArray]:
+def _outcome(stop: FloatArray, event: FloatArray | BoolArray, grid: TimeGrid) -> tuple[FloatArray, IntArray]:
     """Return times and causes up to the horizon, where all who are left are censored."""
     cause = np.where(stop > grid.horizon, 0, event).astype(np.int64)
     return np.clip(stop, 0.0, grid.horizon), cause

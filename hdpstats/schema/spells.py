@@ -176,16 +176,26 @@ def _first(wanted: BoolArray, *, whose: IntArray, most: int | None) -> BoolArray
 
 
 def spells_of(
-    table: AdmittedTable, *, start: str | None, stop: str, event: str, grid: TimeGrid, most_rows: int | None
+    table: AdmittedTable,
+    *,
+    start: str | None,
+    stop: str,
+    event: str,
+    level: int | None = None,
+    grid: TimeGrid,
+    most_rows: int | None,
 ) -> Spells:
     """Return the spells of an admitted table, private or public, from the names of its columns.
 
     Where people have several rows, one with a missing cell is nobody's. Where a row is a person it has its spells, in
     which missing cells stand for nothing: whoever reads them leaves the row out (`AdmittedTable.complete`).
-    ``event`` is a binary column, or a categorical one whose first level is no event and whose others are causes.
+    ``event`` is a binary column, or a categorical one whose first level is no event and whose others are causes; with a
+    ``level`` that one is the event, and whatever else ended follow-up did so by censoring.
     """
     person = None if table.persons is None else np.where(table.complete, table.persons, -1)
     happened: Any = table.numeric[event] if event in table.numeric else table.codes[event]
+    if level is not None:
+        happened = (happened == level).astype(np.int64)
     return spells(
         start=None if start is None else table.numeric[start],
         stop=table.numeric[stop],

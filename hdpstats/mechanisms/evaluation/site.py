@@ -36,7 +36,6 @@ from hdpstats.mechanisms.integer_sums import (
 )
 from hdpstats.mechanisms.person_loss.base import declared_bound
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
@@ -80,8 +79,7 @@ def _survival(query: EvaluationQuery, schema: Schema) -> SurvivalDesign:
     design = compile_survival(query.formula, schema)
     if design.start is not None:
         raise MechanismError("an evaluation is proved for people who enter at time 0: Surv(time, event)")
-    event = schema[design.event]
-    causes = len(event.levels) - 1 if isinstance(event, Categorical) else 1
+    causes = len(design.causes(schema))
     if causes != query.causes:
         raise SiteError(f"the query counts {query.causes} causes; this site's schema declares {causes}")
     check_columns(len(design.names), len(query.coefficients))
@@ -110,7 +108,9 @@ def _exit(query: EvaluationQuery, design: SurvivalDesign, table: AdmittedTable) 
     """Return what happened to each row, as a cell of its group."""
     if query.grid is None:
         raise MechanismError("a survival formula needs intervals")
-    found = spells_of(table, start=None, stop=design.stop, event=design.event, grid=query.grid, most_rows=1)
+    found = spells_of(
+        table, start=None, stop=design.stop, event=design.event, level=design.level, grid=query.grid, most_rows=1
+    )
     ends, bins = np.array(query.ends), len(query.ends)
     by_event = (found.cause - 1) * bins + np.searchsorted(ends, found.exit, side="left")
     by_censoring = query.causes * bins + np.searchsorted(ends, found.exit, side="right")

@@ -49,7 +49,6 @@ from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bound
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import whiten
 from hdpstats.records.model import HazardModel
-from hdpstats.schema.columns import Categorical
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import CappedSpells, HazardObjective
@@ -333,7 +332,13 @@ class HazardPersonLoss(DeclaredLoss):
         """Return the spells of an admitted table, capped and weighted; rows with a missing cell count for nothing."""
         design, grid = self.design, self.model.grid
         found = spells_of(
-            table, start=design.start, stop=design.stop, event=design.event, grid=grid, most_rows=self.most_rows
+            table,
+            start=design.start,
+            stop=design.stop,
+            event=design.event,
+            level=design.level,
+            grid=grid,
+            most_rows=self.most_rows,
         )
         rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
         case = numbers_of(table, self.model.weights, otherwise=1.0)
@@ -362,8 +367,7 @@ def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPerso
         raise MechanismError(f"no link is called {model.link!r}; there are {', '.join(LINKS)}")
     if len(design.covariates.columns) != model.geometry.dimension:
         raise SiteError("the query's geometry does not fit its formula")
-    event = site_facts.schema[design.event]
-    causes = len(event.levels) - 1 if isinstance(event, Categorical) else 1
+    causes = len(design.causes(site_facts.schema))
     if causes != model.causes:
         raise SiteError(f"the query has caps for {model.causes} causes; this site's schema declares {causes}")
     if site_facts.unit is not None and design.start is None:

@@ -1,0 +1,142 @@
+"""What the factors of a formula are, given a schema: numbers, bases of several columns, levels, categories.
+
+Levels and bounds are the schema's, and every error names what is declared instead.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import final
+
+from hdpstats.formulas.design import Level
+from hdpstats.formulas.expressions import (
+    Basis,
+    Categories,
+    Cut,
+    Expression,
+    Factor,
+    LevelIs,
+    Operation,
+    Variable,
+    bounds_of,
+    columns_of,
+)
+from hdpstats.formulas.levels import interval_indicators, interval_names
+from hdpstats.formulas.operations import Interval
+from hdpstats.formulas.parser import ParsedFormula
+from hdpstats.formulas.refusals import refusal
+from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn, Offset, Weight
+from hdpstats.schema.schema import Schema
+
+BINARY_LEVELS = ("0", "1")
+_SHOWN_COLUMNS = 20
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """A factor that is coded by its levels: the indicator of each, and which one is the reference.
+
+    ``indicators`` are levels of a column, or expressions that are 0 or 1.
+    """
+
+    names: tuple[str, ...]
+    indicators: tuple[Level | Expression, ...]
+    reference: int = 0
+
+
+Reading = Category | Level | Variable | Operation | Basis
+"""The levels of a category, one level, the expression of a number, or a basis of several columns."""
+
+
+def declared(name: str, schema: Schema) -> Column:
+    """Return the declaration of a column that a formula names."""
+    if name in schema:
+        return schema[name]
+    close = get_close_matches(name, list(schema), n=1)
+    listed = ", ".join(itertools.islice(schema, _SHOWN_COLUMNS))
+    remedy = f"did you mean {close[0]}?" if close else f"declared are {listed}"
+    raise refusal(name, "the schema has no such column", remedy)
+
+
+def reading_of(factor: Factor, schema: Schema, boxes: Mapping[str, Interval]) -> Reading:
+    """Return the levels of a factor that is a category, its level if it is one, and any other factor as it is."""
+    if isinstance(factor, Cut):
+        indicators = interval_indicators(factor, bounds_of(factor.operand, boxes))
+        return Category(names=interval_names(factor), indicators=indicators)
+    level = _compared(factor, schema)
+    if level is not None:
+        return Level(column=level.name, code=code_of(level, schema))
+    if not isinstance(factor, Variable | Categories):
+        return factor  # type: ignore[return-value]  # roles stand beside the terms
+    column = declared(factor.name, schema)
+    if not isinstance(column, Categorical) and isinstance(factor, Variable):
+        return factor
+    if not isinstance(column, Categorical | Binary):
+        reason = f"a {column.kind} column has no levels"
+        remedy = f"write {factor.name}, cut({factor.name}, c(...)), or declare it as Categorical with its levels"
+        raise refusal(factor.source, reason, remedy)
+    names = column.levels if isinstance(column, Categorical) else BINARY_LEVELS
+    named = LevelIs(name=factor.name, level=getattr(factor, "reference", ""), source=factor.source)
+    return Category(
+        names=names,
+        indicators=tuple(Level(column=factor.name, code=code) for code in range(len(names))),
+        reference=code_of(named, schema) if named.level else 0,
+    )
+
+
+def _compared(factor: Factor, schema: Schema) -> LevelIs | None:
+    """Return the level that a factor asks for, ``I(x == "b")``, or ``I(x == 2)`` where x has levels."""
+    if isinstance(factor, LevelIs):
+        return factor
+    if not isinstance(factor, Operation) or factor.rule != "I":
+        return None
+    (inner,) = factor.operands
+    if not isinstance(inner, Operation) or inner.rule != "==" or not isinstance(inner.operands[0], Variable):
+        return None
+    name, number = inner.operands[0].name, inner.operands[1].source
+    known = name in schema and isinstance(schema[name], Categorical)
+    return LevelIs(name=name, level=number, source=factor.source) if known else None
+
+
+def code_of(level: LevelIs, schema: Schema) -> int:
+    """Return the place of a level among those of its column, by the names that the schema declares."""
+    column = declared(level.name, schema)
+    if isinstance(column, Categorical):
+        names = column.levels
+    elif isinstance(column, Binary):
+        names = column.labels if column.labels and level.level in column.labels else BINARY_LEVELS
+    else:
+        reason = f"{level.name} is declared as {column.kind} and has no levels"
+        raise refusal(level.source, reason, f"compare it with a number, as in I({level.name} > 50)")
+    if level.level not in names:
+        close = get_close_matches(level.level, names, n=1)
+        listed = ", ".join(map(repr, itertools.islice(names, _SHOWN_COLUMNS)))
+        remedy = f"did you mean {close[0]!r}?" if close else f"declared are {listed}"
+        raise refusal(level.source, f"{level.name} has no level {level.level!r}", remedy)
+    return names.index(level.level)
+
+
+def boxes_of(parsed: ParsedFormula, schema: Schema) -> Iterator[tuple[str, Interval]]:
+    """Yield the declared bounds of every column that is read as a number."""
+    for term in parsed.terms:
+        for factor in term.factors:
+            if isinstance(factor, Categories) or _compared(factor, schema) is not None:
+                continue
+            if isinstance(factor, Variable) and isinstance(declared(factor.name, schema), Categorical):
+                continue
+            for name in columns_of(factor):
+                yield name, _box(name, factor.source, schema)
+
+
+def _box(name: str, source: str, schema: Schema) -> Interval:
+    column = declared(name, schema)
+    if isinstance(column, Weight):
+        raise refusal(source, f"{name} is declared as a weight", f'give the model weights="{name}"')
+    if isinstance(column, Offset):
+        raise refusal(source, f"{name} is declared as an offset", f'write offset({name}), or offset="{name}"')
+    if not isinstance(column, NumericColumn):
+        remedy = f'write {name} or C({name}) on its own, or I({name} == "level")'
+        raise refusal(source, f"{name} is a category, not a number", remedy)
+    return Interval(column.lower, column.upper)
