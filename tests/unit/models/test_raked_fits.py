@@ -1,0 +1,70 @@
+"""Every mechanism that releases coefficients or clipped scores uses what a description tells of private covariates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from tests import known_noise
+
+COMPLETE = {"complete": True}
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-5, 5, **COMPLETE),
+    arm=hdp.Binary(**COMPLETE),
+    y=hdp.Binary(**COMPLETE),
+    time=hdp.Duration(3, **COMPLETE),
+    event=hdp.Binary(**COMPLETE),
+)
+MODELS = {
+    "logit": ("y ~ x + arm", ["x", "arm"], {}),
+    "hazard": ("Surv(time, event) ~ x + arm", ["x", "arm", "Surv(time, event)"], {"intervals": [1, 2, 3]}),
+}
+
+
+def people(rows, seed, *, like_private):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0.7, 0.6, rows) if like_private else rng.normal(0.0, 1.0, rows)
+    arm = (rng.random(rows) < (0.08 if like_private else 0.5)).astype(float)
+    time = rng.exponential(3.0 * np.exp(-0.4 * x - 0.3 * arm))
+    censored = rng.uniform(0.5, 3.5 if like_private else 12.0, rows)
+    return pd.DataFrame(
+        {
+            "x": x,
+            "arm": arm,
+            "y": (rng.random(rows) < 1 / (1 + np.exp(-0.5 * x - 0.4 * arm))).astype(float),
+            "time": np.minimum(time, censored),
+            "event": (time <= censored).astype(float),
+        }
+    )
+
+
+PUBLIC = people(600, 2, like_private=False)
+
+
+def errors(monkeypatch, private, *, model, mechanism):
+    """Return the standard errors of x and arm from fits without noise, not told and told of the cohort."""
+    known_noise.off(monkeypatch)
+    formula, columns, options = MODELS[model]
+    study = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=1000))
+    times = {"times": [1, 2, 3]} if model == "hazard" else {}
+    cohort = hdp.describe(study, columns, complete=True, quantiles=False, epsilon=20, **times)
+    fitted = getattr(hdpf, model)(formula, data=study, **options)
+    found = [
+        fitted.fit(epsilon=1, mechanism=mechanism, **known) for known in ({"describe": False}, {"description": cohort})
+    ]
+    return [each.private_only.bse.iloc[-2:].to_numpy() for each in found]
+
+
+@pytest.mark.parametrize("mechanism", ["objective", hdp.mechanisms.ClippedNewton(rounds=1)])
+@pytest.mark.parametrize("model", ["logit", "hazard"])
+def test_a_rare_treatment_has_a_larger_standard_error(monkeypatch, model, mechanism):
+    private = people(4000, 1, like_private=True)
+    untold, told = errors(monkeypatch, private, model=model, mechanism=mechanism)
+    assert told[1] > 1.3 * untold[1]
+
+
+@pytest.mark.parametrize("mechanism", ["output", hdp.mechanisms.ClippedNewton(rounds=1)])
+def test_people_like_the_public_ones_change_little(monkeypatch, mechanism):
+    untold, told = errors(monkeypatch, people(4000, 3, like_private=False), model="logit", mechanism=mechanism)
+    assert np.all(np.abs(np.log(told / untold)) < 0.12)
