@@ -29,6 +29,7 @@ _VECTORS: Final = frozenset(
         "times",
         "intervals",
         "probabilities",
+        "probs",
         "between",
         "names",
         "cert",
@@ -53,6 +54,7 @@ _R_CLASSES: Final = {
     hdp.WeightedSample: "dp_weighted_sample",
     hdp.Description: "dp_description",
     hdp.DescriptionRequest: "dp_description_request",
+    hdp.SurvivalCurves: "dp_curves",
 }
 
 

@@ -21,7 +21,7 @@ from r_bridge.arguments import (
 )
 from r_bridge.terms import plan_in_r
 
-MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__}
+MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__ if name != "survfit"}
 
 
 def _run(name: str, verb: str, /, **given: Any) -> Any:
@@ -50,9 +50,23 @@ def hybrid_weights(study: hdp.Study, columns: Any, **given: Any) -> Any:
 def describe(study: hdp.Study, columns: Any, times: Any = None, **given: Any) -> Any:
     """Return a description, or without an epsilon the request for one."""
     names = column_names(columns, 1 + len(study.schema) if isinstance(study, hdp.Study) else 0)
+    given |= {"study": study, "columns": names, "times": _ends(times)}
+    return checked_call(hdp.describe, given, name="describe")
+
+
+def _ends(times: Any) -> Any:
+    """Return ends of intervals; one number is how many."""
     ends = elements(times) if isinstance(times, pd.Series | list) else times
-    ends = whole(ends[0]) if isinstance(ends, list) and len(ends) == 1 else whole(ends)  # one number is how many
-    return checked_call(hdp.describe, {"study": study, "columns": names, "times": ends, **given}, name="describe")
+    return whole(ends[0]) if isinstance(ends, list) and len(ends) == 1 else whole(ends)
+
+
+def _survfit(verb: str, /, formula: str, data: hdp.Study, times: Any = None, weights: Any = None, **given: Any) -> Any:
+    """Ask for survival curves, plan them, or return those of public rows."""
+    own = {"formula": formula, "data": data, "times": _ends(times), "weights": weights}
+    request = checked_call(hdpf.survfit, own, name="survfit")
+    if verb == "plan":
+        given["epsilon"] = elements(given.get("epsilon"))
+    return checked_call(getattr(request, verb), given, name="survfit")
 
 
 def describe_plan(request: hdp.DescriptionRequest, epsilon: Any, n: int | None = None) -> Any:
@@ -67,13 +81,16 @@ def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: An
     return instance(sample, hdp.WeightedSample).fit(MODELS[model], formula, **given)
 
 
-SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe"))})
+SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe", "survfit"))})
 """The functions that take several epsilons: one for each site, or those to plan for."""
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: partial(_run, name, "fit") for name in MODELS},
     **{f"{name}_plan": partial(_run, name, "plan") for name in MODELS},
     **{f"{name}_public": partial(_run, name, "fit_public") for name in MODELS},
+    "survfit": partial(_survfit, "fit"),
+    "survfit_plan": partial(_survfit, "plan"),
+    "survfit_public": partial(_survfit, "fit_public"),
     "describe": describe,
     "describe_plan": describe_plan,
     "hybrid_weights": hybrid_weights,

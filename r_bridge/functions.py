@@ -53,6 +53,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **results.METHODS,
     "aggregate": handles.aggregate,
     "budget": hdp.Budget,
+    "curves_from_json": hdp.SurvivalCurves.from_json,
     "description_from_json": hdp.Description.from_json,
     "result_from_json": hdp.Result.from_json,
     "sample_from_json": hdp.WeightedSample.from_json,

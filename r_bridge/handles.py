@@ -173,6 +173,26 @@ def _description(found: hdp.Description) -> tuple[list[str], _Contents]:
     }
 
 
+def _curves(found: hdp.SurvivalCurves) -> tuple[list[str], _Contents]:
+    return ["dp_curves"], {
+        "json": found.to_json(),
+        "table": found.tidy(),
+        "medians": found.median(),
+        "formula": found.formula,
+        "groups": ["all" if label is None else label for label in found.groups],
+        "causes": list(found.causes),
+        "times": found.times.tolist(),
+        "unit_of_time": found.unit_of_time,
+        "source": found.source,
+        "sites": list(found.sites),
+        **_guarantee(found.guarantee),
+    }
+
+
+def _curves_plan(plan: hdp.CurvesPlan) -> tuple[list[str], _Contents]:
+    return ["dp_curves_plan"], {"frame": plan.frame, "tests": plan.tests, "records": plan.records, "text": str(plan)}
+
+
 def _description_plan(plan: hdp.DescriptionPlan) -> tuple[list[str], _Contents]:
     return ["dp_description_plan"], {
         "frame": plan.frame,
@@ -196,6 +216,8 @@ FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Description: _description,
     hdp.DescriptionPlan: _description_plan,
     hdp.DescriptionRequest: _handle("dp_description_request", repr),
+    hdp.SurvivalCurves: _curves,
+    hdp.CurvesPlan: _curves_plan,
 }
 """The R forms of Python objects."""
 
@@ -207,6 +229,7 @@ _FROM_R: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "dp_aggregate": lambda field: aggregate(
         **{name: field(name) for name in ("results", "between", "interval", "name")}
     ),
+    "dp_curves": lambda field: hdp.SurvivalCurves.from_json(field("json")),
     "dp_description": lambda field: hdp.Description.from_json(field("json")),
     "dp_weighted_sample": lambda field: hdp.WeightedSample.from_json(field("json")),
 }

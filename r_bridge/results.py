@@ -23,10 +23,14 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, (hdp.WeightedSample, hdp.Description), "result", "to_json"),
+    "to_json": partial(method, (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves), "result", "to_json"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
         for name in ("tidy", "balance", "follow_up", "to_docx")
+    },
+    **{
+        f"curves_{name}": partial(method, (hdp.SurvivalCurves,), "curves", name)
+        for name in ("tidy", "at", "quantile", "median", "restricted_mean")
     },
     "sample_balance": partial(method, (hdp.WeightedSample,), "sample", "balance"),
     "schema_to_yaml": partial(method, (hdp.Schema,), "schema", "to_yaml"),
@@ -42,7 +46,7 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
     return Matrix(table=result.conf_int(alpha=1.0 - level).set_axis(names, axis=1))
 
 
-def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description, **given: float) -> str:
+def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
 
@@ -52,9 +56,27 @@ def result_to_json(json: str, path: str) -> None:
     hdp.Result.from_json(json).to_json(path)
 
 
-def disclosure(result: hdp.Result | hdp.WeightedSample | hdp.Description) -> str:
+def disclosure(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves) -> str:
     """Return the privacy record for an output checker, as JSON text."""
-    return json.dumps(instance(result, hdp.Result, hdp.WeightedSample, hdp.Description).disclosure())
+    kinds = (hdp.Result, hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves)
+    return json.dumps(instance(result, *kinds).disclosure())
+
+
+def curves_test(
+    curves: hdp.SurvivalCurves,
+    method: str = "logrank",
+    strata: str | None = None,
+    source: str | None = None,
+    alpha: float = 0.05,
+) -> dict[str, Any]:
+    """Return a log-rank test: its numbers, events, hazard ratios and text."""
+    found = instance(curves, hdp.SurvivalCurves, argument="curves").logrank_test(method, strata=strata, source=source)
+    return {
+        **{name: getattr(found, name) for name in ("statistic", "df", "p_value", "method")},
+        "events": found.table,
+        "hazard_ratios": found.hazard_ratios(alpha),
+        "text": str(found),
+    }
 
 
 def refused(result: hdp.Result, name: str) -> None:

@@ -11,9 +11,13 @@ print.dp_aggregate <- .print_text
 
 print.dp_comparison <- .print_text
 
+print.dp_curves_plan <- .print_text
+
 print.dp_description_plan <- .print_text
 
 print.dp_description_request <- .print_text
+
+print.dp_logrank_test <- .print_text
 
 print.dp_plan <- .print_text
 
@@ -22,6 +26,8 @@ print.dp_schema <- .print_text
 print.dp_site <- .print_text
 
 print.dp_study <- .print_text
+
+print.summary.dp_curves <- .print_text
 
 print.summary.dp_description <- .print_text
 
