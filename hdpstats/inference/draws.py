@@ -35,10 +35,14 @@ def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:
 
 
 def normals(rng: Generator, covariances: FloatArray) -> FloatArray:
-    """Return one draw (B, D) of each of B centred normal distributions (B, D, D)."""
-    eigenvalues, vectors = np.linalg.eigh(covariances)
-    standard = rng.standard_normal(eigenvalues.shape) * np.sqrt(np.maximum(eigenvalues, 0.0))
-    return np.asarray(np.einsum("bij,bj->bi", vectors, standard))
+    """Return one draw (B, D) of each of B centred normal distributions (B, D, D); singular ones are allowed."""
+    standard = rng.standard_normal(covariances.shape[:2])
+    try:
+        roots = np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        eigenvalues, vectors = np.linalg.eigh(covariances)
+        roots = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
+    return np.asarray(np.einsum("bij,bj->bi", roots, standard))
 
 
 def dirichlet(rng: Generator, rows: int, count: int, *, groups: IntArray | None = None) -> FloatArray:

@@ -27,6 +27,7 @@ from hdpstats.public.moments import (
     PublicFit,
     WhitenedRows,
     averaged,
+    averaged_sums,
     coefficient_parts,
     each_column,
     raked,
@@ -138,15 +139,16 @@ class WhitenedPublic(WhitenedRows):
             curvature, square = (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
         else:
             curvature, square = self.loss.typical(eta)
-        weight = self.weights * self.mallows
-        i, j = np.triu_indices(self.X.shape[1])
-        products = self.X[:, i] * self.X[:, j]
-        return averaged(
-            ((weight * curvature)[:, None] * products, (weight**2 * square)[:, None] * products),
-            records=records,
-            row_weights=row_weights,
-            levelled=(slice(int(self.geometry.intercept), None),),
-        )
+        X, weight = self.X, self.weights * self.mallows
+        bend, meat = (weight * curvature)[:, None], (weight**2 * square)[:, None]
+        levelled = (slice(int(self.geometry.intercept), None),)
+        if row_weights is None:
+            return averaged_sums(
+                X.T @ (bend * X), X.T @ (meat * X), records=records, people=self.people, levelled=levelled
+            )
+        i, j = np.triu_indices(X.shape[1])
+        products = X[:, i] * X[:, j]
+        return averaged((bend * products, meat * products), records=records, row_weights=row_weights, levelled=levelled)
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""

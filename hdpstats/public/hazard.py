@@ -9,6 +9,7 @@ by the ratio of the two probabilities of having survived up to it, under ``theta
 different causes have covariance ``-c_k c_l`` in one interval, a product of two hazards, which is left out.)
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -18,7 +19,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
-from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged
+from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged, averaged_sums
 from hdpstats.public.outcomes import followed_as_public
 from hdpstats.public.raked_hazard import Reached, raked_hazard
 from hdpstats.public.raking import PublicVariables, RakedPeople
@@ -95,12 +96,12 @@ class HazardSide(PublicSide):
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         p = self.spells.Z.shape[1]
         ends = [(k + 1) * self.spells.block for k in range(self.spells.causes)]
-        found = averaged(
-            self._triangles(theta),
-            records=records,
-            row_weights=row_weights,
-            levelled=tuple(slice(end - p, end) for end in ends),
-        )
+        levelled = tuple(slice(end - p, end) for end in ends)
+        if row_weights is None:
+            H, J = self._sums(theta)
+            found = averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
+        else:
+            found = averaged(self._triangles(theta), records=records, row_weights=row_weights, levelled=levelled)
         return replace(found, H=found.H + WEAK * np.eye(self.dimension))
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
@@ -128,24 +129,43 @@ class HazardSide(PublicSide):
         spells, D = self.spells, len(theta)
         i, j = np.triu_indices(D)
         H, J = np.zeros((self.people, len(i))), np.zeros((self.people, len(i)))
-        before = self._survived_before(theta)
-        for part, intervals in spells.blocks():
+        for part, intervals, of_causes in self._cells(theta):
             bend = np.zeros((part.stop - part.start, D, D))
             meat = np.zeros_like(bend)
-            gain = self._log_survival_gain(theta, part, intervals)
-            lasting = np.exp(before[part, None] + np.cumsum(gain, axis=1) - gain)
-            at_risk, weight = lasting * spells.at_risk(part, intervals), spells.weights[part, None]
+            for cause, (curvature, square) in enumerate(of_causes):
+                spells.add_outer(bend, curvature, part, intervals, cause)
+                spells.add_outer(meat, square, part, intervals, cause)
+            np.add.at(H, self.rows.person[part], bend[:, i, j])
+            np.add.at(J, self.rows.person[part], meat[:, i, j])
+        return H, J
+
+    def _sums(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of the people's expected Hessians and score covariances (D, D)."""
+        H, J = np.zeros((2, len(theta), len(theta)))
+        for part, intervals, of_causes in self._cells(theta):
+            for cause, (curvature, square) in enumerate(of_causes):
+                self.spells.add_sum(H, curvature, part, intervals, cause)
+                self.spells.add_sum(J, square, part, intervals, cause)
+        return H, J
+
+    def _cells(self, theta: FloatArray) -> Iterator[tuple[slice, slice, list[tuple[FloatArray, FloatArray]]]]:
+        """Yield blocks of spells and intervals with the weighted curvature and squared score of each cause."""
+        spells, at_fit = self.spells, np.array_equal(theta, self.fit.theta)
+        before = np.zeros(len(spells.Z)) if at_fit else self._survived_before(theta)
+        for part, intervals in spells.blocks():
+            at_risk, weight = spells.at_risk(part, intervals), spells.weights[part, None]
+            if not at_fit:
+                gain = self._log_survival_gain(theta, part, intervals)
+                at_risk *= np.exp(before[part, None] + np.cumsum(gain, axis=1) - gain)
+            found = []
             for cause in range(spells.causes):
                 eta = spells.predictor(theta, part, intervals, cause)
                 cells = spells.loss.cells(eta, spells.log_caps(part, intervals, cause))
                 p = spells.loss.hazard(eta)
                 curvature = (1.0 - p) * cells.survived_curvature + p * cells.event_curvature
                 square = (1.0 - p) * cells.survived**2 + p * cells.event**2
-                spells.add_outer(bend, weight * at_risk * curvature, part, intervals, cause)
-                spells.add_outer(meat, weight**2 * at_risk * square, part, intervals, cause)
-            np.add.at(H, self.rows.person[part], bend[:, i, j])
-            np.add.at(J, self.rows.person[part], meat[:, i, j])
-        return H, J
+                found.append((weight * at_risk * curvature, weight**2 * at_risk * square))
+            yield part, intervals, found
 
     def _survived_before(self, theta: FloatArray) -> FloatArray:
         """Return what each spell's person gained in log survival in earlier spells (m,)."""

@@ -275,7 +275,7 @@ def averaged(
     triangles: tuple[FloatArray, FloatArray],
     *,
     records: int,
-    row_weights: FloatArray | None,
+    row_weights: FloatArray,
     levelled: tuple[slice, ...],
 ) -> Moments:
     """Return ``records`` times the average of the people's stacked matrices, shrunk.
@@ -287,14 +287,21 @@ def averaged(
     records
         The number of private people.
     row_weights
-        Weightings of the people (B, people), each summing to 1; equal weights by default.
+        Weightings of the people (B, people), each summing to 1.
     levelled
         Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
     """
     n = len(triangles[0])
-    flat = np.full((1, n), 1.0 / n) if row_weights is None else row_weights
-    H, J = (records * _shrunk(_symmetric(flat @ each), rows=n, levelled=levelled) for each in triangles)
-    return Moments(H=H, J=J) if row_weights is not None else Moments(H=H[0], J=J[0])
+    H, J = (records * _shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
+    return Moments(H=H, J=J)
+
+
+def averaged_sums(H: FloatArray, J: FloatArray, *, records: int, people: int, levelled: tuple[slice, ...]) -> Moments:
+    """Return ``records`` times the average of ``people``, from sums over them (D, D), shrunk as `averaged` does."""
+    found = (
+        records * _shrunk(0.5 * (each + each.T)[None] / people, rows=people, levelled=levelled)[0] for each in (H, J)
+    )
+    return Moments(H=next(found), J=next(found))
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from hdpstats.public.moments import (
     Moments,
     WhitenedRows,
     averaged,
+    averaged_sums,
     coefficient_parts,
     each_column,
     spread_where_unknown,
@@ -54,16 +55,25 @@ class MultinomialSide(WhitenedRows):
     def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         D, weight = self.geometry.dimension, (self.weights * self.mallows)[:, None]
+        first = int(self.geometry.intercept)
+        levelled = tuple(slice(k * D + first, (k + 1) * D) for k in range(self.others))
         p = probabilities(self.X @ theta.reshape(self.others, D).T)
+        if row_weights is None:
+            H, J = (self._sum(each * p, p) for each in (weight, weight**2))
+            return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
         i, j = np.triu_indices(self.dimension)
         products = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.X[:, i % D] * self.X[:, j % D]
-        first = int(self.geometry.intercept)
         return averaged(
-            (weight * products, weight**2 * products),
-            records=records,
-            row_weights=row_weights,
-            levelled=tuple(slice(k * D + first, (k + 1) * D) for k in range(self.others)),
+            (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
+
+    def _sum(self, weighted: FloatArray, p: FloatArray) -> FloatArray:
+        """Return the sum over rows of ``w (diag p - pp') (x) xx'``, from ``w p`` and ``p`` (n, M)."""
+        blocks = [
+            [self.X.T @ ((weighted[:, k] * ((k == m) - p[:, m]))[:, None] * self.X) for m in range(self.others)]
+            for k in range(self.others)
+        ]
+        return np.block(blocks)
 
 
 def multinomial_side(

@@ -163,6 +163,16 @@ class CappedSpells:
         matrices[:, j:k, i:j] += np.swapaxes(cross, 1, 2)
         matrices[:, j:k, j:k] += weights.sum(axis=1)[:, None, None] * (Z[:, :, None] * Z[:, None, :])
 
+    def add_sum(self, matrix: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
+        """Add ``sum_is weights_is x_is x_is'`` of a block (b, s) to the cause's block of a matrix (D, D)."""
+        A, Z = self.A[intervals], self.Z[spells]
+        e, i = A.shape[1], cause * self.block
+        cross = A.T @ (weights.T @ Z)
+        matrix[i : i + e, i : i + e] += A.T @ (weights.sum(axis=0)[:, None] * A)
+        matrix[i : i + e, i + e : i + self.block] += cross
+        matrix[i + e : i + self.block, i : i + e] += cross.T
+        matrix[i + e : i + self.block, i + e : i + self.block] += Z.T @ (weights.sum(axis=1)[:, None] * Z)
+
     def take(self, kept: BoolArray | slice) -> "CappedSpells":
         """Return some of the spells."""
         rows = {name: getattr(self, name)[kept] for name in ("Z", "entry", "last", "cause", "weights", "offset")}
@@ -204,18 +214,12 @@ class HazardObjective(SumObjective):
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included; blocks of different causes are zero."""
-        spells, e, block = self.spells, self.spells.A.shape[1], self.spells.block
+        spells = self.spells
         out = np.diag(self.ridge).astype(np.float64)
         for part, intervals in spells.blocks():
-            A, Z = spells.A[intervals], spells.Z[part]
             for cause in range(spells.causes):
                 curvature = spells.curvature(theta, part, intervals, cause)
-                i = cause * block
-                cross = A.T @ (curvature.T @ Z)
-                out[i : i + e, i : i + e] += A.T @ (curvature.sum(axis=0)[:, None] * A)
-                out[i : i + e, i + e : i + block] += cross
-                out[i + e : i + block, i : i + e] += cross.T
-                out[i + e : i + block, i + e : i + block] += Z.T @ (curvature.sum(axis=1)[:, None] * Z)
+                spells.add_sum(out, curvature, part, intervals, cause)
         return out
 
     def gradient_error(self, theta: FloatArray) -> float:
