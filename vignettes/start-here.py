@@ -301,6 +301,18 @@ print("same numbers:", again.params.equals(result.params), "| charged:", ledger.
 print(*[line for line in again.summary().as_text().splitlines() if "stored release" in line])
 
 # %% [markdown]
+# So is the same model written otherwise: another order of terms, another reference level, another centring or unit. The
+# question is about the space that the columns span; the stored release answers it through a linear map, and so exactly.
+
+# %%
+otherwise = hdpf.logit(
+    'event3 ~ hormon + log2(nodes + 1) + grade3 + relevel(size, ref="20-50") + scale(age, mean=50, sd=10)', data=study
+).fit(epsilon=1)
+print(otherwise.conf_int().round(2).to_string())
+print("ten years of age:", np.isclose(otherwise.params.iloc[-1], 10 * result.params["age"]), end=" | ")
+print("charged:", ledger.spent.epsilon - before.epsilon)
+
+# %% [markdown]
 # A second draw has to be asked for, `fit(epsilon=1, replicate=2)`, and paid for. One fit with epsilon = 2 is better
 # than two with epsilon = 1.
 #

@@ -173,9 +173,19 @@ class Columns:
             whole = Operation(rule=_COMPLEMENTS[rule], operands=operation.operands, source="")
             return add(ONE, self._operation(whole), Fraction(-1))
         if rule in _LOGARITHMS:
-            natural = Operation(rule="log", operands=operation.operands, source="")
-            return {((Atom(written(natural)), 1),): _LOGARITHMS[rule]}
+            return {((Atom(written(_natural(first))), 1),): _LOGARITHMS[rule]}
         return _single(Atom(written(operation), once=rule in _COMPARISONS))
+
+
+def _natural(argument: Expression) -> Operation:
+    """Return the natural logarithm of an expression: ``log1p(x)`` where that is ``x + 1``."""
+    while isinstance(argument, Operation) and argument.rule == "I":
+        (argument,) = argument.operands
+    if isinstance(argument, Operation) and argument.rule == "+":
+        for one, other in (argument.operands, argument.operands[::-1]):
+            if isinstance(one, Number) and one.value == 1.0:
+                return Operation(rule="log1p", operands=(other,), source="")
+    return Operation(rule="log", operands=(argument,), source="")
 
 
 def _single(atom: Atom) -> Polynomial:

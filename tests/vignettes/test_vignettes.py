@@ -232,6 +232,7 @@ PROMISED = {
             "1-differential privacy (pure)",
             "Not protected:",
             "same numbers: True | charged: 0",
+            "ten years of age: True | charged: 0",
             "stored release of 20",
             "version 2 | same numbers: False",
             "the release would cost (epsilon = 2.5, delta = 0)",

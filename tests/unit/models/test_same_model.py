@@ -30,7 +30,7 @@ WRITTEN = [
     ("x + k + g", "g + k + x"),
     ("x + k + g", "0 + g + x + k"),
     ("x + k + g", "scale(x, mean=1, sd=0.5) + I(2 * k - 3) + C(g)"),
-    ("x + log(k + 1)", "log2(k + 1) + x"),
+    ("x + log1p(k)", "log2(1 + k) + x"),
     ("x*g", "g + x:g"),
     ("x*g", "0 + g + scale(x, mean=1, sd=3):g"),
     ("poly(x, 3) + k", "k + x + I(x^2) + I((x - 1)^3)"),
