@@ -151,7 +151,12 @@ def _single_value(name: str, value: Any, vectors: Iterable[str]) -> Any:
         raise ArgumentError(
             f"{name} takes one value, not {len(value)} of them; a column is given by its name", argument=name
         )
-    return next(iter(value))
+    return plain(next(iter(value)))
+
+
+def plain(value: Any) -> Any:
+    """Return a number of numpy's as Python's, which messages quote as it is; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _has_names(value: Any) -> bool:
@@ -172,11 +177,12 @@ def per_site(value: Any, sites: Collection[str], *, name: str, requirement: str)
     if not isinstance(value, pd.Series | np.ndarray | list):
         return value
     if len(value) == 1 and len(sites) <= 1:
-        return next(iter(value))
+        return plain(next(iter(value)))
     names = list(value.index) if isinstance(value, pd.Series) and _has_names(value) else []
-    if len(names) != len(sites) or set(names) != set(sites):
-        raise ArgumentError(f"{name} must {requirement} {', '.join(map(repr, sites))}", argument=name)
-    return dict(zip(names, value, strict=True))
+    if len(names) != len(value) or len(names) != len(sites) or set(names) != set(sites):
+        of_sites = f"{requirement} {', '.join(map(repr, sites))}" if sites else "be one number"
+        raise ArgumentError(f"{name} must {of_sites}", argument=name)
+    return dict(zip(names, map(plain, value), strict=True))
 
 
 def whole(value: Any) -> Any:
@@ -188,7 +194,7 @@ def elements(value: Any) -> list[Any]:
     """Return the elements of an R vector of any length, or of a list; None for NA."""
     if isinstance(value, pd.Series):
         return [None if pd.isna(each) else each for each in value.tolist()]
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else [value]
 
 
 def column_names(columns: Any, most: int) -> list[str]:

@@ -27,6 +27,7 @@ from r_bridge import designs, effects, fits, handles, interrupts, results, studi
 from r_bridge.arguments import check, converted, single_values
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
+from r_bridge.messages import in_r
 from r_bridge.terms import r_names
 from r_bridge.to_r import to_r
 
@@ -96,7 +97,7 @@ def _run(name: Any, arguments: Any) -> Any:
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
         value = function(**converted(given))
-    messages = list(dict.fromkeys(str(each.message) for each in caught))
+    messages = [in_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
     return to_r({"status": "value", "value": value, "warnings": messages, "printed": printed.getvalue()})
 
 
@@ -122,6 +123,8 @@ def _classes(error: BaseException) -> list[str]:
 
 
 def _message(error: BaseException) -> str:
+    if isinstance(error, HdpError):
+        return in_r(str(error))
     if isinstance(error, _FOR_USERS):
         return str(error)
     if isinstance(error, MemoryError):

@@ -38,7 +38,7 @@ def connect() -> None:
     put(dispatcher())
 
 
-def install(library: str | None = None) -> Path:
+def install(library: str | None = None, *, vignettes: bool = True) -> Path:
     """Install the R package into a library and return where.
 
     ``library(hdpstats)`` then finds this Python by itself: the path of its executable is a file of the package.
@@ -47,6 +47,8 @@ def install(library: str | None = None) -> Path:
     ----------
     library
         A directory, made where there is none; the user's own library (``R_LIBS_USER``) by default.
+    vignettes
+        Whether to run and install the vignettes, which takes about half a minute, where `can_build` says that R can.
 
     Raises
     ------
@@ -60,10 +62,21 @@ def install(library: str | None = None) -> Path:
         shutil.copytree(SOURCE, source)
         (source / "inst").mkdir(exist_ok=True)
         (source / "inst" / "python.txt").write_text(f"{sys.executable}\n", encoding="utf-8")
+        if vignettes and can_build():
+            done = _r("CMD", "build", str(source), folder=place)
+            if done.returncode:
+                raise HdpError(f"R could not build the vignettes; --no-vignettes leaves them out:\n{done.stderr}")
+            source = next(Path(place).glob("*.tar.gz"))
         done = _r("CMD", "INSTALL", "--no-test-load", f"--library={target}", str(source))
     if done.returncode:
         raise HdpError(f"R could not install the package into {target}:\n{done.stderr}")
     return target
+
+
+def can_build() -> bool:
+    """Whether R has what it needs for the vignettes: knitr, rmarkdown, pandoc and reticulate."""
+    packages = "all(vapply(c('knitr', 'rmarkdown', 'reticulate'), requireNamespace, NA, quietly = TRUE))"
+    return _evaluated(f"cat({packages} && rmarkdown::pandoc_available())") == "TRUE"
 
 
 def on_path(library: Path) -> bool:
@@ -85,8 +98,10 @@ def _evaluated(code: str) -> str:
     return _r("--no-echo", "--no-save", "--no-restore", "--no-site-file", "--no-init-file", "-e", code).stdout
 
 
-def _r(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def _r(*arguments: str, folder: str | None = None) -> "subprocess.CompletedProcess[str]":
     """Run R as a program of its own: the one that rpy2 found."""
     program = get_r_exec(get_r_home())
     environment = {key: value for key, value in os.environ.items() if key != "R_TESTS"}
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+    return subprocess.run(  # noqa: S603
+        [program, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=folder
+    )

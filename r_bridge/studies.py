@@ -1,5 +1,6 @@
 """Declarations, ledgers, studies and sites for R; every public function may be called from R by its name."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,8 +49,25 @@ def schema(columns: Mapping[str, Any]) -> hdp.Schema:
 
 
 def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = None) -> hdp.Schema:
-    """Return a schema from public rows, except for the columns that are declared."""
-    return hdp.Schema.from_public(frame, **_columns(columns or {}))
+    """Return a schema from public rows, except for the columns that are declared.
+
+    Levels of a factor keep their order. Columns that are the same in all rows can explain nothing; they are left out,
+    and a warning names them.
+    """
+    declared = _columns(columns or {})
+    if not isinstance(frame, pd.DataFrame) or not frame.columns.is_unique:
+        return hdp.Schema.from_public(frame, **declared)
+    free = [name for name in frame.columns if name not in declared]
+    factors = {name: _levels(frame[name]) for name in free if isinstance(frame[name].dtype, pd.CategoricalDtype)}
+    same = [name for name in free if len(factors.get(name, ())) < 2 and len(frame[name].dropna().unique()) == 1]
+    if same:
+        warnings.warn(f"left out of the schema, as all rows are the same in them: {', '.join(same)}", stacklevel=2)
+    ordered = {name: hdp.Categorical(levels) for name, levels in factors.items() if len(levels) > 1}
+    return hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
+
+
+def _levels(cells: "pd.Series[Any]") -> list[str]:
+    return [str(level) for level in cells.cat.categories]
 
 
 def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
@@ -118,6 +136,12 @@ def study(**parts: Any) -> Any:
         several = isinstance(found, dict)
         options[name] = {site: whole(each) for site, each in found.items()} if several else whole(found)
     return checked_call(hdp.Study, options, name="study")
+
+
+def study_columns(study: object) -> list[str]:
+    """Return the names of the columns that a study's schema declares."""
+    found: hdp.Study = instance(study, hdp.Study, argument="study")
+    return list(found.schema)
 
 
 def study_at(study: object, names: Any) -> hdp.Study:

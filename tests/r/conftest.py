@@ -28,5 +28,5 @@ def evaluate(_functions):
 def library(tmp_path_factory):
     """A fresh library with the package, as ``python -m r_bridge install`` makes it: no variable names Python."""
     place = tmp_path_factory.mktemp("library")
-    assert main(["install", "--lib", str(place)]) == 0
+    assert main(["install", "--no-vignettes", "--lib", str(place)]) == 0
     return place

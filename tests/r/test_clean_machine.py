@@ -90,7 +90,9 @@ def machine(tmp_path_factory):
 def test_install_and_fit_both_models_on_a_clean_machine(machine, tmp_path):
     library, home = tmp_path / "library", tmp_path / "home"
     home.mkdir()
-    said = program(machine, "-m", "r_bridge", "install", "--lib", library, folder=tmp_path, HOME=str(home))
+    said = program(
+        machine, "-m", "r_bridge", "install", "--no-vignettes", "--lib", library, folder=tmp_path, HOME=str(home)
+    )
     assert f"start R with R_LIBS={library}" in said
     assert (library / "hdpstats" / "python.txt").read_text().strip() == str(machine)
     (tmp_path / "script.R").write_text(SCRIPT, encoding="utf-8")

@@ -95,7 +95,7 @@ def test_a_model_and_a_mechanism_take_only_their_own_options(evaluate, study):
         (
             "formula = event3 ~ age, data = data.frame(a = 1), epsilon = 1",
             "dp_argument_error",
-            "must be an hdp.Study",
+            "must be a dp_study",
         ),
         ("formula = event3 ~ age, data = study, epsilon = NA", "dp_argument_error", "epsilon"),
         ("formula = event3 ~ age, data = study, epsilon = 'one'", "dp_argument_error", "epsilon"),

@@ -1,11 +1,14 @@
 """``python -m r_bridge install`` and plain R: reticulate starts the right Python, and Python uses that R."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 
+from r_bridge import package
+from r_bridge.__main__ import main
 from tests.waiting import GENEROUS, until
 
 
@@ -56,6 +59,28 @@ def test_a_python_that_is_not_there_is_a_classed_condition(library, tmp_path):
     code = "cat(class(tryCatch(hdpstats::dp_load_gbsg(), error = identity)))"
     done = rscript(code, library=library, cwd=tmp_path, HDPSTATS_PYTHON="/no/such/python")
     assert done.stdout == "dp_no_python dp_error error condition"
+
+
+def test_another_python_that_is_loaded_already_asks_for_a_new_session(library, tmp_path):
+    code = (
+        "reticulate::py_run_string('import sys; sys.modules[\"r_bridge\"] = None'); "  # as one without the package
+        "cat(conditionMessage(tryCatch(hdpstats::dp_load_gbsg(), error = identity)))"
+    )
+    done = rscript(code, library=library, cwd=tmp_path, RETICULATE_PYTHON=sys.executable)
+    assert "restart R" in done.stdout, done.stdout + done.stderr
+
+
+def test_installing_builds_the_vignettes_that_help_pages_cite(tmp_path, monkeypatch, capsys):
+    source = tmp_path / "hdpstats"
+    shutil.copytree(package.SOURCE, source)
+    for page in (source / "vignettes").iterdir():
+        head = "\n".join(page.read_text(encoding="utf-8").split("---\n")[:2])
+        page.write_text(f"---\n{head}---\n\n`r 1 + 1` is computed.\n", encoding="utf-8")  # nothing that takes long
+    monkeypatch.setattr(package, "SOURCE", source)
+    assert main(["install", "--lib", str(tmp_path / "library")]) == 0
+    assert "without vignettes" not in capsys.readouterr().out
+    found = (tmp_path / "library" / "hdpstats" / "doc" / "survival.html").read_text(encoding="utf-8")
+    assert "2 is computed." in found
 
 
 BUSY = """

@@ -92,9 +92,10 @@
     "from r_bridge.package import connect as _connect",
     "_connect()"
   )
+  foreign <- if (reticulate::py_available()) reticulate::py_config()$python # some other package, or the user, started it
   tryCatch(
     reticulate::py_run_string(paste(lines, collapse = "\n")),
-    error = function(e) .no_python(conditionMessage(e))
+    error = function(e) .no_python(if (is.null(foreign)) conditionMessage(e) else .foreign(foreign, e))
   )
   .state$collect <- utils::packageVersion("reticulate") < "1.39"
   if (.state$collect) addTaskCallback(function(...) .state$thoroughly <- TRUE, name = "hdpstats")
@@ -106,6 +107,13 @@
   named <- Sys.getenv("HDPSTATS_PYTHON")
   file <- system.file("python.txt", package = "hdpstats")
   if (nzchar(named) || !nzchar(file)) named else readLines(file, n = 1L, warn = FALSE)
+}
+
+.foreign <- function(python, e) {
+  paste0(
+    "this R session has loaded ", python, " already, which has no hdpstats (", conditionMessage(e), "), and R cannot load ",
+    "another Python: restart R, and call a function of hdpstats, such as dp_available(), before anything else uses Python"
+  )
 }
 
 .no_python <- function(reason) {

@@ -29,20 +29,25 @@ dp_distribution <- function(formula, data, epsilon, family, ..., ranges = NULL, 
 
 dp_fit_public <- function(formula, data, ..., model = NULL) {
   .check_data(data, sys.call())
-  .made(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), list(...))
+  options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
+  .made(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), options)
 }
 
 dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, se_share = 0, model = NULL) {
   .check_data(data, sys.call())
-  .py(paste0(.model(formula, model, sys.call()), "_plan"), list(
-    formula = .formula_text(formula), data = data, epsilon = epsilon, n = n, se_share = if (se_share != 0) se_share, ...
-  ))
+  options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
+  .py(paste0(.model(formula, model, sys.call()), "_plan"), c(list(
+    formula = .formula_text(formula), data = data, epsilon = epsilon, n = n, se_share = if (se_share != 0) se_share
+  ), options))
 }
 
 # A fit that costs epsilon. What is not given is refused before anything else.
 .fit <- function(name, formula, data, epsilon, call, options) {
   .check_data(data, sys.call(-1L))
   .check_epsilon(epsilon, sys.call(-1L))
+  frame <- parent.frame() # the options are evaluated there, after this
+  named <- .column_names(as.list(call)[c("weights", "offset", "subset", "na.action", "contrasts")], data, sys.call(-1L))
+  list2env(named, frame)
   .made(name, formula, data, call, c(list(epsilon = epsilon), options))
 }
 

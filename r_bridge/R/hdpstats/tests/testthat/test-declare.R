@@ -61,3 +61,17 @@ test_that("the custodian's check names what the file has that the schema does no
   expect_error(dp_check(rows, schema, unit = "pid"), class = "dp_schema_error")
   expect_error(dp_check(rows, list()), class = "dp_argument_error")
 })
+
+test_that("a schema from public rows keeps the order of levels and leaves constant columns out", {
+  need_python()
+  rows <- data.frame(
+    grade = factor(c("low", "high", "mid", "low"), c("low", "mid", "high")), age = c(30, 40, 50, 60),
+    centre = "Oslo", year = 2020L, unit = factor("a")
+  )
+  expect_warning(schema <- dp_schema_from_public(rows), "centre, year, unit", class = "dp_warning")
+  expect_identical(schema$columns, c("grade", "age"))
+  levels <- gsub(".*\"levels\": *\\[([^]]*)\\].*", "\\1", schema$json)
+  expect_identical(gsub("[\" ]", "", levels), "low,mid,high")
+  kept <- dp_schema_from_public(rows[c("grade", "age", "centre")], centre = dp_categorical(c("Oslo", "Bergen")))
+  expect_identical(kept$columns, c("grade", "age", "centre"))
+})

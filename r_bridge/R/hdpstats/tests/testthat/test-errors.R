@@ -112,3 +112,45 @@ test_that("handles of an ended session say so", {
   study$id <- "another session"
   expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1), "session that has ended", class = "dp_argument_error")
 })
+
+test_that("messages speak R", {
+  need_python()
+  schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), event3 = dp_binary())
+  study <- dp_study(public = dp_load_gbsg(), schema = schema)
+  mistakes <- expression(
+    dp_study(private = dp_load_gbsg(), schema = schema), dp_study(private = dp_load_gbsg(), schema = schema, budget = 3),
+    dp_study(private = dp_load_gbsg(), schema = 3L), dp_logit(event3 ~ age, study, 1), dp_logit(event3 ~ age, study, c(1, 2)),
+    dp_continuous(c(a = 3L), 3L), dp_logit(event3 ~ age, study, 1, mechanism = 3L), dp_budget(-1L), dp_schema_from_public(3),
+    dp_fit_public(event3 ~ age, study, weights = 3L), dp_distribution(age ~ event3, study, 1, family = "normal"),
+    dp_importance_weights(study, ~ age, 1), dp_schema(age = 3)
+  )
+  for (mistake in mistakes) {
+    found <- caught(eval(mistake))
+    expect_s3_class(found, "dp_error")
+    expect_false(inherits(found, "dp_internal_error"), info = deparse(mistake))
+    expect_no_match(conditionMessage(found), "hdpf?[.]|np[.]|\\b(True|False|None|DataFrame|int|float)\\b", info = deparse(mistake))
+  }
+})
+
+test_that("columns by bare names are understood, and expressions over rows refused", {
+  need_python()
+  rows <- transform(dp_load_gbsg(), w = rep(1:2, 343))
+  schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), event3 = dp_binary(), w = dp_weight(2, complete = TRUE))
+  study <- dp_study(public = rows, schema = schema)
+  by_text <- dp_fit_public(event3 ~ age, study, weights = "w")
+  expect_identical(coef(dp_fit_public(event3 ~ age, study, weights = w)), coef(by_text))
+  chosen <- "w"
+  expect_identical(coef(dp_fit_public(event3 ~ age, study, weights = chosen)), coef(by_text))
+  private <- dp_study(private = rows, public = rows[1:300, ], schema = schema, budget = dp_budget(5))
+  expect_identical(coef(dp_logit(event3 ~ age, private, 1, weights = w)), coef(dp_logit(event3 ~ age, private, 1, weights = "w")))
+  for (mistake in expression(
+    dp_logit(event3 ~ age, private, 1, weights = 1 / w), dp_fit_public(event3 ~ age, study, weights = w / 2),
+    dp_logit(event3 ~ age, private, 1, offset = log(age))
+  )) expect_error(eval(mistake), "must be the name of a column: an expression", class = "dp_argument_error")
+  for (mistake in expression(
+    dp_logit(event3 ~ age, private, 1, subset = age > 50), dp_fit_public(event3 ~ age, study, subset = age > 50),
+    dp_plan(event3 ~ age, private, subset = age > 50)
+  )) expect_error(eval(mistake), "subset is no argument", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, private, 1, na.action = na.omit), "na.action is no argument", class = "dp_argument_error")
+  expect_equal(dp_ledger(private)$spent[["epsilon"]], 1)
+})
