@@ -60,7 +60,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sample_from_json": hdp.WeightedSample.from_json,
     "schema_from_yaml": hdp.Schema.from_yaml,
     "versions": versions,
-    **{name: getattr(hdp.datasets, name) for name in ("load_rotterdam", "load_gbsg", "load_flchain", "load_nwtco")},
+    **{
+        f"load_{name}": getattr(hdp.datasets, f"load_{name}")
+        for name in ("rotterdam", "gbsg", "flchain", "nwtco", "colon")
+    },
 }
 """The functions by the names that R uses."""
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env Rscript
-# Write the example data of hdpstats: four data sets of R's `survival` package, unchanged, as CSV.
+# Write the example data of hdpstats: five data sets of R's `survival` package, unchanged, as CSV.
 #
 #   Rscript tools/export_datasets.R [DIRECTORY]      (default: hdpstats/schema/csv)
 #
@@ -9,9 +9,9 @@
 
 suppressPackageStartupMessages(library(survival))
 
-data_sets <- c("rotterdam", "gbsg", "flchain", "nwtco")
+data_sets <- c("rotterdam", "gbsg", "flchain", "nwtco", "colon")
 arguments <- commandArgs(trailingOnly = TRUE)
-directory <- if (length(arguments)) arguments[1] else file.path("hdpstats", "data", "csv")
+directory <- if (length(arguments)) arguments[1] else file.path("hdpstats", "schema", "csv")
 
 export <- function(name) {
   frame <- as.data.frame(get(name, envir = asNamespace("survival")))

@@ -14,6 +14,8 @@ from hdpstats._base.errors import HdpError
 from hdpstats.display.page import key_values
 
 WIDTH = 78
+_SMALL = 5e-4
+"""P-values below it would be shown as 0.000."""
 _HTML = {"stub": '<th style="text-align: left">%s</th>', "header": '<th style="text-align: right">%s</th>'}
 _SIDES = {"l": "left", "c": "center", "r": "right"}
 _LATEX = str.maketrans(
@@ -45,10 +47,12 @@ def number(value: float, decimals: int = 4) -> str:
 def p_value(value: float, floor: float = 0.0) -> str:
     """Return a p-value with three decimals; where it is the least that draws can tell, that bound.
 
-    >>> p_value(0.04321), p_value(1e-9), p_value(1 / 4001, 1 / 4001)
-    ('0.043', '0.000', '<0.00025')
+    >>> p_value(0.04321), p_value(1e-9), p_value(1 / 4001, 1 / 4001), p_value(1.5 / 4001, 1 / 4001)
+    ('0.043', '0.000', '<0.00025', '0.00037')
     """
-    return f"<{floor:.2g}" if floor > 0.0 and value <= floor * (1.0 + 1e-9) else f"{value:.3f}"
+    if floor > 0.0 and value <= floor * (1.0 + 1e-9):
+        return f"<{floor:.2g}"
+    return f"{value:.5f}" if 0.0 < floor < value < _SMALL else f"{value:.3f}"
 
 
 def percent(value: float) -> str:

@@ -106,7 +106,7 @@ def plot_coefficients(
     place of terms, ``factors`` (p,) multiply the coefficients, ``numbers`` are written beside the intervals.
     """
     terms = estimates[0].terms
-    shown = [place for place in places if terms[place] != "Intercept"] or list(range(len(terms)))
+    shown = [place for place in places if terms[place] != "Intercept"] or list(places)
     axes = axes_of(ax, width=7.0, height=1.2 + 0.28 * max(len(shown) * len(estimates), 3))
     scale = np.exp if exponentiate else np.asarray
     factor = np.ones(len(terms)) if factors is None else factors

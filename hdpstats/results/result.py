@@ -1,6 +1,6 @@
 """The result of a fit: one class for every model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -240,6 +240,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         exponentiate: bool = False,
         *,
         labels: Mapping[str, str] | None = None,
+        terms: Sequence[str] | None = None,
         scale: str = "unit",
         estimates: bool = False,
         over: object = PUBLIC,
@@ -256,6 +257,8 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
             Whether to draw the exponentials, on a logarithmic axis.
         labels : mapping of str to str, optional
             What to write in the place of terms: ``{"size[T.>50]": "tumour over 50 mm"}``.
+        terms : sequence of str, optional
+            Which coefficients to draw, in their order; by default all but the intercept and the baseline.
         scale : {"unit", "sd"}
             With "sd" a number's coefficient is that of one standard deviation in the rows ``over``, so that covariates
             of other units can be compared; indicators stay as they are.
@@ -267,7 +270,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         Raises
         ------
         ArgumentError
-            If ``labels`` names no coefficient, or there are no such rows.
+            If ``labels`` or ``terms`` name no coefficient, or there are no such rows.
         HdpError
             If matplotlib is not installed.
         """
@@ -278,7 +281,9 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         label = self.facts.exponentiated if exponentiate else "coefficient"
         return plots.plot_coefficients(
             parts_of(self) or [self.estimate],
-            tables.covariates(self.facts, self.estimate),
+            tables.covariates(self.facts, self.estimate)
+            if terms is None
+            else [tables.place_of(self.estimate, term) for term in terms],
             label=f"{label}, of numbers per standard deviation" if standard else label,
             exponentiate=exponentiate,
             names=labels,

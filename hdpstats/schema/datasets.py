@@ -1,4 +1,4 @@
-"""Example data: four public studies of R's ``survival`` package, as pandas frames.
+"""Example data: five public studies of R's ``survival`` package, as pandas frames.
 
 The files in ``hdpstats/schema/csv`` hold R's rows, columns and values unchanged (survival 3.5-3, Terry
 Therneau and others, LGPL version 2 or later; written by ``tools/export_datasets.R``). They are public,
@@ -235,3 +235,38 @@ def load_nwtco() -> pd.DataFrame:
     (4028, 571)
     """
     return _read("nwtco").rename(columns={"in.subcohort": "in_subcohort"})
+
+
+def load_colon() -> pd.DataFrame:
+    """Load the trial of adjuvant chemotherapy for colon cancer: 929 patients, two rows each, 452 deaths.
+
+    The columns are R's own. One row of a patient is about recurrence, the other about death: choose one by ``etype``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        1858 rows: id (patient), study (1), rx (treatment: "Obs" for observation, "Lev" for levamisole, "Lev+5FU" for
+        levamisole and fluorouracil), sex (1: male), age (years), obstruct (obstruction of the colon by the tumour),
+        perfor (perforation), adhere (adherence to nearby organs), nodes (positive lymph nodes), status (1: the event
+        happened), differ (differentiation, 1: well, 2: moderate, 3: poor), extent (of local spread, 1: submucosa, 2:
+        muscle, 3: serosa, 4: contiguous structures), surg (time from surgery to registration, 1: long), node4 (more
+        than 4 positive nodes), time (days to the event or last follow-up), etype (1: recurrence, 2: death).
+
+    Notes
+    -----
+    Source: data set ``colon`` of R's survival 3.5-3, licence LGPL version 2 or later.
+
+    References
+    ----------
+    Moertel C.G., Fleming T.R., Macdonald J.S. et al. (1990). Levamisole and fluorouracil for adjuvant therapy of
+    resected colon carcinoma. New England Journal of Medicine 322, 352-358.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.datasets import load_colon
+    >>> frame = load_colon()
+    >>> deaths = frame[frame["etype"] == 2]
+    >>> len(deaths), int(deaths["status"].sum())
+    (929, 452)
+    """
+    return _read("colon")

@@ -27,6 +27,18 @@ UNHURRIED = {"five-hospitals": {"deadline=20": "deadline=600", "began < 20": "be
 TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning( in .*| message)?:|Exception ignored")
 
 PROMISED = {
+    "after-the-coefficients": (
+        1,
+        (
+            "Joint Wald tests of terms",
+            "risk difference, Lev+5FU - Obs, 5",
+            "restricted mean difference, Lev+5FU - Obs, 5",
+            "rx[T.Lev+5FU] - rx[T.Lev] = 0",
+            "wrote table2.docx",
+            "pure differential privacy (epsilon = 4",
+            "count sampling and the privacy noise together",
+        ),
+    ),
     "check-it-yourself": (
         1,
         (

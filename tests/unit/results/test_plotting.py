@@ -105,3 +105,10 @@ def test_the_axis_label_of_differences_is_within_the_figure():
 def test_calibration_of_another_model_says_what_to_ask(public_result):
     with pytest.raises(ArgumentError, match=r"this is a Logit model: model\.evaluate"):
         public_result.plot_calibration()
+
+
+def test_chosen_terms_are_drawn_in_their_order(public_result):
+    ax = public_result.plot_coefficients(axes(), terms=["log1p(nodes)", "age"])
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["log1p(nodes)", "age"]
+    with pytest.raises(ArgumentError, match="term must be one of"):
+        public_result.plot_coefficients(axes(), terms=["ages"])

@@ -13,6 +13,7 @@ from hdpstats.schema.datasets import (
     SIZE_LEVELS,
     THREE_YEARS,
     _event_within,
+    load_colon,
     load_flchain,
     load_gbsg,
     load_nwtco,
@@ -126,7 +127,15 @@ def test_nwtco_has_the_documented_rows():
     assert not frame.isna().any(axis=None)
 
 
-@pytest.mark.parametrize("load", [load_rotterdam, load_gbsg, load_flchain, load_nwtco])
+def test_colon_has_the_documented_rows():
+    frame = load_colon()
+    assert frame.shape == (1858, 16)
+    assert frame["etype"].value_counts().to_dict() == {1: 929, 2: 929}
+    assert frame.groupby("etype")["status"].sum().to_dict() == {1: 468, 2: 452}
+    assert frame["rx"].value_counts().to_dict() == {"Obs": 630, "Lev": 620, "Lev+5FU": 608}
+
+
+@pytest.mark.parametrize("load", [load_rotterdam, load_gbsg, load_flchain, load_nwtco, load_colon])
 def test_each_call_returns_a_fresh_frame(load):
     first = load()
     first["age"] = -1
@@ -136,6 +145,6 @@ def test_each_call_returns_a_fresh_frame(load):
 def test_files_travel_with_their_licence_and_are_small():
     folder = resources.files("hdpstats.schema").joinpath("csv")
     sizes = {file.name: len(file.read_bytes()) for file in folder.iterdir() if file.name.endswith(".csv")}
-    assert set(sizes) == {"rotterdam.csv", "gbsg.csv", "flchain.csv", "nwtco.csv"}
+    assert set(sizes) == {"rotterdam.csv", "gbsg.csv", "flchain.csv", "nwtco.csv", "colon.csv"}
     assert max(sizes.values()) < 300_000
     assert "GNU LIBRARY GENERAL PUBLIC LICENSE" in folder.joinpath("LICENSE").read_text(encoding="utf-8")

@@ -7,3 +7,5 @@ dp_load_gbsg <- function(harmonised = TRUE) .py("load_gbsg", list(harmonised = h
 dp_load_flchain <- function() .py("load_flchain")
 
 dp_load_nwtco <- function() .py("load_nwtco")
+
+dp_load_colon <- function() .py("load_colon")

@@ -1,0 +1,122 @@
+"""Size of joint Wald tests, coverage of contrasts and risk differences under noise: run by `make validate`."""
+
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+
+pytestmark = pytest.mark.validate
+
+RECORDS, PUBLIC, REPEATS = 2_000, 150, 2_000
+EPSILONS = (0.5, 1.0)
+LEVEL, SMALLEST, LARGEST = 0.05, 0.035, 0.065
+LOWEST = 0.93
+FORMULA = "y ~ t + arm + site"
+LEVELS = {"arm": ("a", "b", "c"), "site": ("n", "s", "w")}
+SCHEMA = hdp.Schema(
+    t=hdp.Binary(complete=True),
+    arm=hdp.Categorical(list(LEVELS["arm"]), complete=True),
+    site=hdp.Categorical(list(LEVELS["site"]), complete=True),
+    y=hdp.Binary(complete=True),
+)
+BETA = pd.Series({"Intercept": -0.6, "t": 0.5, "arm[T.b]": 0.3, "arm[T.c]": -0.4, "site[T.s]": 0.0, "site[T.w]": 0.0})
+DIFFERENCE = BETA["arm[T.b]"] - BETA["arm[T.c]"]
+PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "contrasts.md"
+ESTIMATES = ("private_only", "pooled")
+
+
+def linear_predictor(rows: pd.DataFrame, t: float | None = None) -> np.ndarray:
+    """Return the linear predictor of rows, as they are or with another treatment."""
+    treated = rows["t"] if t is None else t
+    return BETA["Intercept"] + BETA["t"] * treated + rows["arm"].map({"a": 0.0, "b": 0.3, "c": -0.4}).astype(float)
+
+
+def simulated(rng: np.random.Generator, rows: int) -> pd.DataFrame:
+    """Return people; the site has no effect."""
+    frame = pd.DataFrame(
+        {"t": rng.integers(0, 2, rows)} | {name: rng.choice(own, rows) for name, own in LEVELS.items()}
+    )
+    return frame.assign(y=(rng.random(rows) < expit(linear_predictor(frame))).astype(int))
+
+
+def one_data_set(seed: int) -> list[dict[str, float | str]]:
+    """Return for every epsilon and estimate whether the site's joint test rejected, and which intervals held."""
+    rng = np.random.default_rng([20_261_122, seed])
+    public = simulated(rng, PUBLIC)
+    study = hdp.Study(private=simulated(rng, RECORDS), public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=5))
+    model = hdpf.logit(FORMULA, data=study)
+    risk = float(np.mean(expit(linear_predictor(public, 1.0)) - expit(linear_predictor(public, 0.0))))
+    found = []
+    for epsilon in EPSILONS:
+        result = model.fit(epsilon)
+        for estimate in ESTIMATES:
+            low, high = result.t_test("arm[T.b] - arm[T.c]", estimate=estimate).conf_int()[0]
+            effects = result.average_effects("t", estimate=estimate).frame.iloc[0]
+            found.append(
+                {
+                    "epsilon": epsilon,
+                    "estimate": estimate,
+                    "joint": result.wald_test("site[T.s], site[T.w]", estimate=estimate).pvalue <= LEVEL,
+                    "contrast": low <= DIFFERENCE <= high,
+                    "risk": effects["conf_low"] <= risk <= effects["conf_high"],
+                }
+            )
+    return found
+
+
+def measured(repeats: int) -> pd.DataFrame:
+    """Return shares of data sets by epsilon and estimate."""
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        rows = [row for found in pool.map(one_data_set, range(repeats), chunksize=8) for row in found]
+    return pd.DataFrame(rows).groupby(["epsilon", "estimate"])[["joint", "contrast", "risk"]].mean()
+
+
+@pytest.fixture(scope="module")
+def shares() -> pd.DataFrame:
+    """Return the shares, and write the page."""
+    found = measured(REPEATS)
+    PAGE.write_text("\n".join(page_of(found, REPEATS)), encoding="utf-8")
+    return found
+
+
+def page_of(found: pd.DataFrame, repeats: int) -> list[str]:
+    """Return the page of the study."""
+    error = np.sqrt(0.05 * 0.95 / repeats)
+    lines = [
+        "# Joint Wald tests, contrasts and risk differences under noise, measured",
+        "",
+        f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Logistic regression of "
+        f"a treatment and two factors of three levels, {RECORDS} private and {PUBLIC} public records, {repeats} data "
+        "sets. One factor has no effect: the share of data sets in which its joint Wald test rejects at 5 % is the "
+        "size of the test. Then the shares of data sets in which 95 % intervals hold a contrast of two levels of the "
+        "other factor, "
+        "and the risk difference of the treatment, standardised over the public rows. "
+        f"Monte-Carlo standard errors are about {error:.3f}.",
+        "",
+        "| epsilon | estimate | size at 5 % | coverage, contrast | coverage, risk difference |",
+        "|---|---|---|---|---|",
+    ]
+    for (epsilon, estimate), row in found.iterrows():
+        name = str(estimate).replace("_", " ")
+        lines.append(f"| {epsilon:g} | {name} | {row['joint']:.3f} | {row['contrast']:.3f} | {row['risk']:.3f} |")
+    return [*lines, ""]
+
+
+@pytest.mark.parametrize("estimate", ESTIMATES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_joint_tests_reject_as_often_as_they_say(shares: pd.DataFrame, epsilon: float, estimate: str) -> None:
+    assert SMALLEST <= shares.loc[(epsilon, estimate), "joint"] <= LARGEST
+
+
+@pytest.mark.parametrize("estimate", ESTIMATES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_intervals_of_contrasts_and_effects_cover(shares: pd.DataFrame, epsilon: float, estimate: str) -> None:
+    assert shares.loc[(epsilon, estimate), "contrast"] >= LOWEST
+    assert shares.loc[(epsilon, estimate), "risk"] >= LOWEST
