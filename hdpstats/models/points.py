@@ -11,6 +11,7 @@ from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered, is_clear
 from hdpstats.inference.released import estimates
 from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
+from hdpstats.inference.tied_quantiles import has_steps, tied_quantile
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
 from hdpstats.mechanisms.objective import site as objective
@@ -32,7 +33,7 @@ from hdpstats.models.request import (
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Norm
-from hdpstats.public.fit import FEWEST_ROWS
+from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.records.point import PointQuery, PointRelease
 from hdpstats.records.query import MechanismOptions, of_kind
 from hdpstats.results import Result
@@ -156,8 +157,12 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     """Return the result of the sites' releases: post-processing of released and public numbers."""
     parts = [_part(spec, point) for point in points.given.values()]
     first = parts[0].query
-    found = estimates(parts, T=spec.to_terms(first.model), terms=spec.terms, meat=spec.meat).moved(spec.origin)
+    T = spec.to_terms(first.model)
+    found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat)
     public = parts[0].public
+    if len(parts) == 1 and isinstance(public, WhitenedPublic) and has_steps(public):
+        found = tied_quantile(found, parts[0], public, T=T)
+    found = found.moved(spec.origin)
     facts = spec.facts(
         _method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
         records=sum(part.records for part in parts),

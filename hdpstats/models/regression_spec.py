@@ -3,6 +3,7 @@
 Numbers of a loss that were left out come from public facts. Arguments are checked against the schema.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
@@ -15,7 +16,7 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.response import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, PredictorLoss, Table, options
+from hdpstats.losses import BY_NAME, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.objective.request import Recommended, RegressionPrice, choose
@@ -36,11 +37,12 @@ from hdpstats.models.model_spec import (
     offsets,
 )
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
-from hdpstats.public.likelihood import classical_fit
+from hdpstats.public.likelihood import classical_fit, is_tied
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.results import ModelFacts
+from hdpstats.schema.column import NumericColumn
 from hdpstats.sites import Study
 from hdpstats.solvers import ridge_objective
 
@@ -310,6 +312,30 @@ class RegressionSpec(LossSpec):
         return scaled, rows.rows
 
 
+MOST_COUNTS = 200.0
+"""The largest upper bound of an outcome that is taken for a count."""
+
+TIES = (
+    "{outcome} may be a count, as it is declared from 0 to a whole number: quantiles of tied outcomes are steps in the "
+    "covariates, and what is estimated is a smoothed one whose intervals need not cover them. hdpf.poisson has a model "
+    "of counts; {outcome} ~ 1 covers the quantile itself."
+)
+
+
+def may_count(study: Study, outcome: str) -> bool:
+    """Return whether an outcome is declared as a count might be, of 0 and 1 or from 0 to a whole number.
+
+    Public outcomes that hardly ever agree say that it is none.
+    """
+    column, public = study.schema[outcome], study.public
+    if public is not None and outcome in public.names and not is_tied(public.raw([outcome]).numeric[outcome]):
+        return False
+    if column.kind == "binary":
+        return True
+    low, high = (column.lower, column.upper) if isinstance(column, NumericColumn) else (1.0, 1.0)
+    return column.kind == "continuous" and low == 0.0 and high == int(high) and high <= MOST_COUNTS
+
+
 def open_regression(
     formula: str,
     data: object,
@@ -331,6 +357,8 @@ def open_regression(
             "hazard model in long form",
             argument="data",
         )
+    if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
+        warnings.warn(TIES.format(outcome=design.response), RuntimeWarning, stacklevel=3)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)

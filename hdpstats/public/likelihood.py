@@ -142,6 +142,15 @@ def _least_squares(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate
     return spread(kept, values, variance * (inverse @ inverse.T), terms=terms)
 
 
+DISTINCT = 0.95
+"""Outcomes are tied where fewer than this share of them differ."""
+
+
+def is_tied(y: FloatArray) -> bool:
+    """Return whether outcomes (n,) have ties enough to have steps in their distribution function."""
+    return len(np.unique(y)) < DISTINCT * len(y)
+
+
 def _quantile(rows: LinearObjective, q: float, *, terms: tuple[str, ...]) -> Estimate:
     """Return the minimiser of the check loss itself, not smoothed."""
     kept = identified(rows.X[rows.weights > 0])
