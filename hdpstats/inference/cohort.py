@@ -48,7 +48,7 @@ TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 AVERAGED, FEWEST = 60, 12
 """Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`."""
 
-REPEATED = 5
+REPEATED, MOST_REPEATED = 5, 20
 """So many draws of errors share one draw of curvature; more where that is more than `WORK`."""
 
 WORK = 250_000
@@ -260,7 +260,7 @@ class RakedInformation(Information):
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages, each for several errors."""
         size = len(drawn) * self.public.people * self.public.cells
-        repeated = max(REPEATED, -(-size // WORK))
+        repeated = min(max(REPEATED, -(-size // WORK)), MOST_REPEATED)
         base = drawn[::repeated]
         people = self.raking.raked(self.posterior.draw(rng, len(base)), base=base)
         found = self.public.raked_moments(theta, records=self.records, people=people)

@@ -78,7 +78,7 @@ def estimates(
             T=T,
             terms=terms,
             notes=notes,
-            note=notes[0] if len(set(notes)) == 1 else UNCLEAR_SOMEWHERE,
+            note=_together_note(notes),
         )
         return found if public is None else found.without(_undetermined(parts, public.fit, T=T), words=UNDETERMINED)
     except np.linalg.LinAlgError:  # flat between the public fit and what was released: the release is still of use
@@ -111,6 +111,15 @@ def _read(parts: Sequence[ReleasedPoint], *, meat: float | None) -> list[_Read] 
     if len(known) == len(parts):
         return known
     return None if meat is None else _together(parts, meat=meat)
+
+
+def _together_note(notes: Sequence[str | None]) -> str | None:
+    """Return what is said of all sites together."""
+    if len(set(notes)) == 1:
+        return notes[0]
+    if all(each in (None, ASSUMED, UNCLEAR) for each in notes):
+        return UNCLEAR_SOMEWHERE
+    return " ".join(dict.fromkeys(each for each in notes if each is not None))
 
 
 def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:

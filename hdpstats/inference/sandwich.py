@@ -33,7 +33,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
-from hdpstats.inference.information import ScoreNoise, draw_jointly
+from hdpstats.inference.information import Information, ScoreNoise, draw_jointly
 from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance
 from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
@@ -220,9 +220,15 @@ class PredictedErrors:
         return 1.0 if self.public is None else float(np.nanmean((self.reported / self.public) ** 2))
 
 
-def of_point(public: PublicSide, *, noise: ScoreNoise, records: int) -> PredictedCovariance:
-    """Return what a site's estimate errs by: a released point of ``records`` people with some noise."""
-    at = public.moments(public.centre, records=max(records, 1))
+def of_point(
+    public: PublicSide, *, noise: ScoreNoise, records: int, known: Information | None = None
+) -> PredictedCovariance:
+    """Return what a site's estimate errs by: a released point of ``records`` people with some noise.
+
+    ``known`` is what was released of them; without it they are taken for people like the public ones.
+    """
+    centre = public.centre
+    at = public.moments(centre, records=max(records, 1)) if known is None else known.at(centre)
     inverse = np.linalg.inv(at.H)
     return PredictedCovariance(sampling=inverse @ at.J @ inverse, privacy=inverse @ noise.covariance(at.H) @ inverse)
 

@@ -7,6 +7,7 @@ from typing import Final, cast, final
 
 import numpy as np
 
+from hdpstats.inference.cohort import raked_information
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered, is_clear
 from hdpstats.inference.released import estimates
@@ -144,7 +145,10 @@ def predict_objective(
             sd=float(constants.noise_sd),
             after=smoothing_distribution(cast(BallNoise, constants.noise), constants.grid),
         )
-        points.append(of_point(side, noise=noise, records=site.records))
+        known = None
+        if site.cohort is not None:
+            known = raked_information(side, site.cohort, records=site.records, records_sd=site.records_sd)
+        points.append(of_point(side, noise=noise, records=site.records, known=known))
         if constants.hessian is not None:
             H = side.moments(side.centre, records=site.records).H
             clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)

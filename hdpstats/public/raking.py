@@ -324,7 +324,7 @@ def raked_variables(public: PublicVariables, known: CohortMoments, *, case_weigh
         shares=tuple(indicators),
         means=tuple(numbers),
         squares=tuple(squares.get(each.variable) for each in numbers),
-        at_risk=tuple(sorted(known.of(MomentKind.AT_RISK), key=lambda each: each.time)),
+        at_risk=tuple(sorted((each for each in known.of(MomentKind.AT_RISK) if each.time > 0), key=_time)),
         constant=tuple(dict.fromkeys(constant)),
         indicators=levels,
         level_scale=pseudo_scale(base @ (levels - base @ levels) ** 2, np.ones(len(indicators)), rows=table.rows),
@@ -336,6 +336,10 @@ def raked_variables(public: PublicVariables, known: CohortMoments, *, case_weigh
         clipped=(kept - centre) / scale,
         about=np.where(np.isnan(about), 0.0, (about - centre) / scale),
     )
+
+
+def _time(moment: CohortMoment) -> float:
+    return moment.time
 
 
 def pseudo_scale(variance: FloatArray, reach: FloatArray, *, rows: int) -> FloatArray:
