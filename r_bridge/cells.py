@@ -28,13 +28,16 @@ from rpy2.rinterface_lib import callbacks
 from hdpstats.api import HdpError
 from r_bridge.console import Streams
 from r_bridge.from_r import from_r
-from r_bridge.guard import RError, guarded
+from r_bridge.guard import RError, guarded, sourced
 from r_bridge.package import attach_functions
 from r_bridge.session import helper, r_function
 from r_bridge.to_r import named_list, to_r
 
 _OPTION = re.compile(r"\s*(--?[a-zA-Z]\S*)")
 _VALUE = re.compile(r"\s*(\S+)")
+_HELP: Final = Path(__file__).parent / "kernel" / "R" / "help.R"
+"""R's functions that read help pages, also those of the package whose functions are attached from its source."""
+
 _WIDTH: Final = 7.0
 _HEIGHT: Final = 4.5
 _RESOLUTION: Final = 192
@@ -87,7 +90,7 @@ def _evaluate(code: str, asked: Namespace, *, returned: bool) -> Any:
         device, arguments = _device(asked, folder)
         try:
             with _console():
-                given = (to_r(code), to_r(returned), to_r(device), named_list(arguments))
+                given = (to_r(code), to_r(returned), to_r(device), named_list(arguments), sourced(_HELP)["help_text"])
                 return guarded(r_function("run_cell"), *given)
         finally:
             for page in sorted(Path(folder).iterdir()):

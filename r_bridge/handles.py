@@ -109,6 +109,7 @@ def _plan(plan: hdp.Plan) -> tuple[list[str], _Contents]:
         **{name: getattr(plan, name) for name in ("frame", "records", "declared", "assumption")},
         "table": Matrix(table=plan.table),
         "text": str(plan),
+        "html": plan._repr_html_(),
         "verdicts": pd.Series({f"{epsilon:g}": words for epsilon, words in plan.verdicts.items()}),
     }
 

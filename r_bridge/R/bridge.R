@@ -166,9 +166,17 @@ prepare_cells <- function() {
   }
 }
 
+# Print a value as R's prompt does; a help page as text, also one of a package that is attached from its source.
+shown <- function(value, help_text) {
+  page <- if (inherits(value, "help_files_with_topic") && !length(value)) help_text(attr(value, "topic"))
+  if (!is.null(page)) writeLines(page)
+  else if (isS4(value)) methods::show(value)
+  else print(value)
+}
+
 # Evaluate the code of a cell as if it were typed at R's prompt: visible values are printed, warnings are written where
 # they arise, plots are drawn on files. Returns the last value, which is not printed where `returned` is true.
-run_cell <- function(code, returned, device, arguments) {
+run_cell <- function(code, returned, device, arguments, help_text) {
   opened <- integer()
   before <- options(device = function(...) {
     do.call(getExportedValue("grDevices", device), arguments)
@@ -192,7 +200,7 @@ run_cell <- function(code, returned, device, arguments) {
     for (place in seq_along(expressions)) {
       last <<- withVisible(eval(expressions[[place]], globalenv()))
       kept <- returned && place == length(expressions)
-      if (last$visible && !kept) if (isS4(last$value)) methods::show(last$value) else print(last$value)
+      if (last$visible && !kept) shown(last$value, help_text)
     }
   }
   withCallingHandlers(run(), warning = warned)

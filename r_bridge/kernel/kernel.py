@@ -147,10 +147,14 @@ class RKernel(Kernel):
         detail_level: int = 0,  # noqa: ARG002
         omit_sections: object = (),  # noqa: ARG002
     ) -> Reply:
-        """Describe what has a name: arguments and help of a function, the shape of anything else, never values."""
+        """Describe what has a name: arguments and help of a function, the shape of anything else, never values.
+
+        Where nothing of that name is known, the function is described whose arguments are being written.
+        """
         before, after = re.search(rf"{_NAME}*$", code[:cursor_pos]), re.match(rf"{_NAME}*", code[cursor_pos:])
         name = f"{before and before[0]}{after and after[0]}"
         about = text(guarded(tool("inspect"), to_r_strings([name]))) if name else ""
+        about = about or text(guarded(tool("inspect_call"), to_r_strings([code[:cursor_pos]])))
         return {"status": "ok", "found": bool(about), "data": {"text/plain": about} if about else {}, "metadata": {}}
 
     async def do_is_complete(self, code: str) -> Reply:

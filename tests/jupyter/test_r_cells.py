@@ -272,6 +272,13 @@ def test_r_cannot_end_the_kernel(notebook):
     assert notebook.value("1 + 1") == "2"
 
 
+def test_a_help_page_of_the_attached_functions_is_text(notebook):
+    text = notebook.run("%%R\n?dp_hazard").text()
+    assert "dp_hazard" in text
+    assert "No documentation" not in text
+    assert "Usage:" in text
+
+
 def test_a_help_page_is_text(notebook):
     text = notebook.run("%%R\n?quantile").text()
     assert "Sample Quantiles" in text

@@ -236,6 +236,38 @@ def test_help_is_a_page_also_for_the_functions_of_the_package(notebook):
     assert "No documentation for ‘no_such_topic’" in notebook.run("?no_such_topic").shown[0]["text/plain"]
 
 
+def test_other_packages_say_what_a_notebook_shows_of_their_objects(notebook):
+    method = (
+        "registerS3method('repr_html', 'badge', function(obj, ...) paste0('<b>', obj, '</b>'), asNamespace('repr'))"
+    )
+    (shown,) = notebook.run(f"{method}; structure('new', class = 'badge')").shown
+    assert shown["text/html"] == "<b>new</b>"
+    assert "new" in shown["text/plain"]
+    failing = "registerS3method('repr_html', 'badge', function(obj, ...) stop('no'), asNamespace('repr'))"
+    assert "text/html" not in notebook.run(f"{failing}; structure('new', class = 'badge')").shown[0]
+
+
+def test_view_shows_a_table_in_the_notebook(notebook):
+    (shown,) = notebook.run("View(data.frame(a = 1:2))").shown
+    assert cells(shown["text/html"]) == [["a"], ["1"], ["2"]]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("dp_logit(event3 ~ age, ", "dp_logit(formula, data, epsilon"),
+        ('summary(dp_logit(event3 ~ age, "a (b", # (\n  nobody_knows', "dp_logit(formula, data, epsilon"),
+        ("x <- stats::quantile(c(1, 2), probs = ", "stats::quantile(x"),
+        ("mean(1)", ""),
+        ("f <- function(x) { ", ""),
+    ],
+)
+def test_inside_a_call_the_arguments_of_its_function_are_shown(notebook, code, words):
+    reply = notebook.ask("inspect", code, len(code))
+    assert reply["found"] is bool(words)
+    assert words in reply["data"].get("text/plain", "")
+
+
 def test_warnings_come_after_the_cell_as_r_writes_them(notebook):
     done = notebook.run("f <- function() warning('first'); f(); x <- as.integer('a'); print('then')")
     assert done.stream("stderr") == "Warning messages:\n1: In f(): first\n2: NAs introduced by coercion\n"

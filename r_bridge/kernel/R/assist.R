@@ -20,6 +20,33 @@ completeness <- function(code) {
   })
 }
 
+# The function whose arguments are being written where the code ends, and its arguments; "" outside of a call.
+inspect_call <- function(code) {
+  name <- enclosing_call(code)
+  value <- if (nzchar(name)) tryCatch(eval(str2lang(name), globalenv()), error = function(e) NULL)
+  if (is.function(value)) inspect(name) else ""
+}
+
+# The name before the last parenthesis that is open at the end of some code; "" if there is none. Texts and comments are
+# passed over.
+enclosing_call <- function(code) {
+  code <- gsub("\"(\\\\.|[^\"\\\\])*\"|'(\\\\.|[^'\\\\])*'", "''", code)
+  signs <- strsplit(gsub("#[^\n]*", "", code), "")[[1L]]
+  depth <- 0L
+  for (place in rev(seq_along(signs))) {
+    if (signs[[place]] %in% c(")", "]", "}")) depth <- depth + 1L
+    if (signs[[place]] %in% c("(", "[", "{")) {
+      if (depth == 0L && signs[[place]] == "(") {
+        before <- paste(signs[seq_len(place - 1L)], collapse = "")
+        return(regmatches(before, regexpr("(([[:alpha:].][[:alnum:]._]*:::?)?[[:alpha:].][[:alnum:]._]*)?$", before)))
+      }
+      depth <- depth - 1L
+      if (depth < 0L) return("")
+    }
+  }
+  ""
+}
+
 # What is known about a name: its kind, the arguments and the help page of a function. Never a value.
 inspect <- function(name) {
   value <- tryCatch(eval(str2lang(name), globalenv()), error = function(e) NULL)

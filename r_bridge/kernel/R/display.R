@@ -6,9 +6,27 @@ bundle <- function(value) {
   page <- if (inherits(value, "help_files_with_topic")) help_bundle(value)
   if (!is.null(page)) return(page)
   text <- with_limits(utils::capture.output(if (isS4(value)) methods::show(value) else print(value)), value)
-  html <- tryCatch(as_html(value), error = function(e) NULL)
-  if (length(text) == 0L && is.null(html)) return(list())
-  c(list(`text/plain` = paste(text, collapse = "\n")), if (!is.null(html)) list(`text/html` = html))
+  others <- represented(value)
+  html <- if (is.null(others[["text/html"]])) tryCatch(as_html(value), error = function(e) NULL)
+  if (length(text) == 0L && is.null(html) && !length(others)) return(list())
+  c(list(`text/plain` = paste(text, collapse = "\n")), if (!is.null(html)) list(`text/html` = html), others)
+}
+
+# What other packages show of objects of theirs: their methods for the generics of package repr, which IRkernel calls.
+represented <- function(value) {
+  kinds <- setdiff(attr(value, "class"), c("data.frame", "tbl_df", "tbl", "matrix", "factor", "table"))
+  kinds <- kinds[!startsWith(kinds, "dp_")]
+  if (!length(kinds) || !requireNamespace("repr", quietly = TRUE)) return(NULL)
+  found <- lapply(c(
+    `text/html` = "repr_html", `text/markdown` = "repr_markdown", `text/latex` = "repr_latex", `image/svg+xml` = "repr_svg",
+    `application/json` = "repr_json"
+  ), function(generic) {
+    methods <- lapply(kinds, utils::getS3method, f = generic, optional = TRUE, envir = asNamespace("repr"))
+    method <- Find(Negate(is.null), methods)
+    text <- if (!is.null(method)) tryCatch(method(value), error = function(e) NULL)
+    if (is.character(text) && length(text) == 1L && !is.na(text)) as.character(text)
+  })
+  Filter(Negate(is.null), found)
 }
 
 # Long tables are cut as text where they are cut as HTML.

@@ -15,8 +15,13 @@ prepare <- function(ask, show_page) {
   utils::rc.settings(ipck = TRUE) # complete names of packages in library()
   setHook("before.plot.new", before_page, "append")
   setHook("before.grid.newpage", before_grid_page, "append")
-  masks <- list(q = leave, quit = leave, readline = question(ask), warnings = last_warnings)
+  masks <- list(q = leave, quit = leave, readline = question(ask), warnings = last_warnings, View = view)
   attach(masks, name = "hdpstats:kernel", warn.conflicts = FALSE)
+}
+
+# In the place of View(), which would open a window: the value, which is shown as a table.
+view <- function(x, title) {
+  if (is.data.frame(x) || is.matrix(x)) x else as.data.frame(x)
 }
 
 # In the place of quit(): nothing is saved, and the cell is answered before the kernel ends.

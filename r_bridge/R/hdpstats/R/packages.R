@@ -69,3 +69,5 @@ model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, .
 
 # What a notebook shows.
 .repr_html <- function(obj, ...) .py("repr_html", list(x = obj))
+
+repr_html.dp_plan <- function(obj, ...) obj$html

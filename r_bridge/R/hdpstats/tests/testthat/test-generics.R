@@ -111,3 +111,15 @@ test_that("tests and effects of other packages cost nothing", {
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
   expect_equal(parameters::model_parameters(fit)$CI_low, unname(confint(fit)[, 1])) # not the normal distribution's
 })
+
+test_that("IRkernel shows objects as the pages of Python", {
+  need_python()
+  skip_if_not_installed("repr")
+  study <- breast_cancer()
+  fit <- dp_fit_public(event3 ~ age + size, study)
+  shown <- list(
+    fit, study, declared(), dp_plan(event3 ~ age, study, 1), dp_compare(fit, fit), dp_describe(study, ~ age),
+    dp_ledger_open(dataset = "trial", epsilon = 1)
+  )
+  for (each in shown) expect_match(repr::repr_html(each), "<div class=\"hdp-page\">", fixed = TRUE, info = class(each)[[1L]])
+})
