@@ -76,6 +76,7 @@ def curves_test(
         "events": found.table,
         "hazard_ratios": found.hazard_ratios(alpha),
         "text": str(found),
+        "html": found._repr_html_(),
     }
 
 
@@ -159,6 +160,7 @@ def compare(
         "result_only": list(found.result_only),
         "reference_only": list(found.reference_only),
         "text": str(found),
+        "html": found._repr_html_(),
     }
 
 

@@ -70,4 +70,6 @@ model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, .
 # What a notebook shows.
 .repr_html <- function(obj, ...) .py("repr_html", list(x = obj))
 
-repr_html.dp_plan <- function(obj, ...) obj$html
+repr_html.dp_comparison <- function(obj, ...) obj$html
+
+repr_html.dp_plan <- repr_html.dp_comparison
