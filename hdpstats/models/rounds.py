@@ -151,7 +151,15 @@ def predict_clipped_newton(
     ]
     proportions = PROPORTIONS[options.rounds]
     shares = [part / sum(proportions) for part in proportions]
-    private = predicted_estimate(state.outcomes, state.fit, sums, shares=shares, clip=float(state.clip))
+    cohorts = _raked(spec, state, options, sites)
+    private = predicted_estimate(
+        state.outcomes,
+        state.fit,
+        sums,
+        shares=shares,
+        clip=float(state.clip),
+        raked=next(iter(cohorts.values())) if len(sites) == len(cohorts) == 1 else None,
+    )
     errors = predicted_errors(of_sums(private), state.fit, T=spec.to_terms(state.model))
     return Prediction(mechanism=options, errors=errors, reported=True, sites=sites)
 

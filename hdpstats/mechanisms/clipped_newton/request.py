@@ -213,10 +213,21 @@ class SiteSums:
 
 
 def predicted_estimate(
-    outcomes: Outcomes, fit: PublicFit, sites: Sequence[SiteSums], *, shares: Sequence[float], clip: float
+    outcomes: Outcomes,
+    fit: PublicFit,
+    sites: Sequence[SiteSums],
+    *,
+    shares: Sequence[float],
+    clip: float,
+    raked: RakedSite | None = None,
 ) -> PrivateEstimate:
-    """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds."""
-    at = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
+    """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds.
+
+    ``raked`` are the people that sums are compared with, where those of the only site were described.
+    """
+    asked = [(fit.theta, 1.0)]
+    outcomes = outcomes if raked is None else raked.outcomes
+    at = expected(outcomes, fit.theta, asked=asked, clip=clip)
     people = [float(max(site.records, 1)) for site in sites]
     noises = [site.noise_sd**2 for site in sites]
     weights = site_weights(people=people, noise=noises, variance=float(np.trace(at.covariance)) / len(fit.theta))
@@ -225,10 +236,13 @@ def predicted_estimate(
     noise = sum(w * w * square for w, square in zip(weights, noises, strict=True))
     response = response_of(whole * at.information)
     known = between_people(at.given, whole=outcomes.whole)
+    if raked is not None:
+        apart = raked.deviations(fit.theta, asked=asked, clip=clip)
+        known = outcomes.whole * (apart.T @ apart) / len(apart)
     root, done, covariance = np.zeros_like(fit.covariance), 0.0, fit.covariance
     for share in shares:
         root, done = root + share * root_of(covariance), done + share
-        spread = spread_of_slopes(outcomes, fit.theta, asked=[(fit.theta, 1.0)], root=root / done, clip=clip)
+        spread = spread_of_slopes(outcomes, fit.theta, asked=asked, root=root / done, clip=clip)
         found = PrivateEstimate(
             theta=fit.theta,
             response=response,

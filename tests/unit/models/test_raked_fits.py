@@ -70,16 +70,17 @@ def test_people_like_the_public_ones_change_little(monkeypatch, mechanism):
     assert np.all(np.abs(np.log(told / untold)) < 0.12)
 
 
-def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch):
+@pytest.mark.parametrize("mechanism", ["objective", hdp.mechanisms.ClippedNewton(rounds=1)])
+def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch, mechanism):
     known_noise.off(monkeypatch)
     private = people(4000, 1, like_private=True)
     study = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=1000))
     cohort = hdp.describe(study, ["x", "arm"], complete=True, quantiles=False, epsilon=20)
     model = hdpf.logit("y ~ x + arm", data=study)
     told, blind = (
-        model.plan(epsilon=[1], mechanism="objective", **known).table.iloc[-1, -1]
+        model.plan(epsilon=[1], mechanism=mechanism, **known).table.iloc[-1, -1]
         for known in ({"description": cohort}, {})
     )
-    reported = model.fit(epsilon=1, mechanism="objective", description=cohort).bse.iloc[-1]
+    reported = model.fit(epsilon=1, mechanism=mechanism, description=cohort).bse.iloc[-1]
     assert abs(np.log(told / reported)) < 0.1
     assert blind < 0.7 * reported
