@@ -63,8 +63,9 @@ class Averaged:
         ----------
         variable : str
             A column that the formula reads.
-        over : "public", DataFrame, WeightedSample or Study
-            The rows: the public rows of this fit by default. What the effect is depends on them.
+        over : "public", DataFrame, WeightedSample, Study or Description
+            The rows: the public rows of this fit by default. What the effect is depends on them. With a description of
+            the private people these rows are raked to its averages; its own noise is not in the intervals.
         values : sequence of two or more values, optional
             The values to compare, the reference first. By default all levels of a factor, its first one the reference;
             for a number the average derivative.
@@ -97,7 +98,7 @@ class Averaged:
         check_identified(found)
         fit = _with_estimate(fit, found)
         at, which = _times(fit, times), _cause(fit, cause)
-        rows = population(self.public_rows, over, weights)
+        rows = population(fit, self.public_rows, over, weights)
         given = _values(fit, variable, values)
 
         def standardised(value: object) -> Standardised:
@@ -164,7 +165,7 @@ class Averaged:
         found = chosen(self, estimate)
         check_identified(found)
         fit = _with_estimate(fitted(self), found)
-        return marginal_effects(fit, population(self.public_rows, over), at=at, method=method, dummy=dummy)
+        return marginal_effects(fit, population(fit, self.public_rows, over), at=at, method=method, dummy=dummy)
 
 
 def _with_estimate(fit: Fitted, estimate: Estimate) -> Fitted:

@@ -9,7 +9,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.results.blocks import design_of, own_terms
+from hdpstats.results.description import Description
 from hdpstats.results.fitted import Fitted, read_rows
+from hdpstats.results.raked import raked_rows
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import check_frame
@@ -56,15 +58,18 @@ class Population:
     words: str
 
 
-def population(rows: FittedRows, over: object, weights: object = None) -> Population:
+def population(fit: Fitted, rows: FittedRows, over: object, weights: object = None) -> Population:
     """Return the rows that a user means.
 
     Parameters
     ----------
+    fit : Fitted
+        The model.
     rows : FittedRows
-        Those of the fit.
+        The public rows of the fit.
     over : object
-        "public", a frame, a weighted sample, or a study, whose public rows are meant.
+        "public", a frame, a weighted sample, a study, whose public rows are meant, or a description of the private
+        people, to which the public rows of the fit are raked.
     weights : object
         A number of at least 0 for each row, or the name of a column of the frame; all alike by default.
 
@@ -73,9 +78,14 @@ def population(rows: FittedRows, over: object, weights: object = None) -> Popula
     ArgumentError
         If there are no such rows, or the weights are none.
     """
+    if isinstance(over, WeightedSample | Description) and weights is not None:
+        raise ArgumentError("weights must be left out: what over= is has its own", argument="weights")
+    if isinstance(over, Description):
+        if rows.table is None:
+            raise _no_rows()
+        frame, raked = raked_rows(fit, rows.table, over)
+        return Population(frame=frame, weights=raked, words=f"{len(frame)} public rows raked to a description")
     if isinstance(over, WeightedSample):
-        if weights is not None:
-            raise ArgumentError("weights must be left out: a weighted sample has its own", argument="weights")
         return Population(
             frame=over.rows,
             weights=np.maximum(over.weights.to_numpy(), 0.0),
@@ -116,13 +126,18 @@ def _frame(rows: FittedRows, over: object) -> tuple[pd.DataFrame, str]:
     if isinstance(table, PublicTable):
         return table.frame(), "public rows"
     if isinstance(over, str) and over == PUBLIC:
-        raise ArgumentError(
-            "this result has no public rows at hand (it was read from a file, or fitted without any); give "
-            "over=frame, the rows to average over",
-            argument="over",
-        )
+        raise _no_rows()
     raise ArgumentError(
-        f"over must be 'public', a DataFrame, a weighted sample or a study with public rows, not {type(over).__name__}",
+        "over must be 'public', a DataFrame, a weighted sample, a description or a study with public rows, not "
+        f"{type(over).__name__}",
+        argument="over",
+    )
+
+
+def _no_rows() -> ArgumentError:
+    return ArgumentError(
+        "this result has no public rows at hand (it was read from a file, or fitted without any); give over=frame, the "
+        "rows to average over",
         argument="over",
     )
 

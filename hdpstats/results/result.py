@@ -287,7 +287,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
             label=f"{label}, of numbers per standard deviation" if standard else label,
             exponentiate=exponentiate,
             names=labels,
-            factors=standard_deviations(self, population(self.public_rows, over)) if standard else None,
+            factors=standard_deviations(self, population(self, self.public_rows, over)) if standard else None,
             numbers=estimates,
             ax=ax,
         )

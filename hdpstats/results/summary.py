@@ -254,7 +254,7 @@ def coefficients(estimate: Estimate, places: Sequence[int], alpha: float) -> Blo
     limits = estimate.conf_int(alpha).to_numpy()
     listed = list(zip(estimate.values, estimate.bse, estimate.tvalues, estimate.pvalues, limits, strict=True))
     rows = [
-        [number(b), number(se, 3), number(z, 3), p_value(p), number(low, 3), number(high, 3)]
+        [number(b), number(se, 3), number(z, 3), p_value(p, estimate.p_floor), number(low, 3), number(high, 3)]
         for b, se, z, p, (low, high) in (listed[place] for place in places)
     ]
     headers = ["coef", "std err", "z", "P>|z|", *limit_headers(alpha)]

@@ -8,9 +8,12 @@ import pytest
 import statsmodels.api as sm
 from scipy.special import expit
 
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.records.estimate import ErrorDistribution
 from hdpstats.results import FittedRows, Result
+from hdpstats.results.population import population
 from hdpstats.results.standardised import area_weights
 from hdpstats.schema.public import PublicTable
 from tests.unit.results.conftest import make_hazard
@@ -183,3 +186,31 @@ def test_predictions_have_a_covariance(public_result, people):
     assert np.sqrt(square.loc[known, known].to_numpy().mean()) == pytest.approx(effect["std_error"][1], rel=1e-9)
     with pytest.raises(ArgumentError, match="cov=True needs"):
         public_result.predict(frame, cov=True, ci=True)
+
+
+def test_rows_are_raked_to_a_description():
+    people = hdp.datasets.load_rotterdam()
+    schema = hdp.Schema(
+        age=hdp.Continuous(20, 90, complete=True),
+        hormon=hdp.Binary(complete=True),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+        event3=hdp.Binary(),
+    )
+    study = hdp.Study(private=people, public=hdp.datasets.load_gbsg(), schema=schema, budget=hdp.Budget(epsilon=100))
+    described = hdp.describe(study, ["age", "size", "hormon"], epsilon=20)
+    result = hdpf.logit("event3 ~ age + hormon + size", data=study).fit_public()
+    rows = population(result, result.public_rows, described)
+    assert rows.weights @ rows.frame["age"] / rows.weights.sum() == pytest.approx(people["age"].mean(), abs=0.5)
+    large = rows.weights @ (rows.frame["size"] == ">50") / rows.weights.sum()
+    assert large == pytest.approx((people["size"] == ">50").mean(), abs=0.02)
+    found = result.average_effects("hormon", over=described)
+    assert found.population == "686 public rows raked to a description"
+    exact = result.average_effects("hormon", over=people)
+    public = result.average_effects("hormon")
+    near, far = (abs(each.frame["estimate"][0] - exact.frame["estimate"][0]) for each in (found, public))
+    assert near < far
+    groups = hdp.describe(study, ["age"], by="hormon", epsilon=20)
+    with pytest.raises(ArgumentError, match="without by="):
+        result.average_effects("hormon", over=groups)
+    with pytest.raises(ArgumentError, match="weights must be left out"):
+        result.average_effects("hormon", over=described, weights="age")
