@@ -19,7 +19,14 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side
-from hdpstats.public.hazard_fit import Baseline, PublicSpells, mixed_baseline, public_spells, spells_of_rows
+from hdpstats.public.hazard_fit import (
+    Baseline,
+    PublicSpells,
+    completed_people,
+    mixed_baseline,
+    public_spells,
+    spells_of_rows,
+)
 from hdpstats.public.hazard_likelihood import hazard_likelihood
 from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
@@ -100,7 +107,7 @@ class HazardSpec(LossSpec):
         if table is None or any(name not in table.names for name in self.needs):
             return None
         rows = public_spells(table, self.asked, self.grid, weights=self.weights, offset=self.offset)
-        if rows.followed < FEWEST_ROWS:
+        if rows.seen.followed < FEWEST_ROWS:
             return None
         return hazard_side(
             rows,
@@ -116,7 +123,7 @@ class HazardSpec(LossSpec):
         """Return the public people by variables, where each of them, and each private one, has one spell from 0."""
         if self.study.unit is not None or self.design.start is not None:
             return None
-        people = table.admitted([*self.design.needs, *self.extra])
+        people = completed_people(table, self.asked, self.extra).table
         if people.persons is not None or len(rows.row) < people.rows:
             return None
         return PublicVariables(table=people, design=self.asked.covariates)

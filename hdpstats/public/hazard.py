@@ -15,7 +15,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
@@ -76,6 +76,16 @@ class HazardSide(PublicSide):
     def people(self) -> int:
         """The number of people."""
         return self.rows.people
+
+    @property
+    def seen(self) -> int:
+        """The number of public people."""
+        return self.people if self.rows.groups is None else int(np.sum(self.rows.groups == 0))
+
+    @property
+    def invented(self) -> IntArray | None:
+        """Which people are invented, and for which value."""
+        return self.rows.groups
 
     @property
     def centre(self) -> FloatArray:
@@ -213,7 +223,8 @@ class HazardSide(PublicSide):
         place[chosen] = np.arange(len(chosen))
         kept = place[self.rows.person] >= 0
         rows = self.rows.take(kept)
-        rows = replace(rows, person=place[rows.person], people=len(chosen))
+        groups = None if rows.groups is None else rows.groups[chosen]
+        rows = replace(rows, person=place[rows.person], people=len(chosen), groups=groups)
         return replace(self, spells=self.spells.take(kept), rows=rows, variables=None)
 
 
@@ -229,10 +240,12 @@ def hazard_side(
 ) -> HazardSide:
     """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
     geometry = design.covariates.whitening(rows.X)
-    at_risk = rows.at_risk(len(features))
+    seen = rows.seen
+    at_risk = seen.at_risk(len(features))
     baseline = mixed_baseline(features, at_risk + 1.0)
     Z = whiten(geometry, rows.X).X[:, 1:]
-    fit = fit_public(rows, baseline, geometry, Z, link=link, causes=causes)
+    own = whiten(geometry, seen.X).X[:, 1:]
+    fit = fit_public(seen, baseline, geometry, own, link=link, causes=causes)
     whole = CappedSpells(
         loss=LINKS[link],
         A=baseline.mixed,

@@ -6,6 +6,7 @@ and their rows have norm at most 1; covariates are whitened by public people. Th
 weights are not numbers of people.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import final
 
@@ -15,7 +16,8 @@ from scipy.linalg import block_diag
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column
+from hdpstats.public.absent import Completed, completed, unknown_directions
+from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column, spread_along
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
@@ -88,7 +90,9 @@ class PublicSpells:
     """Spells of complete public rows.
 
     ``X`` (m, 1 + p) design rows of the spells, intercept first; ``row``, which row each spell is of, ``weights``,
-    ``offset``, ``person``, ``entry``, ``exit``, ``cause`` (m,); ``people`` in number.
+    ``offset``, ``person``, ``entry``, ``exit``, ``cause`` (m,); ``people`` in number. ``groups`` (people,) says for
+    which lacking value a person was invented (`hdpstats.public.absent`), 0 for public people; None stands for 0
+    everywhere.
     """
 
     X: FloatArray
@@ -100,10 +104,11 @@ class PublicSpells:
     exit: IntArray
     cause: IntArray
     people: int
+    groups: IntArray | None = None
 
     def take(self, kept: BoolArray) -> "PublicSpells":
         """Return some of the spells, of as many people."""
-        return replace(self, **{each.name: getattr(self, each.name)[kept] for each in fields(self)[:-1]})
+        return replace(self, **{each.name: getattr(self, each.name)[kept] for each in fields(self)[:-2]})
 
     def data(self, A: FloatArray, Z: FloatArray, *, cause: int) -> HazardData:
         """Return the spells with events of one cause, given baseline features and covariates of the spells."""
@@ -116,6 +121,11 @@ class PublicSpells:
             weights=self.weights,
             offset=self.offset,
         )
+
+    @property
+    def seen(self) -> "PublicSpells":
+        """The spells of public people, without those who were invented."""
+        return self if self.groups is None else self.take(self.groups[self.person] == 0)
 
     @property
     def followed(self) -> int:
@@ -133,12 +143,30 @@ class PublicSpells:
 def public_spells(
     table: PublicTable, design: SurvivalDesign, grid: TimeGrid, *, weights: str | None, offset: str | None
 ) -> PublicSpells:
-    """Return the spells of the complete public rows of a design, clipped to the schema's bounds as private ones are."""
-    extra = [name for name in (weights, offset) if name is not None]
-    rows = table.admitted([*design.needs, *extra])
+    """Return the spells of the complete public rows of a design, clipped to the schema's bounds as private ones are.
+
+    Those of people who are invented for values that all rows lack come last.
+    """
+    found = completed_people(table, design, [name for name in (weights, offset) if name is not None])
+    rows = found.table
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
     shift = rows.numeric[offset] if offset is not None else np.zeros(rows.rows)
-    return spells_of_rows(rows, design.covariates.matrix(rows), design, grid, weights=case, offset=shift)
+    spells = spells_of_rows(rows, design.covariates.matrix(rows), design, grid, weights=case, offset=shift)
+    if not found.invented.any():
+        return spells
+    groups = np.zeros(spells.people, dtype=np.int64)
+    groups[spells.person] = found.invented[spells.row]
+    return replace(spells, groups=groups)
+
+
+def completed_people(table: PublicTable, design: SurvivalDesign, extra: Sequence[str]) -> Completed:
+    """Return the complete public rows of a design, and people invented for values that they lack."""
+    rows = table.admitted([*design.needs, *extra])
+    outcome = (design.start, design.stop, design.event)
+    names = [name for name in design.covariates.needs if name not in outcome]
+    found = completed(rows, table.schema, names) if rows.persons is None else None
+    none = np.zeros(rows.rows, dtype=np.int64)
+    return Completed(table=rows, source=np.arange(rows.rows), invented=none) if found is None else found
 
 
 def spells_of_rows(
@@ -179,7 +207,7 @@ def fit_public(
     """Return the posterior modes of all causes."""
     fits = [_mode(rows, baseline, Z, link=link, cause=cause + 1) for cause in range(causes)]
     penalties = [fit.penalty for fit in fits if fit.penalty is not None]
-    return PublicFit(
+    fit = PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
         covariance=block_diag(*(fit.covariance for fit in fits)),
         information=block_diag(*(fit.information for fit in fits)),
@@ -192,6 +220,14 @@ def fit_public(
         prior=f"a normal prior with a standard deviation of {SLOPE_SPREAD:g} for whitened slopes and "
         f"{BASELINE_SPREAD:g} for the baseline, about a constant hazard",
     )
+    flat = unknown_directions(np.column_stack([np.ones(len(Z)), Z]))
+    return fit if flat is None else spread_along(fit, _in_all_causes(baseline, flat, causes=causes))
+
+
+def _in_all_causes(baseline: Baseline, directions: FloatArray, *, causes: int) -> FloatArray:
+    """Return directions of an intercept and slopes (1 + p, k) as those of every cause's baseline and slopes."""
+    level = np.linalg.solve(baseline.mixing, baseline.constant)
+    return np.kron(np.eye(causes), np.vstack([np.outer(level, directions[0]), directions[1:]]))
 
 
 def _parts(baseline: Baseline, geometry: Geometry, *, causes: int) -> tuple[FloatArray, ...]:

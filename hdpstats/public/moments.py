@@ -333,9 +333,12 @@ def spread_where_unknown(fit: PublicFit, X: FloatArray, *, repeated: int = 1) ->
     ``repeated`` is the number of blocks of coefficients that have these rows.
     """
     flat = unknown_directions(X)
-    if flat is None:
-        return fit
-    unknown: FloatArray = np.asarray(np.kron(np.eye(repeated), flat), dtype=np.float64)
+    return fit if flat is None else spread_along(fit, np.asarray(np.kron(np.eye(repeated), flat), dtype=np.float64))
+
+
+def spread_along(fit: PublicFit, directions: FloatArray) -> PublicFit:
+    """Return a fit with a wide covariance along directions (D, k), and no covariance of these with others."""
+    unknown: FloatArray = np.asarray(np.linalg.qr(directions)[0], dtype=np.float64)
     rest = np.eye(len(unknown)) - unknown @ unknown.T
     wide = (UNKNOWN * fit.unit) ** 2 * unknown @ unknown.T
     return replace(fit, covariance=rest @ fit.covariance @ rest + wide, unknown=unknown)

@@ -19,6 +19,18 @@ SCHEMA = hdp.Schema(
     y=hdp.Binary(complete=True),
 )
 
+TIMES = hdp.Schema(
+    x=hdp.Continuous(-3, 3, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    time=hdp.Duration(5, complete=True),
+    event=hdp.Binary(complete=True),
+)
+LEVELS = hdp.Schema(
+    x=hdp.Continuous(-3, 3, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    k=hdp.Categorical(["one", "two"], complete=True),
+)
+
 
 def rows(n: int, seed: int, levels: str) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
@@ -85,6 +97,41 @@ def test_private_people_determine_the_level() -> None:
     for estimate in (result.private_only, result.pooled):
         assert abs(estimate.params["g[T.c]"] - truth.params["g[T.c]"]) < 6 * estimate.bse["g[T.c]"] < 3.0
     assert result.penalised.bse["g[T.c]"] > 10.0
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_private_people_determine_the_level_in_a_hazard(link: str) -> None:
+    def followed(n: int, seed: int, levels: str) -> pd.DataFrame:
+        frame = rows(n, seed, levels)
+        rate = 0.15 * np.exp(0.4 * frame["x"] + 0.8 * (frame["g"] == "c"))
+        time = np.random.default_rng(seed).exponential(1 / rate)
+        return frame.drop(columns="y").assign(time=time.clip(0, 5), event=(time < 5).astype(float))
+
+    def of(**data: pd.DataFrame) -> hdp.DiscreteHazard:
+        study = hdp.Study(schema=TIMES, **data, **({"budget": hdp.Budget(epsilon=100)} if "private" in data else {}))
+        return hdpf.hazard("Surv(time, event) ~ x + g", study, intervals=5, df=2, link=link)
+
+    private = followed(4000, 3, "aaabbbc")
+    truth = of(public=private).fit_public().params["g[T.c]"]
+    with pytest.warns(RuntimeWarning, match=r"NaN: g\[T.c\]"):
+        result = of(private=private, public=followed(300, 1, "ab")).fit(20.0)
+    assert result.facts.public_rows == 300
+    for estimate in (result.private_only, result.pooled):
+        assert abs(estimate.params["g[T.c]"] - truth) < 6 * estimate.bse["g[T.c]"] < 3.0
+
+
+def test_private_people_determine_the_level_of_a_multinomial_model() -> None:
+    private, public = (
+        rows(n, seed, levels).drop(columns="y") for n, seed, levels in ((4000, 3, "aabbc"), (300, 1, "ab"))
+    )
+    for frame in (private, public):
+        frame["k"] = np.where(np.random.default_rng(len(frame)).random(len(frame)) < 0.4, "one", "two")
+    study = hdp.Study(private=private, public=public, schema=LEVELS, budget=hdp.Budget(epsilon=100))
+    with pytest.warns(RuntimeWarning, match=r"NaN: two:g\[T.c\]"):
+        result = hdpf.multinomial("k ~ x + g", study).fit(20.0)
+    truth = hdpf.multinomial("k ~ x + g", hdp.Study(public=private, schema=LEVELS)).fit_public()
+    away = abs(result.private_only.params - truth.params)["two:g[T.c]"]
+    assert away < 6 * result.private_only.bse["two:g[T.c]"] < 6.0
 
 
 def test_a_level_that_noise_hides_is_missing_by_public_facts() -> None:
