@@ -80,14 +80,6 @@ def curves_test(
     }
 
 
-def refused(result: hdp.Result, name: str) -> None:
-    """Raise what Python raises for what a result does not have, as an error of `hdpstats`."""
-    try:
-        getattr(result, name)
-    except AttributeError as error:
-        raise hdp.ArgumentError(str(error), argument=name) from None
-
-
 def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     """Return the public, private and pooled estimates below each other, or the only one there is.
 

@@ -118,7 +118,7 @@ test_that("IRkernel shows objects as the pages of Python", {
   study <- breast_cancer()
   fit <- dp_fit_public(event3 ~ age + size, study)
   shown <- list(
-    fit, study, declared(), dp_plan(event3 ~ age, study, 1), dp_compare(fit, fit), dp_describe(study, ~ age),
+    fit, study, declared(), dp_plan(event3 ~ age, study, 1), dp_compare(fit, fit),
     dp_ledger_open(dataset = "trial", epsilon = 1)
   )
   for (each in shown) expect_match(repr::repr_html(each), "<div class=\"hdp-page\">", fixed = TRUE, info = class(each)[[1L]])
