@@ -23,6 +23,7 @@ _LISTS: Final = frozenset({"private", "results"})
 _VECTORS: Final = frozenset(
     {
         "columns",
+        "std_error",
         "levels",
         "labels",
         "knots",
@@ -183,6 +184,11 @@ def per_site(value: Any, sites: Collection[str], *, name: str, requirement: str)
         of_sites = f"{requirement} {', '.join(map(repr, sites))}" if sites else "be one number"
         raise ArgumentError(f"{name} must {of_sites}", argument=name)
     return dict(zip(names, map(plain, value), strict=True))
+
+
+def by_name(value: Any) -> Any:
+    """Return ``c(age = 0.01)`` and ``list(age = 0.01)`` as numbers by name; anything else as it is."""
+    return dict(zip(value.index, value.tolist(), strict=True)) if _has_names(value) else value
 
 
 def whole(value: Any) -> Any:

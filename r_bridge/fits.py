@@ -10,6 +10,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from r_bridge.arguments import (
     argument_names,
+    by_name,
     check,
     checked_call,
     choice,
@@ -19,7 +20,7 @@ from r_bridge.arguments import (
     per_site,
     whole,
 )
-from r_bridge.terms import plan_in_r
+from r_bridge.terms import in_python, plan_in_r
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__ if name != "survfit"}
 
@@ -35,9 +36,13 @@ def _run(name: str, verb: str, /, **given: Any) -> Any:
     own = {key: given.pop(key) for key in argument_names(constructor) if key in given}
     model = checked_call(constructor, own, name=name)
     check(getattr(model, verb), given, name=name, also=argument_names(constructor))
+    schema = study.schema if isinstance(study, hdp.Study) and name != "distribution" else None
+    if "std_error" in given:
+        wanted = by_name(given["std_error"])
+        given["std_error"] = wanted if schema is None else in_python(wanted, own["formula"], schema)
     found = getattr(model, verb)(**given)
-    if isinstance(found, hdp.Plan) and isinstance(study, hdp.Study) and name != "distribution":
-        return plan_in_r(found, own["formula"], study.schema)
+    if isinstance(found, hdp.Plan) and schema is not None:
+        return plan_in_r(found, own["formula"], schema)
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any
 
 import hdpstats.api as hdp
 
@@ -30,4 +31,14 @@ def plan_in_r(plan: hdp.Plan, formula: str, schema: hdp.Schema) -> hdp.Plan:
     """Return the plan of a formula whose coefficients have R's names."""
     terms = list(dict.fromkeys(plan.frame["term"]))
     names = [each.name for each in hdp.model_matrix.coefficients(formula, schema, terms)]
-    return replace(plan, frame=plan.frame.assign(term=plan.frame["term"].map(dict(zip(terms, names, strict=True)))))
+    in_r = dict(zip(terms, names, strict=True))
+    wanted = tuple(replace(each, term=in_r[each.term]) for each in plan.wanted)
+    return replace(plan, frame=plan.frame.assign(term=plan.frame["term"].map(in_r)), wanted=wanted)
+
+
+def in_python(named: Any, formula: str, schema: hdp.Schema) -> Any:
+    """Return values by R's names of coefficients as values by Python's; what has no names as it is."""
+    if not isinstance(named, dict):
+        return named
+    terms = hdp.model_matrix.terms_in_python(formula, schema)
+    return {terms.get(name, name): value for name, value in named.items()}

@@ -4,6 +4,7 @@ import warnings
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, Self, final
 
 import numpy as np
@@ -25,12 +26,16 @@ from hdpstats.models.plan import Plan
 from hdpstats.models.points import Prediction, fit_points, predict_objective
 from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
 from hdpstats.models.rounds import fit_clipped_newton, fit_public_hessian, predict_clipped_newton
+from hdpstats.models.wanted import CANDIDATES, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.weighted import fit_histogram, fit_weighted
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample
 from hdpstats.results.description import Description
+
+EPSILONS = (0.1, 0.5, 1.0, 3.0)
+"""What a plan is for, unless it is asked for others."""
 
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
@@ -202,8 +207,9 @@ class Model(ABC):
 
     def plan(
         self,
-        epsilon: float | Iterable[float] | Mapping[str, float] = (0.1, 0.5, 1.0, 3.0),
+        epsilon: float | Iterable[float] | Mapping[str, float] | None = None,
         *,
+        std_error: Mapping[str, float] | None = None,
         n: int | None = None,
         delta: float = 0,
         mechanism: str | MechanismOptions = "auto",
@@ -216,7 +222,12 @@ class Model(ABC):
         Parameters
         ----------
         epsilon
-            One or several values; or what `fit` would be given, one for each site by its name.
+            One or several values, 0.1, 0.5, 1 and 3 by default; or what `fit` would be given, one for each site by its
+            name.
+        std_error
+            In place of epsilon: the standard errors that are wanted, by coefficient, such as ``{"age": 0.01}``. The
+            plan is for the smallest epsilon (of three digits, up to 50) that reaches each of them; `Plan.wanted` and
+            the printed plan say which it is, or what is the best that any epsilon gives. The same at all sites.
         n
             The number of private records, all at one site, where the study has none at hand or does not state it: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
@@ -229,24 +240,41 @@ class Model(ABC):
         ArgumentError, MechanismError
             What `fit` would raise, and for mechanisms whose errors are not known beforehand.
         """
-        values = [epsilon] if isinstance(epsilon, Mapping) else dict.fromkeys(epsilons_of(epsilon))
+        if std_error is not None and epsilon is not None:
+            raise ArgumentError(
+                "std_error must be left out where epsilon is given: a plan answers one of them", argument="std_error"
+            )
         if n is not None and description is not None:
             raise ArgumentError("n must be left out with a description, which tells it", argument="n")
-        requests = [
-            fit_request(
-                value, delta, mechanism, se_share,
-                allow_large_epsilon=True, description=description, describe=describe,
-            )
-            for value in values
-        ]  # fmt: skip
         spec, records = self._spec, people_of(self._spec.study, n)
         warn_of_nan(spec.public_only)
         people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
-        for request in requests:
+
+        def predicted(value: float | Fraction | Mapping[str, float]) -> tuple[FitRequest, Prediction]:
+            request = fit_request(
+                value, delta, mechanism, se_share,
+                allow_large_epsilon=True, description=description, describe=describe,
+            )  # fmt: skip
             request.check(people)
-        predictions = [(request, predict(spec, request, people or {ONLY: records})) for request in requests]
+            return request, predict(spec, request, people or {ONLY: records})
+
+        wanted: tuple[Wanted, ...] = ()
+        values: Iterable[float | Fraction | Mapping[str, float]]
+        if std_error is not None:
+            wanted = smallest_epsilons(
+                checked_wanted(std_error, spec.terms), lambda value: expected_of(spec.terms, predicted(value)[1])
+            )
+            values = sorted({Fraction(str(each.epsilon or float(CANDIDATES[-1]))) for each in wanted})
+        elif isinstance(epsilon, Mapping):
+            values = [epsilon]
+        else:
+            values = dict.fromkeys(epsilons_of(EPSILONS if epsilon is None else epsilon))
         return Plan.of(
-            spec, predictions, records=records, declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE
+            spec,
+            [predicted(value) for value in values],
+            records=records,
+            declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
+            wanted=wanted,
         )
 
     def fit(

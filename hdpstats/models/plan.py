@@ -14,6 +14,7 @@ from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import FitRequest
+from hdpstats.models.wanted import Wanted
 from hdpstats.results.plots import COLOURS, pyplot
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Plan:
         say it.
     shares : mapping of float to str
         Which parts of an epsilon would be for what a fit must know of the private people, in words.
+    wanted : tuple of Wanted
+        Where the plan was asked for standard errors: what is wanted, and the smallest epsilon that reaches it.
     """
 
     frame: pd.DataFrame
@@ -67,10 +70,17 @@ class Plan:
     assumption: str
     floor: float = 0.0
     shares: Mapping[float, str] = field(default_factory=dict)
+    wanted: tuple[Wanted, ...] = ()
 
     @classmethod
     def of(
-        cls, spec: ModelSpec, predictions: Sequence[tuple[FitRequest, Prediction]], *, records: int, declared: bool
+        cls,
+        spec: ModelSpec,
+        predictions: Sequence[tuple[FitRequest, Prediction]],
+        *,
+        records: int,
+        declared: bool,
+        wanted: tuple[Wanted, ...] = (),
     ) -> "Plan":
         """Return the plan of fits that would be asked for, from what each would report."""
         counted = any(site.for_count for _, found in predictions for site in found.sites.values())
@@ -95,18 +105,24 @@ class Plan:
             records=records,
             declared=declared,
             assumption=spec.assumption + (COUNTED if counted and spec.study.schema.leaves_out(spec.needs) else ""),
+            wanted=wanted,
             shares={float(request.epsilon): _shares(request, found) for request, found in predictions},
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
 
     @property
     def table(self) -> pd.DataFrame:
-        """Predicted standard errors, a row per coefficient and a column per epsilon; public rows alone come first."""
+        """Predicted standard errors, a row per coefficient and a column per epsilon; public rows alone come first.
+
+        Those that are wanted are in a column of their own.
+        """
         wide = self.frame.set_index(["term", "epsilon"])["std_error"].unstack()  # noqa: PD010
         wide = wide.loc[self.frame["term"].drop_duplicates()]
         wide.columns = pd.Index([f"epsilon={value:.3g}" for value in wide.columns])
         if self.frame["public_only"].notna().any():
             wide.insert(0, "public only", self.frame.drop_duplicates("term").set_index("term")["public_only"])
+        if self.wanted:
+            wide.insert(0, "wanted", pd.Series({each.term: each.std_error for each in self.wanted}))
         wide.index.name = None
         return wide
 
@@ -136,7 +152,11 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [self.title, ""]
-        lines += [self.table.to_string(float_format=lambda value: f"{value:.4f}"), ""]
+        shown = self.table.map(lambda value: f"{value:.4f}")
+        if self.wanted:
+            shown["wanted"] = shown["wanted"].replace("nan", "")
+        lines += [shown.to_string(), ""]
+        lines += [str(each) for each in self.wanted]
         lines += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
         return "\n".join([*lines, self.assumption])
 
@@ -147,7 +167,11 @@ class Plan:
         table = self.table
         headers = ["", *(str(name).replace("=", " = ") for name in table.columns)]
         rows = [[str(term), *(number(float(value)) for value in line)] for term, *line in table.itertuples()]
-        verdicts = (element("li", f"epsilon = {epsilon:.3g}: {verdict}") for epsilon, verdict in self.verdicts.items())
+        if self.wanted:
+            rows = [[term, "" if wanted == "nan" else wanted, *line] for term, wanted, *line in rows]
+        said = [str(each) for each in self.wanted]
+        said += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
+        verdicts = (element("li", words) for words in said)
         hidden = [f"{self.title}."] if self.declared else []
         words = (f"<ul>{''.join(verdicts)}</ul>", notes([*hidden, self.assumption]))
         badges = ["nothing is spent", f"{self.records} private records{', as declared' if self.declared else ''}"]

@@ -8,6 +8,9 @@ import pandas as pd
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value
 from hdpstats.records.estimate import Estimate, Heterogeneity
 
+LEAST = 1.0 / 4001.0
+"""The least p-value that drawn errors tell."""
+
 LEVEL = 0.05
 """A p-value below it is called a disagreement."""
 
@@ -70,7 +73,7 @@ class Disagreement(Reported):
     def words(self) -> str:
         """The test of all coefficients, in words."""
         verdict = "they disagree" if self.pvalue < LEVEL else "no disagreement shows"
-        overall = f"Cochran's Q {self.statistic:.3g} on {self.df} degrees of freedom, p = {p_value(self.pvalue)}"
+        overall = f"Cochran's Q {self.statistic:.3g} on {self.df} degrees of freedom, p = {p_value(self.pvalue, LEAST)}"
         return f"{overall}: {verdict}"
 
     @property
@@ -79,7 +82,7 @@ class Disagreement(Reported):
         if self.pvalue >= LEVEL:
             return None
         tests = sorted(zip(self.found.by_term, self.private.terms, strict=True), key=lambda pair: pair[0].pvalue)
-        apart = [f"{term} (p = {p_value(each.pvalue)})" for each, term in tests if each.pvalue < LEVEL]
+        apart = [f"{term} (p = {p_value(each.pvalue, LEAST)})" for each, term in tests if each.pvalue < LEVEL]
         where = f", most in {', '.join(apart[:MOST_NAMED])}" if apart else ""
         return (
             f"Private and public coefficients disagree{where}: private people are not described by the public fit. The "
@@ -88,7 +91,7 @@ class Disagreement(Reported):
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
         pairs = zip(self.public.params, self.private.params, self.found.by_term, strict=True)
-        rows = [[number(a), number(b), number(each.statistic, 3), p_value(each.pvalue)] for a, b, each in pairs]
+        rows = [[number(a), number(b), number(each.statistic, 3), p_value(each.pvalue, LEAST)] for a, b, each in pairs]
         block = columns(["public", "private", "Q", "p-value"], list(self.private.terms), rows)
         return Report(
             title="Public against private coefficients",

@@ -54,6 +54,11 @@ def coefficients(formula: str, schema: Schema, terms: Sequence[str]) -> list[Coe
     return made
 
 
+def terms_in_python(formula: str, schema: Schema) -> dict[str, str]:
+    """Return Python's names of the columns of a formula's design by R's."""
+    return {column.name: term for term, column in columns_in_r(formula, schema).items()}
+
+
 def _coefficient(term: str, columns: Mapping[str, MatrixColumn], prefixes: Sequence[str]) -> Coefficient:
     for number, prefix in enumerate(("", *prefixes)):
         blank = " " if prefix and term.startswith(f"{prefix} ") else ""

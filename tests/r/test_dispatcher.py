@@ -73,6 +73,15 @@ def test_numbers_of_r_are_what_python_expects(evaluate, study, model, options):
     assert (plan["std_error"] > 0).all()
 
 
+@pytest.mark.parametrize("given", ["c(age = 0.01)", "list(age = 0.01)"])
+def test_a_plan_for_standard_errors_takes_them_by_r_s_names(evaluate, study, given):
+    text = from_r(evaluate(f'.py("logit_plan", list(formula = event3 ~ age, data = study, std_error = {given}))$text'))
+    assert "age: a standard error of 0.01 " in text
+    evaluate("wanted <- c(9); names(wanted) <- '(Intercept)'")
+    asked = "list(formula = event3 ~ age, data = study, std_error = wanted)"
+    assert "(Intercept): a standard error of 9 needs" in from_r(evaluate(f'.py("logit_plan", {asked})$text'))
+
+
 def test_a_model_and_a_mechanism_take_only_their_own_options(evaluate, study):
     made = '.py("logit", list(formula = event3 ~ age, data = study, epsilon = 1, %s))'
     found = condition(evaluate, made % "epsilonn = 1")

@@ -33,11 +33,13 @@ dp_fit_public <- function(formula, data, ..., model = NULL) {
   .made(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), options)
 }
 
-dp_plan <- function(formula, data, epsilon = c(0.1, 0.5, 1, 3), ..., n = NULL, se_share = 0, model = NULL) {
+dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5, 1, 3), ..., std_error = NULL,
+                    n = NULL, se_share = 0, model = NULL) {
   .check_data(data, sys.call())
   options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
   .py(paste0(.model(formula, model, sys.call()), "_plan"), c(list(
-    formula = .formula_text(formula), data = data, epsilon = epsilon, n = n, se_share = if (se_share != 0) se_share
+    formula = .formula_text(formula), data = data, epsilon = epsilon, std_error = std_error, n = n,
+    se_share = if (se_share != 0) se_share
   ), options))
 }
 
