@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
-from hdpstats.formulas.compiler import compile_terms, dummy_coded
+from hdpstats.formulas.coding import dummy_coded
+from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.expressions import Categories, Factor, Variable, columns_of
 from hdpstats.formulas.lexer import tokenize

@@ -3,23 +3,17 @@
 Levels, the reference level and the bounds of every column come from the schema: the bounds by interval
 arithmetic (`hdpstats.formulas.operations`), which also proves that every transform is defined on all that the
 schema admits. `compile_survival` reads ``Surv(time, event) ~ …`` and ``Surv(start, stop, event) ~ …``.
-
-A category within a term is coded by *treatment contrasts* (one 0/1 column per level but the first, the
-reference) or by *dummies* (one 0/1 column per level). R decides so (``terms.formula``, after Chambers and
-Hastie 1992, *Statistical Models in S*, p. 38; ``model.matrix`` for the second half):
-
-* contrasts, if the term without that factor is empty or part of an earlier term, otherwise dummies;
-* in a model without intercept, dummies for the first category of the first term that has one.
 """
 
 import functools
 import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, final
+from typing import final
 
 from hdpstats.formulas.bases import expand
+from hdpstats.formulas.coding import coded_levels, dummy_coded
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import (
     Expression,
@@ -50,64 +44,6 @@ from hdpstats.schema.schema import Schema
 MOST_COLUMNS = 500
 _INDICATOR = Interval(0.0, 1.0)
 _INTERCEPT = DesignColumn(name="Intercept", lower=1.0, upper=1.0, expressions=(), levels=())
-
-
-F = TypeVar("F", bound=Hashable)
-
-
-def dummy_coded(
-    terms: Sequence[Sequence[F]], *, categorical: Callable[[F], bool], intercept: bool
-) -> tuple[frozenset[F], ...]:
-    """Return, for each term, which of its factors are coded by dummies; its other categories are contrasts.
-
-    Parameters
-    ----------
-    terms : sequence of sequences of factors
-        The terms by increasing degree, without the intercept.
-    categorical : callable
-        Whether a factor is a category.
-    intercept : bool
-        Whether the model has an intercept.
-
-    Examples
-    --------
-    >>> dummy_coded([("a",), ("a", "b")], categorical=str.islower, intercept=True)
-    (frozenset(), frozenset({'a'}))
-    """
-    coded: list[frozenset[F]] = []
-    earlier: list[frozenset[F]] = []
-    first_is_due = not intercept
-    for term in terms:
-        members = frozenset(term)
-        categories = [factor for factor in term if categorical(factor)]
-        dummies = {factor for factor in categories if not _spanned(members - {factor}, earlier)}
-        if first_is_due and categories:
-            dummies.add(categories[0])
-            first_is_due = False
-        coded.append(frozenset(dummies))
-        earlier.append(members)
-    return tuple(coded)
-
-
-def coded_levels(
-    source: str, levels: Sequence[str], *, dummies: bool, reference: int = 0
-) -> tuple[tuple[int, str], ...]:
-    """Return the code of the level and the name of the column for each column of a category.
-
-    Examples
-    --------
-    >>> coded_levels("size", ["<=20", "20-50", ">50"], dummies=False)
-    ((1, 'size[T.20-50]'), (2, 'size[T.>50]'))
-    >>> coded_levels("C(g)", ["a", "b"], dummies=True)
-    ((0, 'C(g)[a]'), (1, 'C(g)[b]'))
-    """
-    if dummies:
-        return tuple((code, f"{source}[{level}]") for code, level in enumerate(levels))
-    return tuple((code, f"{source}[T.{level}]") for code, level in enumerate(levels) if code != reference)
-
-
-def _spanned(rest: frozenset[F], earlier: Sequence[frozenset[F]]) -> bool:
-    return not rest or any(rest <= term for term in earlier)
 
 
 def compile_design(formula: ParsedFormula | str, schema: Schema) -> Design:
@@ -297,6 +233,8 @@ class SurvivalDesign:
         The column that says whether, or by which cause, it ended with the event.
     level : int or None
         The one code of that column that is the event, as in ``Surv(time, status == 2)``; all others are censored then.
+    strata : tuple of (str, int)
+        The columns of ``strata(x)``, in alphabetical order, with the numbers of their levels.
     """
 
     covariates: Design
@@ -304,6 +242,7 @@ class SurvivalDesign:
     stop: str
     event: str
     level: int | None = None
+    strata: tuple[tuple[str, int], ...] = ()
 
     @property
     def formula(self) -> str:
@@ -313,13 +252,14 @@ class SurvivalDesign:
     @property
     def canonical(self) -> str:
         """The formula with every term written out and canonical spacing: two spellings of one model agree."""
-        return self.covariates.canonical
+        return " + ".join([self.covariates.canonical, *(f"strata({quoted(name)})" for name, _ in self.strata)])
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The columns of the schema that the model reads: times, event, covariates."""
         start = () if self.start is None else (self.start,)
-        return (*start, self.stop, *self.covariates.needs)
+        known = (*start, self.stop, *self.covariates.needs)
+        return tuple(dict.fromkeys((*known, *(name for name, _ in self.strata))))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -372,6 +312,9 @@ def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDe
         reason = f"a {schema[event].kind} column cannot be the event"
         raise refusal(event, reason, "declare it as Binary, or as Categorical with the level of no event first")
     _check_no_duration_explains(parsed, schema)
+    strata = {role.name for role in parsed.roles if role.role == "strata"}
+    if strata & {*times, event}:
+        raise refusal("strata()", "the outcome cannot be its own stratum", "name a column that is known at the start")
     level = code_of(LevelIs(name=event, level=left.level, source=left.source), schema) if left.level else None
     if level == 1 and isinstance(schema[event], Binary):
         source = f"{left.function}({', '.join(map(quoted, left.columns))})"
@@ -382,7 +325,17 @@ def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDe
         stop=times[-1],
         event=event,
         level=level,
+        strata=tuple((name, _levels_of(name, schema)) for name in sorted(strata)),
     )
+
+
+def _levels_of(name: str, schema: Schema) -> int:
+    """Return how many strata a column makes."""
+    column = declared(name, schema)
+    if not isinstance(column, Categorical | Binary):
+        reason = f"{name} is declared as {column.kind} and has no levels"
+        raise refusal(f"strata({name})", reason, "declare the strata as a Categorical column")
+    return len(column.levels) if isinstance(column, Categorical) else 2
 
 
 def _check_no_duration_explains(parsed: ParsedFormula, schema: Schema) -> None:

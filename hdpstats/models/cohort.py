@@ -81,6 +81,8 @@ def averages_of(spec: ModelSpec) -> Averages | None:
     Errors of logistic regressions and of hazards follow from covariates and follow-up alone. Those of other losses also
     need the size of residuals. Without public rows there is nothing that averages could be given to.
     """
+    if isinstance(spec, HazardSpec) and spec.design.strata:
+        return None
     if isinstance(spec, HazardSpec) and spec.design.start is None and spec.study.unit is None:
         time, times = spec.design.stop, tuple(spec.grid.starts[1:].tolist())
     elif isinstance(spec, RegressionSpec) and isinstance(spec.loss, LogisticLoss):

@@ -148,6 +148,12 @@ def _opened_hazard(spec: HazardSpec, result: Result, cause: object) -> _Opened:
             "covariates a person has no one risk group",
             argument="formula",
         )
+    if spec.design.strata:
+        raise ArgumentError(
+            "evaluate orders people by their covariates, and strata have hazards of their own: write factor(x) in "
+            "place of strata(x), or look at the strata one by one",
+            argument="formula",
+        )
     name = choice(spec.causes[0] if cause is None else cause, name="cause", options=spec.causes)
     place = spec.causes.index(name)
     own = result.params.to_numpy().reshape(len(spec.causes), -1)[place, len(spec.feature_names) :]

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import Self, final
 
+import numpy as np
+
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import baseline as features
-from hdpstats.formulas.compiler import compile_survival
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
 from hdpstats.models.model_spec import (
     check_cluster,
-    check_no_strata,
     checked_row_norm,
     checked_study,
     declared_column,
@@ -23,13 +24,9 @@ from hdpstats.models.model_spec import (
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
-from hdpstats.schema.columns import Duration
+from hdpstats.schema.columns import Categorical, Duration
+from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
-
-STRATA = (
-    "asks for a baseline of its own in every stratum, which is not fitted here: fit each stratum's people by themselves"
-)
-"""What is said of ``strata(x)``."""
 
 MOST_DUMMIES = 100
 """Interval dummies beyond this number are refused: a private fit could not distinguish them."""
@@ -48,6 +45,9 @@ class DiscreteHazard(Model):
     With ``link="cloglog"`` the coefficients are log hazard ratios, those of a proportional hazards model with grouped
     times (Prentice and Gloeckler 1978); with ``"logit"`` they are log odds ratios of the event in an interval, nearly
     the same where hazards are small.
+
+    ``strata(x)`` in the formula gives each level of ``x`` a baseline of its own, with coefficients
+    ``x[level]:baseline[1]``, and the same covariates' coefficients, as in `coxph`.
 
     Several kinds of event (`Categorical` with the first level for none) give cause-specific hazards, one set of
     coefficients per cause.
@@ -130,9 +130,8 @@ class DiscreteHazard(Model):
                 argument="formula",
             )
         check_cluster(data, design.covariates)
-        check_no_strata(design.covariates, remedy=STRATA)
         grid = features.grid_of(intervals, duration)
-        A, names = _baseline(baseline, grid, df=df, knots=knots)
+        A, names = _in_strata(*_baseline(baseline, grid, df=df, knots=knots), design, data.schema)
         self._spec = HazardSpec(
             study=data,
             design=design,
@@ -202,6 +201,25 @@ class DiscreteHazard(Model):
             replicate=replicate,
             allow_large_epsilon=allow_large_epsilon,
         )
+
+
+def _in_strata(
+    A: FloatArray, names: tuple[str, ...], design: SurvivalDesign, schema: Schema
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the features of every stratum (G q, G e), those of others 0, and their names."""
+    labels = [""]
+    for name, _ in design.strata:
+        column = schema[name]
+        levels = column.levels if isinstance(column, Categorical) else ("0", "1")
+        labels = [f"{before}{name}[{level}]:" for before in labels for level in levels]
+    if len(labels) * len(names) > MOST_DUMMIES:
+        raise ArgumentError(
+            f"strata() make {len(labels)} baselines of {len(names)} coefficients; {MOST_DUMMIES} in all are fitted: "
+            "use the spline, or strata with fewer levels",
+            argument="formula",
+        )
+    own = np.asarray(np.kron(np.eye(len(labels)), A), dtype=np.float64)
+    return own, tuple(f"{label}{name}" for label in labels for name in names)
 
 
 def _baseline(

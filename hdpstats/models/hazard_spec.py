@@ -53,7 +53,7 @@ class HazardSpec(LossSpec):
     grid : TimeGrid
         The intervals.
     features : (q, e) float64
-        Baseline features as users know them, and their names.
+        Baseline features as users know them, and their names; with strata those of every stratum, (G q, G e).
     weights, offset : str or None
         Columns of the schema.
     row_norm, total : float or None
@@ -121,7 +121,7 @@ class HazardSpec(LossSpec):
 
     def _variables(self, table: PublicTable, rows: PublicSpells) -> PublicVariables | None:
         """Return the public people by variables, where each of them, and each private one, has one spell from 0."""
-        if self.study.unit is not None or self.design.start is not None:
+        if self.study.unit is not None or self.design.start is not None or self.design.strata:
             return None
         people = completed_people(table, self.asked, self.extra).table
         if people.persons is not None or len(rows.row) < people.rows:
@@ -163,6 +163,8 @@ class HazardSpec(LossSpec):
             causes=len(self.causes),
             covariates=len(geometry.location),
         )
+        copies = len(self.features) // self.grid.intervals
+        cap = replace(cap, baseline=tuple(row * copies for row in cap.baseline))
         person_loss = self.person_loss(self.model_at(self._flat_baseline, geometry, cap))
         return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
 
@@ -254,6 +256,7 @@ class HazardSpec(LossSpec):
             causes=self.causes,
             baseline=tuple(tuple(row) for row in self.features.tolist()),
             baseline_names=self.feature_names,
+            strata=tuple(name for name, _ in self.design.strata) or None,
             cap=None if model is None else cap_sentence(model),
             typical=self._typical,
         )
@@ -275,7 +278,7 @@ class HazardSpec(LossSpec):
     def check(self, facts: ModelFacts, values: FloatArray) -> DeferredCheck:
         """Return how coefficients discriminate and calibrate on the public people, where their outcome is public."""
         table = self.study.public
-        if table is None:
+        if table is None or self.design.strata:
             return NOT_CHECKED
         return DeferredCheck(compute=partial(check_public, facts=facts, values=values, public=table))
 

@@ -288,6 +288,8 @@ def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcom
 
 def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
     """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
+    if spec.design.strata:
+        raise _refusal("the gradient mechanism is proved for one baseline, not for strata")
     if len(spec.causes) != 1:
         raise _refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
     q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset

@@ -197,6 +197,8 @@ def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _S
 def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
     if spec.study.unit is not None:
         raise ArgumentError("a weighted sample has one row per person; this study has unit=", argument="unit")
+    if spec.design.strata:
+        raise ArgumentError("weighted rows are fitted with one baseline, not with strata()", argument="formula")
     rows, complete = _rows(spec, spec.needs)
     own = case_weights(rows, spec.weights)
     case, shift = weights[complete] * own, offsets(rows, spec.offset)

@@ -21,7 +21,7 @@ from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.spells import spells_of
+from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard
 
@@ -188,6 +188,7 @@ def spells_of_rows(
         grid=grid,
         most_rows=None,
     )
+    found = in_strata(found, rows, design.strata, intervals=grid.intervals)
     return PublicSpells(
         X=X[found.row],
         row=found.row,

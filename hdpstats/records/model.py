@@ -174,7 +174,7 @@ class HazardModel(QueryModel):
         The intervals.
     baseline : tuple of tuple of float
         Baseline features ``A`` (q, e), every row of norm at most 1; at most a million numbers
-        (`hdpstats.records.limits`).
+        (`hdpstats.records.limits`). With strata q rows for each of them, and features of its own.
     geometry : Geometry
         Of the covariates, with an intercept, which stands for the baseline.
     cap : HazardCap
@@ -197,10 +197,12 @@ class HazardModel(QueryModel):
         features = sum(len(row) for row in self.baseline)
         check_size("baseline features in all", features, MOST_FEATURES, remedy="take fewer intervals or knots")
         QueryModel.__post_init__(self)
-        q, p = self.grid.intervals, len(self.geometry.location)
+        q, p = len(self.baseline), len(self.geometry.location)
         widths = {len(row) for row in self.baseline}
-        if len(self.baseline) != q or len(widths) != 1 or widths == {0}:
-            raise MechanismError(f"the baseline must be a table with a row for each of the {q} intervals")
+        if not q or q % self.grid.intervals or len(widths) != 1 or widths == {0}:
+            raise MechanismError(
+                f"the baseline must be a table with a row for each of the {self.grid.intervals} intervals, by stratum"
+            )
         if not all(math.hypot(*row) <= LONGEST_BASELINE_ROW for row in self.baseline):
             raise MechanismError("the baseline's rows must be finite and have a norm of at most 1")
         if any(len(row) != q for row in self.cap.baseline) or any(len(row) != p for row in self.cap.slopes):

@@ -17,7 +17,7 @@ the second because what cause ``j`` takes in interval ``s`` is missing from surv
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, final
 
@@ -87,6 +87,8 @@ class HazardCurves:
 
     def _in_blocks(self, curve_of: Callable[..., CurveWithLimits], alpha: float | None) -> CurveWithLimits:
         """Evaluate a curve in blocks of rows, so that memory stays bounded."""
+        if self.rows.stratum is not None:
+            return self._by_stratum(self.rows.stratum, curve_of, alpha)
         z = None if alpha is None else normal_quantile(alpha)
         X, offset = self.rows.X, self.rows.offset
         step = max(_BLOCK // (self.facts.grid.intervals * max(self.theta.size, 1)), 1)
@@ -95,6 +97,22 @@ class HazardCurves:
             for first in range(0, max(len(X), 1), step)
         ]
         return CurveWithLimits(*(self.rows.spread(np.concatenate(part)) for part in zip(*parts, strict=True)))
+
+    def _by_stratum(
+        self, stratum: IntArray, curve_of: Callable[..., CurveWithLimits], alpha: float | None
+    ) -> CurveWithLimits:
+        """Evaluate a curve with the baseline of each row's own stratum; with no row at all that of the first."""
+        rows, found = self.rows, None
+        for place in np.unique(stratum).tolist() or [0]:
+            here, own = stratum == place, rows.complete.copy()
+            own[rows.complete] = here
+            some = replace(rows, X=rows.X[here], offset=rows.offset[here], complete=own, stratum=None)
+            curve = replace(self, facts=self.facts.of_stratum(place), rows=some)._in_blocks(curve_of, alpha)
+            if found is None:
+                found = curve
+            for whole, part in zip(found, curve, strict=True):
+                whole[own] = part[own]
+        return CurveWithLimits(*found) if found is not None else self._in_blocks(curve_of, alpha)
 
 
 def _hazard(model: HazardCurves, X: FloatArray, offset: FloatArray, *, z: float | None) -> CurveWithLimits:

@@ -1,6 +1,6 @@
 """What is publicly known about a fitted model, and about a weighted public sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, final
 
 import numpy as np
@@ -45,6 +45,8 @@ class HazardFacts(Record):
     typical : tuple of float or None
         The covariates' values (columns of the design without its intercept) at which curves are drawn when nobody says
         otherwise, such as the means of public rows; None stands for zeros.
+    strata : tuple of str or None
+        The columns of ``strata(x)``, with a baseline each: ``baseline`` is then (G q, G e), stratum by stratum.
 
     Raises
     ------
@@ -63,20 +65,37 @@ class HazardFacts(Record):
     baseline_names: tuple[str, ...]
     cap: str | None
     typical: tuple[float, ...] | None = None
+    strata: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a baseline without a row per interval and a column per name."""
         choice(self.link, name="link", options=LINKS)
         width = len(self.baseline_names)
-        if len(self.baseline) != self.grid.intervals or any(len(row) != width for row in self.baseline):
+        copies = 1 if self.strata is None else len(self.baseline) // self.grid.intervals
+        if (
+            len(self.baseline) != copies * self.grid.intervals
+            or not copies
+            or any(len(row) != width for row in self.baseline)
+        ):
             raise ArgumentError("baseline must have a row per interval and a column per name", argument="baseline")
         if not self.causes:
             raise ArgumentError("causes must name one or more kinds of event", argument="causes")
 
     @property
     def features(self) -> FloatArray:
-        """``A``, shape (q, e)."""
+        """``A``, shape (q, e); refused where strata have baselines of their own."""
+        if self.strata is not None:
+            raise ArgumentError(
+                f"every stratum of {', '.join(self.strata)} has a baseline of its own: ask predict_hazard or "
+                "predict_survival, with a frame that says the stratum",
+                argument="strata",
+            )
         return np.array(self.baseline, dtype=np.float64).reshape(self.grid.intervals, len(self.baseline_names))
+
+    def of_stratum(self, place: int) -> "HazardFacts":
+        """Return the time axis of one stratum: its rows of the baseline, with the features of all strata."""
+        q = self.grid.intervals
+        return replace(self, baseline=self.baseline[place * q : (place + 1) * q], strata=None)
 
 
 @final

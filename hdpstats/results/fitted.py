@@ -1,6 +1,7 @@
 """A fitted model, and the public rows that a user gives it: checked, and turned into the design of the model."""
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -8,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.spells import stratum_of
 from hdpstats.schema.table import check_frame
 
 
@@ -90,12 +92,15 @@ class DesignRows:
         Which rows those are.
     index : Index
         The labels of all n rows.
+    stratum : (m,) int64 or None
+        The stratum of each complete row, where strata have baselines of their own.
     """
 
     X: FloatArray
     offset: FloatArray
     complete: BoolArray
     index: pd.Index
+    stratum: IntArray | None = None
 
     def spread(self, values: FloatArray) -> FloatArray:
         """Return values (m, ...) of the complete rows as one per row (n, ...), NaN in the others."""
@@ -104,11 +109,13 @@ class DesignRows:
         return spread
 
 
-def read_rows(fit: Fitted, frame: pd.DataFrame, design: Design) -> DesignRows:
+def read_rows(
+    fit: Fitted, frame: pd.DataFrame, design: Design, *, strata: Sequence[tuple[str, int]] = ()
+) -> DesignRows:
     """Check public rows, with errors that name what is wrong, and return their design; the outcome is not needed."""
     offset = fit.facts.offset
     plain = check_frame(frame, name="frame")
-    needs = [*dict.fromkeys([*design.needs[1:], *([] if offset is None else [offset])])]
+    needs = [*dict.fromkeys([*design.needs[1:], *(name for name, _ in strata), *([] if offset is None else [offset])])]
     read = plain.loc[:, [label in needs for label in plain.columns]]
     rows = PublicTable.from_frame(read, fit.schema, required=needs)
     table = rows.raw(needs)
@@ -118,6 +125,7 @@ def read_rows(fit: Fitted, frame: pd.DataFrame, design: Design) -> DesignRows:
         offset=table.numeric[offset] if offset is not None else np.zeros(len(X)),
         complete=rows.complete(needs),
         index=plain.index,
+        stratum=stratum_of(table, strata) if strata else None,
     )
 
 

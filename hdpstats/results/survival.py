@@ -41,12 +41,18 @@ def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
     """Return the model at public rows, or at its typical covariates (zeros where none are known) without offset."""
     facts, estimate = hazard_facts(fit.facts), fit.estimate
     check_identified(estimate)
+    if frame is None and facts.strata is not None:
+        raise ArgumentError(
+            f"every stratum of {', '.join(facts.strata)} has a baseline of its own: give a frame that says the stratum",
+            argument="frame",
+        )
     if frame is None:
         covariates = len(estimate.terms) // len(facts.causes) - len(facts.baseline_names)
         X = np.array([facts.typical or (0.0,) * covariates], dtype=np.float64)
         rows = DesignRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
     else:
-        rows = read_rows(fit, frame, compile_survival(fit.facts.formula, fit.schema).covariates)
+        design = compile_survival(fit.facts.formula, fit.schema)
+        rows = read_rows(fit, frame, design.covariates, strata=design.strata)
         rows = replace(rows, X=rows.X[:, 1:])
     return curves_at(facts, estimate.values, rows, covariance=estimate.sampling + estimate.privacy)
 

@@ -7,7 +7,7 @@ discrete-time model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -205,6 +205,36 @@ def spells_of(
         grid=grid,
         most_rows=most_rows,
     )
+
+
+def stratum_of(table: AdmittedTable, strata: Sequence[tuple[str, int]]) -> IntArray:
+    """Return the stratum of each row (n,) from 0: its levels of some columns, of which the last one changes fastest."""
+    code = np.zeros(table.rows, dtype=np.int64)
+    for name, levels in strata:
+        own = table.codes[name] if name in table.codes else table.numeric[name].astype(np.int64)
+        code = code * levels + np.clip(own, 0, levels - 1)
+    return code
+
+
+def in_strata(found: Spells, table: AdmittedTable, strata: Sequence[tuple[str, int]], *, intervals: int) -> Spells:
+    """Return spells with the intervals of every stratum after those of the one before: 1 to q of the first stratum, ….
+
+    So a stratum has a baseline of its own, and a spell is at risk in as many intervals as before: a total map, row by
+    row, that moves no spell to another stratum than its row's.
+
+    Parameters
+    ----------
+    found : Spells
+        The spells of the rows of ``table``.
+    table : AdmittedTable
+        The rows.
+    strata : sequence of (str, int)
+        Columns with the numbers of their levels; the last one changes fastest.
+    intervals : int
+        ``q``.
+    """
+    shift = stratum_of(table, strata)[found.row] * intervals
+    return replace(found, entry=found.entry + shift, exit=found.exit + shift)
 
 
 def person_period(

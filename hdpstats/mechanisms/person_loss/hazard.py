@@ -14,6 +14,11 @@ and those of each person sorted in the order of time. Which of them are kept dep
 the query, so no cut beforehand keeps the same ones. A person with more than ``most_rows`` rows adds to the time of an
 answer in proportion to the number. Tables of at most ``records * most_rows`` rows take no longer than is predicted.
 
+**Strata.** With ``strata(x)`` the intervals of the second stratum come after those of the first, and so on, and a
+baseline row has the features of its own stratum and zeros. Such a row is as long as the features, and a person is at
+risk in at most q intervals, all of one stratum: bounds of gradients and of traces are those of a model without strata.
+Where covariates vary within a person, strata may too, each spell in its own.
+
 **Missing cells.** A row with a missing cell (times, event, covariates, weight, offset) is left out; other rows of the
 same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
 is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
@@ -49,7 +54,7 @@ from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bound
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import whiten
 from hdpstats.records.model import HazardModel
-from hdpstats.schema.spells import spells_of
+from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.kernels import row_products
@@ -305,7 +310,7 @@ class HazardPersonLoss(DeclaredLoss):
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `HazardObjective.gradient_error` is for bounded rows."""
-        q, D = self.model.grid.intervals, self.dimension
+        q, D = len(self.model.baseline), self.dimension
         leverage = self.model.geometry.leverage
         length = math.sqrt(leverage)
         slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
@@ -325,7 +330,7 @@ class HazardPersonLoss(DeclaredLoss):
         slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
         level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin)
         sizes = length * (size + slopes) + 2.0 * self.largest_offset + level + 2.0
-        units = (2.0 * self.dimension + 2.0 * self.model.grid.intervals + 64.0) * UNIT
+        units = (2.0 * self.dimension + 2.0 * len(self.model.baseline) + 64.0) * UNIT
         return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
 
     def people(self, table: AdmittedTable) -> HazardPeople:
@@ -340,6 +345,7 @@ class HazardPersonLoss(DeclaredLoss):
             grid=grid,
             most_rows=self.most_rows,
         )
+        found = in_strata(found, table, design.strata, intervals=grid.intervals)
         rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
         case = numbers_of(table, self.model.weights, otherwise=1.0)
         whole = CappedSpells(
@@ -368,6 +374,9 @@ def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPerso
     if len(design.covariates.columns) != model.geometry.dimension:
         raise SiteError("the query's geometry does not fit its formula")
     causes = len(design.causes(site_facts.schema))
+    copies = math.prod(levels for _, levels in design.strata)
+    if len(model.baseline) != copies * model.grid.intervals:
+        raise SiteError(f"the query's baseline must have a row for each interval of {copies} strata")
     if causes != model.causes:
         raise SiteError(f"the query has caps for {model.causes} causes; this site's schema declares {causes}")
     if site_facts.unit is not None and design.start is None:

@@ -17,7 +17,7 @@ SCHEMA = hdp.Schema(
     g=hdp.Categorical(["a", "b", "c"], complete=True),
     w=hdp.Weight(max=2, complete=True),
     o=hdp.Offset(-1, 1, complete=True),
-    n=hdp.Continuous(0, 12, complete=True),
+    n=hdp.Continuous(0, 12.5, complete=True),
     time=hdp.Duration(10, complete=True),
 )
 PRIVATE, PUBLIC = (
