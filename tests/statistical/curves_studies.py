@@ -5,6 +5,7 @@ seed; the package reads the tables. That a site counts and adds noise as it must
 """
 
 import itertools
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,7 @@ from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.follow_up import FollowUp, kaplan_meier
 from hdpstats.public.log_rank import log_hazard_ratios
 
-CURVES, TESTS, POWER = 300, 2000, 500
+CURVES, TESTS, POWER = 1000, 2000, 500
 Z = 1.959963984540054
 HORIZON = 2557.0
 FEWEST = 4.0
@@ -107,6 +108,35 @@ def curves(n, group, intervals, epsilon):
         "mean": float(np.mean(of_mean)),
         "median": float(np.mean(of_median)),
     }
+
+
+def shifted(tables, people):
+    """Return tables whose cells, and one for incomplete people, add up to a public number."""
+    total = sum(each.events.sum() + each.censored.sum() + each.stayed for each in tables)
+    cells = sum(each.events.size + each.censored.size + 1 for each in tables) + 1
+    amount = (people - total) / cells
+    return [
+        replace(each, events=each.events + amount, censored=each.censored + amount, stayed=each.stayed + amount)
+        for each in tables
+    ]
+
+
+def patients(intervals, epsilon):
+    """Return the distance from Kaplan-Meier's curves of the patients of Rotterdam themselves, by group."""
+    frame, cuts = hdp.datasets.load_rotterdam(), cuts_of(intervals)
+    time, event = frame["time"].to_numpy(dtype=float), frame["event"].to_numpy(dtype=np.int64)
+    groups = [(time[frame["hormon"] == group], event[frame["hormon"] == group]) for group in (0, 1)]
+    exact = []
+    for own, happened in groups:
+        rows = kaplan_meier(FollowUp(time=own, cause=happened, causes=1))
+        exact.append(rows.at(rows.survival, cuts[1:], start=1.0))
+    found = []
+    for seed in range(CURVES):
+        rng = np.random.default_rng([4, intervals, seed])
+        tables = [table(rng, *each, cuts, epsilon) for each in groups]
+        tables = shifted(tables, len(frame) - float(rng.laplace(0.0, 2.0 / epsilon)))
+        found.append([survival(each, Z).value[1:] for each in tables])
+    return np.sqrt(np.mean(np.square(np.array(found) - exact), axis=(0, 2))).tolist()
 
 
 def causes(n, intervals, epsilon):

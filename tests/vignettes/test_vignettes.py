@@ -73,6 +73,18 @@ PROMISED = {
             '"analyst": "ann", "endpoint": "answer"',
         ),
     ),
+    "survival-curves": (
+        2,
+        (
+            "Predicted standard errors of Surv(time, died) ~ rx, 929 private people; nothing is spent",
+            "epsilon = 0.1 Obs                        0.347            N/A",
+            "Survival curves, differentially private",
+            "1-differential privacy (pure)",
+            "Log-rank test",
+            "in spite of the noise",
+            "log-rank without noise: p = 0.0043",
+        ),
+    ),
     "describe-the-cohort": (
         1,
         (

@@ -1,0 +1,148 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Survival curves
+#
+# The first figure of most survival papers is Kaplan and Meier's, by arm, with the number at risk below; the first test
+# is the log-rank test. Here both are released under differential privacy, from one noisy table of events and censorings
+# in public intervals.
+#
+# The data are those of two studies in R's package survival: the trial of adjuvant chemotherapy for colon cancer, with
+# three arms, and the follow-up of patients with monoclonal gammopathy, who may progress or die before. They are public,
+# which is why they can stand in an example; we treat them as if nobody could see them.
+#
+# 1. what curves would cost, before anything is spent,
+# 2. the curves, the test, medians and restricted means,
+# 3. the same without noise, for comparison,
+# 4. a model's curve against them,
+# 5. competing risks.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+import r_bridge
+
+colon = r_bridge.call("function() subset(survival::colon, etype == 2)").reset_index(drop=True)
+colon = colon.rename(columns={"status": "died"})[["time", "died", "rx", "age"]]
+colon["rx"].value_counts()
+
+# %% [markdown]
+# ## What it would cost
+#
+# Declared are the arms, the outcome and a horizon. `times` are the ends of the intervals in which deaths are counted.
+# Limits are stated there and nowhere else, so the ends are put where numbers are wanted: at years. Few intervals have
+# little noise. `plan` reads no private row: without public rows it takes people as spread over what the schema
+# declares.
+
+# %%
+schema = hdp.Schema(
+    time=hdp.Duration(2922, unit="days", complete=True),
+    died=hdp.Binary(complete=True),
+    rx=hdp.Categorical(["Obs", "Lev", "Lev+5FU"], complete=True),
+    age=hdp.Continuous(18, 90, complete=True),
+)
+study = hdp.Study(private=colon, schema=schema, budget=hdp.Budget(epsilon=5))
+years = [365.25 * year for year in (1, 2, 3, 4, 5, 6, 7)]
+request = hdpf.survfit("Surv(time, died) ~ rx", study, times=years)
+plan = request.plan([0.1, 0.3, 1, 2])
+plan
+
+# %% [markdown]
+# ## The curves
+#
+# Three arms of 300 need an epsilon of about 1: then the noise is smaller than what sampling gives. The three arms share
+# it, since every patient is in one cell of the table.
+
+# %%
+curves = request.fit(epsilon=1)
+print(curves)
+
+# %%
+axes = curves.plot(labels=["observation", "levamisole", "levamisole + 5-FU"])
+plt.show()
+
+# %% [markdown]
+# The numbers at risk are noisy, and said to be. What is between the ends of intervals is no estimate: the steps hold
+# the last stated number, `plot(join="smooth")` draws a monotone line with the limits at the ends.
+#
+# The table has a row per arm and end, the test a variance that counts the noise beside sampling. The hazard ratios are
+# from the same table.
+
+# %%
+curves.tidy()
+
+# %%
+test = curves.logrank_test()
+print(test)
+print("the arms differ at 5 %:", test.p_value < 0.05)
+
+# %%
+curves.restricted_mean(5 * 365.25, differences=True)
+
+# %%
+curves.quantile([0.25, 0.5])
+
+# %% [markdown]
+# ## Without noise
+#
+# The same patients as if they were public: Kaplan-Meier's own estimate, equal to that of R's `survfit`. In a real study
+# nobody could do this.
+
+# %%
+exact = hdpf.survfit("Surv(time, died) ~ rx", hdp.Study(public=colon.copy(), schema=schema), times=years).fit_public()
+found, true = curves.tidy(), exact.tidy()["estimate"]
+apart = found["estimate"] - true
+print("root mean squared distance:", f"{np.sqrt(np.mean(apart**2)):.3f}")
+print("log-rank without noise:", f"p = {exact.logrank_test().p_value:.4f}")
+print("within the limits:", f"{true.between(found['conf_low'], found['conf_high']).mean():.0%}")
+
+# %% [markdown]
+# ## A model's curve
+#
+# A hazard model predicts survival for each patient; averaged over patients of an arm it should agree with that arm's
+# curve. Here the model is fitted to public rows, the same ones, so that differences are those of the noise and of the
+# model.
+
+# %%
+model = hdpf.hazard("Surv(time, died) ~ rx + age", hdp.Study(public=colon.copy(), schema=schema), intervals=years)
+curves.compare(model.fit_public(), colon).round(3)
+
+# %% [markdown]
+# ## Competing risks
+#
+# Patients with monoclonal gammopathy progress to a plasma cell malignancy, or die before. An event declared as
+# `Categorical` has its first level for no event, and causes besides. The estimate is Aalen and Johansen's.
+
+# %%
+mgus = r_bridge.call("""function() with(survival::mgus2, data.frame(
+  time = ifelse(pstat == 0, futime, ptime),
+  event = ifelse(pstat == 1, "progression", ifelse(death == 1, "death", "none")),
+  sex = as.character(sex)))""")
+schema = hdp.Schema(
+    time=hdp.Duration(360, unit="months", complete=True),
+    event=hdp.Categorical(["none", "progression", "death"], complete=True),
+    sex=hdp.Categorical(["F", "M"], complete=True),
+)
+study = hdp.Study(private=mgus, schema=schema, budget=hdp.Budget(epsilon=5))
+incidence = hdpf.survfit("Surv(time, event) ~ sex", study, times=[24, 60, 120, 180, 240, 300]).fit(epsilon=1)
+incidence.tidy().query("cause == 'progression'")
+
+# %%
+axes = incidence.plot_incidence(labels=["women", "men"])
+plt.show()
+
+# %%
+study.ledger
