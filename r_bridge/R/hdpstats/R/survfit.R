@@ -91,7 +91,7 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
   axis <- .time_axis(max(x$times), x$unit_of_time)
   labels <- if (is.null(labels)) x$groups else labels
   rows <- if (at.risk) length(x$groups) + 1L else 0L
-  old <- graphics::par(mar = c(5 + rows, max(4.1, 0.6 * max(nchar(labels)) + 1), 3, 1) + 0.1)
+  old <- graphics::par(mar = c(5 + rows, max(4.1, 0.6 * max(nchar(labels)) + 1), 1, 1) + 0.1)
   on.exit(graphics::par(old))
   if (is.null(ylab)) ylab <- if (is.null(cause)) "event-free probability" else paste("incidence of", cause)
   top <- if (is.null(cause)) 1 else max(table$conf.high, table$estimate, na.rm = TRUE)
@@ -117,7 +117,7 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
     graphics::text(0, 0.03, paste("log-rank", if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p)), adj = 0)
   }
   if (length(x$groups) > 1L) {
-    graphics::legend("top", labels, col = col, lwd = 2, bty = "n", horiz = TRUE, xpd = NA, inset = c(0, -0.14))
+    graphics::legend(if (is.null(cause)) "topright" else "topleft", labels, col = col, lwd = 2, bty = "n", cex = 0.85)
   }
   if (at.risk) .draw_at_risk(x, axis, labels, col)
   invisible(x)
