@@ -101,6 +101,11 @@ def methods_text(result: hdp.Result) -> str:
     return str(instance(result, hdp.Result).methods_text())
 
 
+def result_to_docx(result: hdp.Result, path: str) -> None:
+    """Write the summary of a result to a Word file."""
+    instance(result, hdp.Result).summary().to_docx(path)
+
+
 def _constraints(result: hdp.Result, hypothesis: str | None, frame: pd.DataFrame | None) -> Any:
     """Return constraints of a text, or of a matrix in R's order of coefficients with the values in a last column."""
     if frame is None:

@@ -245,7 +245,7 @@ def from_model(part: SiteSummary, *, label: str, terms: tuple[str, ...]) -> Esti
         values=part.values,
         sampling=part.sampling,
         privacy=part.privacy,
-        distribution=None if part.errors is None else ErrorDistribution.of_draws(part.errors),
+        distribution=None if part.errors is None else ErrorDistribution.of_draws(part.errors).marginal,
     )
 
 

@@ -495,7 +495,7 @@ def _site_facts(
                 missing=reasons.get(name),
                 weight=own[name].weight if name in own else 0.0,
                 entries=tuple(entry for each in (*before, release) for entry in entries_of(each)),
-                estimate=own[name].estimate if name in own and len(study.sites) > 1 else None,
+                estimate=own[name].estimate.marginal if name in own and len(study.sites) > 1 else None,
             )
         )
     return tuple(facts)

@@ -58,6 +58,11 @@ class ErrorDistribution:
         """
         return ErrorDistribution.of_draws(self.joint().through(L))
 
+    @property
+    def marginal(self) -> "ErrorDistribution":
+        """The distribution of each coefficient by itself, without the draws, which take the most room in a file."""
+        return replace(self, draws=None)
+
     def joint(self) -> ErrorDraws:
         """Return the joint draws, or raise ArgumentError where there are none."""
         if self.draws is None:
@@ -170,6 +175,11 @@ class Estimate(Record):
     def moved(self, by: FloatArray) -> "Estimate":
         """Return the estimate with numbers (p,) added to its coefficients."""
         return replace(self, values=self.values + by)
+
+    @property
+    def marginal(self) -> "Estimate":
+        """The estimate with the distribution of each coefficient's error alone: no contrast has one."""
+        return self if self.distribution is None else replace(self, distribution=self.distribution.marginal)
 
     def linear(self, L: FloatArray, terms: tuple[str, ...], *, values: FloatArray | None = None) -> "Estimate":
         """Return the estimate of ``L beta``, for ``L`` (k, p), named by ``terms``; NaN where it uses a NaN coefficient.

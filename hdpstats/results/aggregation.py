@@ -148,7 +148,7 @@ def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> di
     rng, terms = draws.generator(_seed(estimates)), estimates[0].terms
     parts = all_drawn([part_of(each, rng) for each in estimates], rng)
     known = {
-        path: _Known(node=leaf(path, estimate), part=part, units=((part.values, part.variances),))
+        path: _Known(node=leaf(path, estimate.marginal), part=part, units=((part.values, part.variances),))
         for (path, estimate), part in zip(members.items(), parts, strict=True)
     }
     for level in reversed(range(len(methods))):

@@ -82,7 +82,7 @@ def methods_text(result: "Result") -> str:
     sentences += [_public(result)] if guarantee is None else _private(result, guarantee)
     sentences.append(f"Computed with hdpstats {__version__}.")
     references = "\n".join(f"- {each}" for each in references_of(result))
-    return " ".join(sentences) + (f"\n\nReferences\n{references}" if references else "")
+    return " ".join(sentences) + (f"\n\nReferences\n\n{references}" if references else "")
 
 
 def references_of(result: "Result") -> tuple[str, ...]:

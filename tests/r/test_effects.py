@@ -1,5 +1,6 @@
 """Tests, contrasts and average effects in R: Python's numbers, R's names."""
 
+import docx
 import numpy as np
 import pytest
 
@@ -72,6 +73,12 @@ def test_r_averages_over_rows(fit) -> None:
     same(found[columns], expected[numbers])
     assert list(found["effect"]) == list(expected["effect"])
     assert r_bridge.call("dp_methods_text", fit) == fit.methods_text()
+
+
+def test_r_writes_the_summary_of_a_result_to_word(fit, tmp_path) -> None:
+    r_bridge.call("function(x, path) dp_write_docx(x, path)", fit, str(tmp_path / "table2.docx"))
+    words = [cell.text for part in docx.Document(str(tmp_path / "table2.docx")).tables for cell in part._cells]
+    assert {"size>50", "event3", "1-differential privacy (pure)"} <= set(words)
 
 
 def test_what_r_cannot_mean_is_refused(fit) -> None:

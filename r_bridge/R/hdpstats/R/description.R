@@ -23,7 +23,8 @@ dp_balance <- function(x, between = NULL, level = 0.95) {
 dp_follow_up <- function(x) .broom_names(.py("description_follow_up", list(description = x)))
 
 dp_write_docx <- function(x, path) {
-  .py("description_to_docx", list(description = x, path = .path(path)))
+  name <- if (inherits(x, "dp_result")) "result" else "description"
+  .py(paste0(name, "_to_docx"), stats::setNames(list(x, .path(path)), c(name, "path")))
   invisible(x)
 }
 
