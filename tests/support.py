@@ -12,6 +12,9 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.inference import cohort
+from hdpstats.mechanisms.clipped_newton import raked
+from hdpstats.results import disagreement
 
 RECORDS = 397
 """Number of private records: a prime, so that nothing else has this length."""
@@ -55,6 +58,13 @@ def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0,
     columns = {name: fit.pop(name) for name in ("weights", "offset") if name in fit}
     model = hdpf.logit(formula, data=study, **columns)
     return study, model, model.fit(epsilon=epsilon, **fit)
+
+
+def without_words_on_noise(monkeypatch):
+    """Let no summary say what noise decides: what averages could not mend, and whether estimates disagree."""
+    monkeypatch.setattr(disagreement, "LEVEL", 0.0)
+    for module in (cohort, raked):
+        monkeypatch.setattr(module, "notes_on", lambda *_, **__: (cohort.RAKED,))
 
 
 class Evil:
@@ -159,8 +169,8 @@ _DIGITS = re.compile(r"head [0-9a-f]+|[-+]?\d[\d.]*(?:e[-+]?\d+)?%?")
 
 
 def without_numbers(text):
-    """Return a text without its numbers and without the widths they give to columns."""
-    return re.sub(r"\s+|-{3,}|={3,}", " ", _DIGITS.sub("#", text))
+    """Return a text without its numbers, whether p-values are at their floor, and the widths they give to columns."""
+    return re.sub(r"\s+|-{3,}|={3,}", " ", re.sub("(&lt;|<)#", "#", _DIGITS.sub("#", text)))
 
 
 HASHES = ("head", "account", "release_sha256")

@@ -9,12 +9,16 @@ from pydantic import BeforeValidator, model_validator
 
 from hdpstats.custodian.reading import Amount, Section
 from hdpstats.mechanisms.count.query import CountQuery
+from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.registry import FAMILIES, family_of
 from hdpstats.privacy.budget import Budget
 from hdpstats.records.query import Query
 
 MODELS: Final = frozenset().union(*FAMILIES.values())
 """The families of models that queries fit or read."""
+
+COUNT: Final = CountQuery.kind.partition("/")[0]
+"""The mechanism of what a fit asks before its own release."""
 
 ALL: Final = "all"
 """The word of a settings file for everything there is."""
@@ -42,9 +46,9 @@ class Permissions(Section):
     does not rest on them.
 
     In the settings they are lists, or the word ``all``. Where the mechanisms are left out, they are those that fit or
-    read one of the models, and the number of people (``count``), which a fit asks first where it is protected, or where
-    rows may lack a cell of the model; no other one without a model. Where the models are left out, every listed
-    mechanism must be one without a model. Left out columns are all that are declared.
+    read one of the models, and ``count``, what a fit asks first: the number of people where it is protected, or where
+    rows may lack a cell of the model, and averages of the model's covariates; no other one without a model. Where the
+    models are left out, every listed mechanism must be one without a model. Left out columns are all that are declared.
 
     Attributes
     ----------
@@ -77,7 +81,7 @@ class Permissions(Section):
         if "mechanisms" not in self.model_fields_set:
             models = MODELS if self.models is None else self.models
             fitting = {kind for kind, families in FAMILIES.items() if families & models}
-            return self.model_copy(update={"mechanisms": frozenset({CountQuery.kind.partition("/")[0]} | fitting)})
+            return self.model_copy(update={"mechanisms": frozenset({COUNT} | fitting)})
         if "models" not in self.model_fields_set:
             kinds = FAMILIES.keys() if self.mechanisms is None else self.mechanisms
             with_model = sorted(kind for kind in kinds if FAMILIES[kind])
@@ -99,6 +103,8 @@ class Permissions(Section):
         kind = query.kind.partition("/")[0]
         if kind not in FAMILIES:
             return False
+        if isinstance(query, DescriptionQuery) and query.is_of_fit and self.models != frozenset():
+            kind = COUNT
         family = family_of(query)
         return (
             (self.mechanisms is None or kind in self.mechanisms)

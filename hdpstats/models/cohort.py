@@ -6,21 +6,42 @@ variables (`own_query`; proof: `hdpstats.mechanisms.description.site`). Everythi
 released and public numbers.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from fractions import Fraction
+from typing import Final, final
+
+import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.description.blocks import numbers_of
+from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.query import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.request import averaged_columns
+from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.privacy.budget import Spend
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.results.description import Description
+from hdpstats.results.public_cohort import NO_SEED
 from hdpstats.sites import Study
+
+LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)
+"""Bounds of the part of epsilon that pays for averages of a fit's own people."""
+
+WANTED_NOISE: Final = 0.25
+"""The standard deviation of the noise of an average, in public standard deviations, which that part is to reach."""
+
+DROWNED: Final = 1.5
+"""Noise above it at the largest part would say next to nothing: then no averages are asked for."""
+
+MOST_TIMES: Final = 8
+"""Times after which a fit asks for shares of people at risk."""
 
 
 @final
@@ -104,6 +125,93 @@ def outcome_of(spec: ModelSpec) -> tuple[str, ...]:
     if isinstance(spec, RegressionSpec) and spec.response.stop is not None:
         return (spec.response.stop, spec.response.column)
     return spec.needs[:1]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnDescription:
+    """What a fit would ask of its own people: the same of every site, but for what it costs.
+
+    Attributes
+    ----------
+    spec : LossSpec
+        The model.
+    wanted : Averages
+        What it has use for.
+    columns : tuple of DescribedColumn
+        The columns of which averages are asked: those in which public rows differ.
+    range_of_one : float
+        How far one person can move an average, times the number of people, in public standard deviations; the largest.
+    after : tuple of float
+        The times after which shares of people at risk are asked for; at most `MOST_TIMES`, evenly among those wanted.
+    """
+
+    spec: LossSpec
+    wanted: Averages
+    columns: tuple[DescribedColumn, ...]
+    range_of_one: float
+    after: tuple[float, ...]
+
+    def share(self, epsilon: Fraction, *, records: int) -> Fraction:
+        r"""Return the part of epsilon that pays for it; 0 where noise would drown it at the largest part.
+
+        The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
+        (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what
+        makes it `WANTED_NOISE`, between `LEAST_AVERAGES` and `MOST_AVERAGES`. It follows from public facts.
+        """
+        k, persons = self.query(epsilon).dimension, self.spec.study.relation.persons_changed
+        noise = self.range_of_one * math.sqrt((k + 1) * (k + 2) / 3.0) * persons / (2.0 * max(records, 1) * epsilon)
+        if noise > DROWNED * float(MOST_AVERAGES):
+            return Fraction(0)
+        wanted = Fraction(noise / WANTED_NOISE).limit_denominator(10_000)
+        return min(max(wanted, LEAST_AVERAGES), MOST_AVERAGES)
+
+    def query(self, epsilon: Fraction, *, ahead: Sequence[Spend] = (), replicate: int = 1) -> DescriptionQuery:
+        """Return what a site is asked; columns are in alphabetical order, as the same may be asked by other models."""
+        spec, public = self.spec, self.spec.study.public
+        read = {*(each.name for each in self.columns), *((self.wanted.time,) if self.after else ()), spec.weights}
+        return DescriptionQuery(
+            columns=self.columns,
+            complete=True,
+            counted=False,
+            weights=spec.weights,
+            largest_weight=spec.largest_weight,
+            besides=tuple(sorted(set(spec.needs) - read)),
+            at_risk=AtRisk(time=self.wanted.time, after=self.after) if self.after and self.wanted.time else None,
+            epsilon=epsilon,
+            schema_sha256=spec.study.schema.sha256,
+            public_sha256=None if public is None else public.sha256,
+            ahead=tuple(ahead),
+            replicate=replicate,
+        )
+
+    def expected(self, epsilon: Fraction, *, records: int, people: tuple[float, float]) -> CohortMoments:
+        """Return what is expected where private people are distributed as the public ones, with its noise."""
+        query, study = self.query(epsilon), self.spec.study
+        sds = np.array(prepare(query, self.spec.site_facts(records)).sds)
+        stand_ins = public_people(query, study.schema, study.public)
+        numbers = expected_numbers(query, stand_ins, records=people[0], sds=[sds], public=False)
+        return moments_of(
+            numbers,
+            variables=self.wanted.variables,
+            times=self.wanted.times,
+            people=people if query.leading == 0 else None,
+            sha256=NO_SEED,
+        )
+
+
+def own_description(spec: ModelSpec) -> OwnDescription | None:
+    """Return what a fit would ask of its own people beside their number; None where that would be of no use."""
+    wanted, public = averages_of(spec), spec.study.public
+    if wanted is None or public is None or not isinstance(spec, LossSpec):
+        return None
+    columns, range_of_one = averaged_columns(spec.study.schema, wanted.variables, public)
+    if not columns:
+        return None
+    last = len(wanted.times) - 1
+    steps = {round(last * step / (MOST_TIMES - 1)) for step in range(MOST_TIMES)} if wanted.times else set()
+    after = tuple(wanted.times[step] for step in sorted(steps))
+    return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=range_of_one, after=after)
 
 
 def described_sites(spec: ModelSpec, description: object) -> Mapping[str, SiteDescription]:

@@ -71,7 +71,7 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
         records = site.most if isinstance(mechanism, ExponentialMechanism) else site.records
         return ASK[type(mechanism)](spec, mechanism, site.request, records=records)
 
-    counts = record_counts(spec, request, query_of)
+    counts = record_counts(spec, request, query_of, averages=rests_on_averages(mechanism))
     queries = {name: query_of(each) for name, each in counts.sites.items()}
     answered = ask(spec.study, queries)
     points = {
@@ -80,6 +80,11 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
     }
     missing = (*counts.missing, *answered.missing)
     return read_points(spec, request, Contributions(given=points, missing=missing, alone=counts.alone(points)))
+
+
+def rests_on_averages(mechanism: PointMechanism) -> bool:
+    """Return whether errors of a mechanism follow from averages of private people; not where a Hessian is paid for."""
+    return isinstance(mechanism, ObjectivePerturbation) and not mechanism.share
 
 
 def ask_objective(
@@ -132,7 +137,7 @@ def predict_objective(
 ) -> Prediction:
     """Return what objective perturbation would report, from the very queries and constants of a fit."""
     relation, points, clear = spec.study.relation, [], True
-    sites = planned_records(spec, request, people)
+    sites = planned_records(spec, request, people, averages=rests_on_averages(mechanism))
     for site in sites.values():
         query = ask_objective(spec, mechanism, site.request, records=site.records)
         person_loss = spec.person_loss(query.model)

@@ -15,9 +15,10 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, truth
 from hdpstats.inference.released import ASSUMED
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named, prepare
-from hdpstats.models.cohort import SiteDescription, described_sites
+from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import Guarantee, guarantee, over_sites, total
@@ -40,7 +41,7 @@ from hdpstats.results import FittedRows, ModelFacts, Released, Result, SiteContr
 from hdpstats.results.description import Description
 from hdpstats.results.sites import DescribedCohort, entries_of
 from hdpstats.sites import Study
-from hdpstats.sites.study import Missing, ask
+from hdpstats.sites.study import Answered, Missing, ask
 
 
 @final
@@ -194,14 +195,19 @@ class SiteRecords:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordCounts:
-    """The number of people at each site, and the sites that did not answer."""
+    """What is known of the people of each site, and the sites that did not answer.
+
+    ``left`` are those of them that answered something and then nothing more.
+    """
 
     sites: Mapping[str, SiteRecords]
     missing: tuple[Missing, ...]
+    left: Mapping[str, SiteRecords] = field(default_factory=dict)
 
     def alone(self, contributing: Collection[str]) -> dict[str, SiteRecords]:
         """Return the sites that were charged already and are not among those that contribute."""
-        return {name: each for name, each in self.sites.items() if name not in contributing and each.charged}
+        known = {**self.sites, **self.left}
+        return {name: each for name, each in known.items() if name not in contributing and each.charged}
 
 
 def left_for_fit(study: Study, needs: Sequence[str], epsilon: Fraction, *, records: int) -> Fraction:
@@ -229,16 +235,36 @@ def count_sd(paid: Fraction) -> float:
     return TwoSidedGeometric(rate=paid).variance ** 0.5 if paid else 0.0
 
 
-def planned_records(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> dict[str, SiteRecords]:
-    """Return what to plan a fit with: numbers of people, and what is left of the request once they are paid for."""
+def planned_records(
+    spec: ModelSpec, request: FitRequest, people: Mapping[str, int], *, averages: bool = False
+) -> dict[str, SiteRecords]:
+    """Return what to plan a fit with: what is known of people, and what is left of the request once that is paid for.
+
+    ``averages`` says whether the mechanism has use for averages of private people.
+    """
+    own = own_description(spec) if averages and request.describe and request.description is None else None
     given = {} if request.description is None else described_sites(spec, request.description)
     found = {}
     for name, records in people.items():
         known = SiteRecords(records=records, records_sd=0.0, most=records, request=request.at(name))
         if name in given:
             known = _described(spec, known, given[name])
-        found[name] = _counted(spec, known)
+        counted = _counted(spec, known)
+        found[name] = counted if own is None else _averaged(own, counted, whole=request.at(name).epsilon)
     return found
+
+
+def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
+    """Return a site with less to spend where averages of its people are to be asked for, and what these may be."""
+    paid = rounded_down(whole * own.share(whole, records=site.most), EPSILON_GRAIN)
+    if not paid:
+        return site
+    return replace(
+        site,
+        for_averages=paid,
+        cohort=own.expected(paid, records=site.most, people=(float(site.records), site.records_sd)),
+        request=replace(site.request, epsilon=site.request.epsilon - paid),
+    )
 
 
 def _described(spec: ModelSpec, site: SiteRecords, description: SiteDescription) -> SiteRecords:
@@ -265,38 +291,90 @@ def _counted(spec: ModelSpec, site: SiteRecords) -> SiteRecords:
     return replace(site, records_sd=count_sd(paid), for_count=paid, request=replace(site.request, epsilon=left))
 
 
-def record_counts(spec: ModelSpec, request: FitRequest, first_query: Callable[[SiteRecords], Query]) -> RecordCounts:
-    """Return the number of people of each site who count, released first where it is private and not described.
+def record_counts(
+    spec: ModelSpec, request: FitRequest, first_query: Callable[[SiteRecords], Query], *, averages: bool = False
+) -> RecordCounts:
+    """Return what is known of the people of each site who count, released first where it is private and not described.
 
     ``first_query`` returns the first query of the fit to a site. It is tried with the declared numbers, so that a fit
-    that no proof covers, or that could not be paid, is refused before a number is released. Fits of one epsilon to the
-    same columns of the same people share a number: the same question is answered once.
+    that no proof covers, or that could not be paid, is refused before anything is released. Fits of one epsilon to the
+    same columns of the same people share a number: the same question is answered once. What is asked about averages
+    does not depend on the number that was released before.
     """
     study = spec.study
-    planned = planned_records(spec, request, {name: site.records for name, site in study.sites.items()})
-    may_lack = request.describe and study.schema.leaves_out(spec.needs)
-    queries = {}
-    for name, site in planned.items():
-        if not site.for_count:
-            continue
-        site_facts = replace(spec.site_facts(site.most), row_order=study.sites[name].terms.row_order)
-        prepared = prepare(first_query(site), site_facts)
-        queries[name] = CountQuery(
+    planned = planned_records(
+        spec, request, {name: site.records for name, site in study.sites.items()}, averages=averages
+    )
+    before = {name: _queries_before(spec, request, name, site, first_query) for name, site in planned.items()}
+    counting = {name: each.count for name, each in before.items() if each.count is not None}
+    counted = ask(study, counting, round=0) if counting else Answered(releases={}, missing=())
+    known = {
+        name: _with_count(site, counted.releases.get(name))
+        for name, site in planned.items()
+        if name not in counting or name in counted.releases
+    }
+    describing = {name: each.description for name, each in before.items() if each.description and name in known}
+    described = ask(study, describing, round=0) if describing else Answered(releases={}, missing=())
+    left = {name: site for name, site in known.items() if name in describing and name not in described.releases}
+    return RecordCounts(
+        sites={
+            name: _with_averages(spec, site, describing.get(name), described.releases.get(name))
+            for name, site in known.items()
+            if name not in left
+        },
+        missing=(*counted.missing, *described.missing),
+        left=left,
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Before:
+    """What a site is asked before its part in a fit."""
+
+    count: CountQuery | None = None
+    description: DescriptionQuery | None = None
+
+
+def _queries_before(
+    spec: ModelSpec, request: FitRequest, name: str, site: SiteRecords, first_query: Callable[[SiteRecords], Query]
+) -> _Before:
+    """Return what a site is asked before its part in a fit; each query says what is charged after it."""
+    if not (site.for_count or site.for_averages):
+        return _Before()
+    study = spec.study
+    site_facts = replace(spec.site_facts(site.most), row_order=study.sites[name].terms.row_order)
+    prepared = prepare(first_query(site), site_facts)
+    ahead, count, description = (total(prepared.events), *prepared.ahead), None, None
+    if site.for_averages and (own := own_description(spec)) is not None:
+        description = own.query(site.for_averages, ahead=ahead, replicate=request.replicate)
+        ahead = (total(prepare(description, site_facts).events), *ahead)
+    if site.for_count:
+        may_lack = request.describe and study.schema.leaves_out(spec.needs)
+        count = CountQuery(
             epsilon=site.for_count,
             columns=tuple(sorted(set(spec.needs))) if may_lack else None,
-            ahead=(total(prepared.events), *prepared.ahead),
+            ahead=ahead,
             schema_sha256=study.schema.sha256,
             replicate=request.replicate,
         )
-    if not queries:
-        return RecordCounts(sites=planned, missing=())
-    answered = ask(study, queries, round=0)
-    counts = {name: of_kind(release, CountRelease) for name, release in answered.releases.items()}
-    released = {
-        name: replace(planned[name], records=count.count, records_sd=count.noise_sd, count=count)
-        for name, count in counts.items()
-    }
-    return RecordCounts(sites=released, missing=answered.missing)
+    return _Before(count=count, description=description)
+
+
+def _with_count(site: SiteRecords, release: Release | None) -> SiteRecords:
+    if release is None:
+        return site
+    count = of_kind(release, CountRelease)
+    return replace(site, records=count.count, records_sd=count.noise_sd, count=count)
+
+
+def _with_averages(
+    spec: ModelSpec, site: SiteRecords, query: DescriptionQuery | None, release: Release | None
+) -> SiteRecords:
+    if query is None or release is None:
+        return site
+    known = SiteDescription(query=query, release=of_kind(release, DescriptionRelease))
+    return replace(site, description=known, cohort=known.moments(spec, (float(site.records), site.records_sd)))
 
 
 Q = TypeVar("Q", bound=Query)

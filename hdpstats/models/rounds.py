@@ -119,7 +119,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
     def first(site: SiteRecords) -> ClippedNewtonQuery:
         return first_queries(replace(state, sites=_sites({ONLY: site}, costs)))[ONLY]
 
-    counts = record_counts(spec, request, first)
+    counts = record_counts(spec, request, first, averages=True)
     state = replace(state, sites=_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites))
     matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
     parts = rounds.contributions(counts)
@@ -139,7 +139,7 @@ def predict_clipped_newton(
 ) -> Prediction:
     """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
     state = open_rounds(spec, options, replicate=1)
-    sites = planned_records(spec, request, people)
+    sites = planned_records(spec, request, people, averages=True)
     queries = first_queries(replace(state, sites=_sites(sites, partial(costs_of, rounds=options.rounds))))
     sums = [
         SiteSums(

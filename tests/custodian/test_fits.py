@@ -102,7 +102,7 @@ def test_a_site_shows_its_public_facts(site):
 def test_a_quote_is_what_the_ledger_is_then_charged(site, running):
     replicate = next(REPLICATES)
     local = local_study()
-    query = logit(local).fit(epsilon=0.7, replicate=replicate).query
+    query = logit(local).fit(epsilon=0.7, replicate=replicate, describe=False).query
     before = running.account()
     quote = site.quote(query)
     assert quote.seconds > 0

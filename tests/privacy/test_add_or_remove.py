@@ -28,7 +28,7 @@ from hdpstats.schema.table import PrivateTable
 from tests import seeded
 from tests.privacy.hazard_pairs import Regime
 from tests.privacy.test_objective_bounds import CHEAP, SLACK, make_query
-from tests.support import CORNERS, FORMULA, SCHEMA, people, seen_of_ledger, seen_of_result
+from tests.support import CORNERS, FORMULA, SCHEMA, people, seen_of_ledger, seen_of_result, without_words_on_noise
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 FREE = 4.02
@@ -139,6 +139,7 @@ class Fixed:
 def watch(kind, private, *, noise, patch, **fit):
     """Fit with a given noise of the count; return all that can be seen of the fit and its repetition, and constants."""
     constants, right = [], objective.calibrate
+    without_words_on_noise(patch)
     patch.setattr(count, "TwoSidedGeometric", functools.partial(Fixed, noise=noise))
     patch.setattr(objective, "calibrate", lambda *args, **kw: constants.append(right(*args, **kw)) or constants[-1])
 
@@ -228,7 +229,7 @@ def test_the_jump_is_one_that_a_public_number_shows(kind):
     number, asked_of = jump(kind, "replace_one"), []
     for rows in (number, number + 1):
         _, model = MODELS[kind](FRAMES[kind](rows), relation="replace_one", n_max=None)
-        result = model.fit(epsilon=0.98)
+        result = model.fit(epsilon=0.98, describe=False)
         assert result.count is None
         asked_of.append(result.query.model)
     assert asked_of[0] != asked_of[1]
@@ -240,7 +241,7 @@ def test_the_noisy_number_is_what_a_fit_goes_by(kind):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(count, "TwoSidedGeometric", functools.partial(Fixed, noise=300))
         _, model = MODELS[kind](FRAMES[kind](number))
-        result = model.fit(epsilon=1.0)
+        result = model.fit(epsilon=1.0, describe=False)
     assert result.count.count == result.facts.records == result.glance()["nobs"][0] == number + 300
     assert result.query.to_json() == asked(model, number + 300).to_json()
     assert result.release.records == N_MAX
@@ -313,10 +314,14 @@ def test_both_charges_add_up_to_what_was_offered(epsilon, share):
     assert result.guarantee.relation is ADD
     [counted] = result.count.events
     assert counted.epsilon <= offered / 50
-    assert counted.epsilon + result.query.epsilon == offered
-    assert study.ledger.spent.epsilon == max(counted.epsilon, floor) + max(result.query.epsilon, floor)
+    known = result.released.description
+    described = [] if known is None else [query.epsilon for _, query in known.queries]
+    assert len(described) == (share == 0 and offered > Fraction(1, 100))
+    paid = [counted.epsilon, *described, result.query.epsilon]
+    assert sum(paid) == offered
+    assert study.ledger.spent.epsilon == sum(max(part, floor) for part in paid)
     assert sum(event.epsilon for event in result.release.events) == result.query.epsilon
-    assert list(study.ledger.history()["mechanism"]) == ["count/1", "objective/1"]
+    assert list(study.ledger.history()["mechanism"]) == ["count/1", *["description/1"] * len(described), "objective/1"]
     assert result.count.entry.number < result.release.entry.number
 
 
@@ -329,9 +334,10 @@ def test_a_repetition_is_free_also_where_nothing_is_left():
     assert study.ledger.remaining.epsilon == 0
     again = model.fit(epsilon=1.0)
     assert (again.release, again.count, again.query) == (first.release, first.count, first.query)
+    assert again.released.description == first.released.description
     with pytest.raises(hdp.InsufficientBudget):
         model.fit(epsilon=1.0, replicate=2)
-    assert len(study.ledger.history()) == 2
+    assert len(study.ledger.history()) == 3
 
 
 def test_nobody_pays_for_a_number_alone():

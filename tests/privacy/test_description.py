@@ -18,7 +18,7 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description import observed, sensitivity, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
+from hdpstats.mechanisms.description.query import UNITS, AtRisk, DescribedColumn, DescriptionQuery
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.privacy.relation import Relation
@@ -45,7 +45,23 @@ FOLLOW_UP = FollowUpCells(time="t", event="e", causes=1, ends=(3.0, 6.0, 12.0))
 QUERY = DescriptionQuery(
     columns=COLUMNS, by="g", groups=3, follow_up=FOLLOW_UP, epsilon=Fraction(7, 10), schema_sha256=SCHEMA.sha256
 )
+OF_A_FIT = DescriptionQuery(
+    columns=(
+        DescribedColumn(name="x", lower=1, upper=9, centre=0.1),
+        DescribedColumn(name="z", lower=-5, upper=5, centre=0.5),
+        *COLUMNS[2:],
+    ),
+    complete=True,
+    counted=False,
+    besides=("e",),
+    at_risk=AtRisk(time="t", after=(5.0, 6.0)),
+    ahead=(),
+    epsilon=Fraction(7, 10),
+    schema_sha256=SCHEMA.sha256,
+)
 QUERIES = {
+    "of a fit": OF_A_FIT,
+    "of a fit with weights": replace(OF_A_FIT, weights="w", largest_weight=4.0),
     "by group": QUERY,
     "complete rows": replace(QUERY, complete=True),
     "no groups": replace(QUERY, by=None, groups=1),
@@ -193,7 +209,7 @@ def test_sums_and_counts_are_those_of_persons_added_up_in_any_order(name):
 
 
 @pytest.mark.parametrize("cell", CORNERS)
-@pytest.mark.parametrize("name", ["complete rows", "weights"])
+@pytest.mark.parametrize("name", ["complete rows", "weights", "of a fit with weights"])
 def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
     query = QUERIES[name]
     before = integers(query, OTHERS)
@@ -267,7 +283,7 @@ def prepared(query=QUERY, relation=Relation.REPLACE_ONE, records=100, **site_fac
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_noise_keeps_epsilon_at_the_claimed_sensitivities(search, name, relation):
     query = QUERIES[name]
-    if not query.counted and relation is Relation.ADD_OR_REMOVE_ONE:
+    if not (query.counted or query.is_of_fit) and relation is Relation.ADD_OR_REMOVE_ONE:
         query = replace(query, counted=True)
     answer = prepared(query, relation)
     costs = query.costs

@@ -30,7 +30,7 @@ THREADS = 6
 @pytest.fixture(scope="module")
 def query():
     model = hdpf.logit(FORMULA, data=study_of(PRIVATE, people(PUBLIC_ROWS, seed=1)))
-    return model.fit(epsilon=1.0).query
+    return model.fit(epsilon=1.0, describe=False).query
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -356,7 +356,7 @@ def test_what_a_result_promises_counts_every_charge(tmp_path, query):
     process.communicate(text)
     study = hdp.Study(private=site_at(place), public=people(PUBLIC_ROWS, seed=1))
     with pytest.warns(ChargedAgain):
-        result = hdpf.logit(FORMULA, data=study).fit(epsilon=1.0)
+        result = hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, describe=False)
     assert result.query == query
     assert result.guarantee.epsilon == study.site.ledger.spent.epsilon == 2
     record = result.disclosure()

@@ -29,6 +29,7 @@ from tests.support import (
     seen_of_ledger,
     seen_of_result,
     study_of,
+    without_words_on_noise,
 )
 
 pytestmark = pytest.mark.usefixtures("no_noise")
@@ -64,6 +65,11 @@ SETTINGS = {
 
 def watch(private, setting):
     return observe(functools.partial(look, private, **SETTINGS[setting]))
+
+
+@pytest.fixture(autouse=True)
+def no_words_on_noise(monkeypatch):
+    without_words_on_noise(monkeypatch)
 
 
 @seeded.remembered

@@ -34,12 +34,15 @@ def hazard(study):
     return hdpf.hazard(SURVIVAL, data=study, intervals=4)
 
 
-OBJECTIVE = {"mechanism": "objective"}
+OBJECTIVE = {"mechanism": "objective", "describe": False}
 MODELS = [pytest.param(logit, id="logit"), pytest.param(hazard, id="hazard")]
 FITS = [
     pytest.param(model, options, id=f"{model.__name__}, {name}")
     for model in (logit, hazard)
-    for name, options in (("objective", OBJECTIVE), ("clipped_newton", {"mechanism": "clipped_newton", "delta": 1e-6}))
+    for name, options in (
+        ("objective", OBJECTIVE),
+        ("clipped_newton", {"mechanism": "clipped_newton", "delta": 1e-6, "describe": False}),
+    )
 ]
 STEPS = pytest.param(logit, {"mechanism": "public_hessian"}, id="logit, public_hessian")
 

@@ -4,6 +4,9 @@ Half the ends of cells are quantiles of public rows, half are even on the declar
 :math:`\operatorname{asinh}((x - m) / r)` where that range is more than `WIDE` times the interquartile range ``r`` of
 public rows about their median ``m``. Where public rows hold whole numbers only, ends lie half-way between two of them,
 so that no value is split. Without public rows all ends are even.
+
+A fit that describes its own people cuts numbers to `REACH` public standard deviations about the public mean, inside the
+declared bounds (`averaged_columns`).
 """
 
 from collections.abc import Sequence
@@ -19,6 +22,10 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
 FEWEST_PUBLIC: Final = 25
+REACH: Final = 2.5
+"""How many public standard deviations from the public mean a fit lets numbers lie."""
+FARTHEST: Final = 10.0
+"""The largest range that a share of the noise is chosen for: of a level that 1 % have."""
 WIDE: Final = 12.0
 FEW_CELLS, MANY_CELLS = 12, 24
 MANY_PEOPLE: Final = 400.0
@@ -39,6 +46,49 @@ def number_of_cells(people_of_group: float, epsilon: float) -> int:
     (12, 24)
     """
     return MANY_CELLS if people_of_group * epsilon >= MANY_PEOPLE else FEW_CELLS
+
+
+def averaged_columns(
+    schema: Schema, names: Sequence[str], public: PublicTable
+) -> tuple[tuple[DescribedColumn, ...], float]:
+    """Return the columns of which a fit asks the averages, and the largest range of one in public standard deviations.
+
+    Left out are columns in which all public rows agree: private people cannot be represented in them. The public
+    standard deviation has one more row, spread over the declared range, as in `hdpstats.records.geometry.from_public`.
+    """
+    found, farthest = [], 0.0
+    for name in names:
+        rows, levels = public.admitted([name]), levels_of(schema[name])
+        values = np.asarray(rows.numeric[name] if name in rows.numeric else rows.codes[name], dtype=np.float64)
+        if float(np.ptp(values)) == 0.0:
+            continue
+        kept, range_of_one = _of_levels(name, levels, values) if levels else _of_numbers(name, schema[name], values)
+        found.append(kept)
+        farthest = max(farthest, min(range_of_one, FARTHEST))
+    return tuple(found), farthest
+
+
+def _of_levels(name: str, levels: int, codes: FloatArray) -> tuple[DescribedColumn, float]:
+    shares = np.bincount(codes.astype(np.int64), minlength=levels) / len(codes)
+    return DescribedColumn(name=name, levels=levels), _range_of_shares(shares, len(codes))
+
+
+def _range_of_shares(shares: FloatArray, rows: int) -> float:
+    return float(np.max(((rows * shares * (1.0 - shares) + 1.0 / 12.0) / (rows + 1)) ** -0.5))
+
+
+def _of_numbers(name: str, column: Column, values: FloatArray) -> tuple[DescribedColumn, float]:
+    """Return a column of numbers, cut about the public mean, and the larger range of mean and square."""
+    if not isinstance(column, NumericColumn):
+        raise TypeError(f"{name} holds no numbers")
+    n, mean = len(values), float(values.mean())
+    if (column.lower, column.upper) == (0.0, 1.0) and bool(np.isin(values, (0.0, 1.0)).all()):
+        return DescribedColumn(name=name, squares=False), _range_of_shares(values.mean(keepdims=True), n)
+    sd = float(np.sqrt((n * values.var() + (column.upper - column.lower) ** 2 / 12.0) / (n + 1)))
+    lower, upper = max(column.lower, _short(mean - REACH * sd)), min(column.upper, _short(mean + REACH * sd))
+    centre = _short(float(np.clip((mean - lower) / (upper - lower), 0.0, 1.0)))
+    kept = DescribedColumn(name=name, lower=lower, upper=upper, centre=centre)
+    return kept, max(upper - lower, ((upper - lower) * kept.far) ** 2 / sd) / sd
 
 
 def _numbers(column: Column, name: str, public: PublicTable | None) -> FloatArray:

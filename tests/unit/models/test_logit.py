@@ -78,7 +78,7 @@ def other_covariates():
 @pytest.mark.usefixtures("no_noise")
 def test_beside_public_rows_a_bought_hessian_gives_the_private_curvature(other_covariates):
     model, private = other_covariates
-    bought, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0)
+    bought, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0, describe=False)
     assert bought.estimate.note is None
     assert "as the public ones" in free.estimate.note
     geometry = bought.query.model.geometry

@@ -82,7 +82,7 @@ def test_a_plan_is_for_what_is_left_and_for_half_the_noise(monkeypatch):
         return right(query, *args, **options)
 
     monkeypatch.setattr(objective, "calibrate", calibrate)
-    here = planned(relation="add_or_remove_one", n_max=900).plan(1.0)
-    there = planned().plan(1.0, n=900)
+    here = planned(relation="add_or_remove_one", n_max=900).plan(1.0, describe=False)
+    there = planned().plan(1.0, n=900, describe=False)
     assert asked == [(Fraction(49, 50), ADD), (Fraction(1), REPLACE)]
     assert (here.frame["privacy"] < 0.7 * there.frame["privacy"]).all()

@@ -175,6 +175,6 @@ def test_levels_of_an_outcome_each_have_it():
 )
 def test_another_column_space_is_another_question(one, other):
     data = study()
-    hdpf.logit(f"y ~ {one}", data).fit(epsilon=1)
-    hdpf.logit(f"y ~ {other}", data).fit(epsilon=1)
-    assert data.ledger.spent.epsilon > 1.9
+    hdpf.logit(f"y ~ {one}", data).fit(epsilon=1, describe=False)
+    hdpf.logit(f"y ~ {other}", data).fit(epsilon=1, describe=False)
+    assert data.ledger.spent.epsilon == 2

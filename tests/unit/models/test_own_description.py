@@ -1,0 +1,240 @@
+"""Fits that describe their own people: what is asked, at which part of epsilon, in which order of charges."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.description.query import DescriptionQuery
+from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.models.cohort import LEAST_AVERAGES, MOST_AVERAGES, SiteDescription, own_description
+from hdpstats.records.cohort import MomentKind
+from hdpstats.results import Result
+from hdpstats.results.sites import charged_releases
+from hdpstats.sites.local import LocalSite
+from tests import known_noise
+from tests.unit.models.test_fit_description import COMPLETE, FORMULA, HAZARD, PRIVATE, PUBLIC, SCHEMA, study_of
+
+ADDED = {"relation": "add_or_remove_one", "n_max": 4000}
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    known_noise.off(monkeypatch)
+
+
+def logit(study, formula=FORMULA, **columns):
+    return hdpf.logit(formula, data=study, **columns)
+
+
+def hazard(study, intervals=6):
+    return hdpf.hazard(HAZARD, data=study, intervals=intervals)
+
+
+def own(model):
+    return own_description(model._spec)
+
+
+@pytest.mark.parametrize("terms", [{}, ADDED])
+@pytest.mark.parametrize(("mechanism", "delta"), [("objective", 0), ("objective", 1e-6), ("clipped_newton", 1e-6)])
+def test_number_averages_and_fit_cost_epsilon_together(terms, mechanism, delta):
+    study = study_of(**terms, budget=hdp.Budget(epsilon=10, delta=1e-5))
+    options = {"delta": delta, "mechanism": mechanism}
+    result = logit(study).fit(epsilon=1, **options)
+    assert [each.kind for each in charged_releases(result.released)][:2] == ["count/1", "description/1"]
+    known = result.released.description
+    assert known.charged
+    ((_, query),) = known.queries
+    assert query.epsilon + result.count.events[0].epsilon + result.query.epsilon == 1
+    assert 1 - Fraction(1, 10**6) < result.guarantee.epsilon <= 1
+    assert result.guarantee.delta <= Fraction(delta).limit_denominator(10**9)
+    shares = f"Of epsilon: {float(result.count.events[0].epsilon):.1%} for"
+    text = " ".join(str(result.summary()).split())
+    assert shares in text
+    assert f"{float(query.epsilon):.1%} for averages of the private people" in text
+    before = study.ledger.spent
+    again = logit(study).fit(epsilon=1, **options)
+    assert study.ledger.spent == before
+    assert again.released.description.releases == known.releases
+    assert np.array_equal(again.bse, result.bse)
+    assert Result.from_json(result.to_json()).released.description == known
+
+
+def test_where_columns_are_complete_no_number_is_asked_for(no_noise):
+    result = logit(study_of(), "y ~ arm").fit(epsilon=1)
+    ((_, query),) = result.released.description.queries
+    assert result.count is None
+    assert not query.counted
+    assert query.dimension == 1
+    assert query.epsilon + result.query.epsilon == 1
+
+
+def test_the_query_rests_on_public_facts_only_and_not_on_the_order_of_terms():
+    query = own(logit(study_of())).query(Fraction(1, 10))
+    other = study_of(private=PRIVATE.iloc[:700].assign(age=30.0))
+    assert own(logit(other)).query(Fraction(1, 10)) == query
+    assert own(logit(study_of(), "y ~ arm:size + log(age) + bs(age, df=4)")).query(Fraction(1, 10)) == query
+    assert own(logit(study_of(public=PUBLIC.assign(age=PUBLIC.age + 1)))).query(Fraction(1, 10)) != query
+    assert [each.name for each in query.columns] == ["age", "arm", "size"]
+    assert query.besides == ("y",)
+    age = query.columns[0]
+    mean, sd = PUBLIC.age.mean(), PUBLIC.age.std(ddof=0)
+    assert age.lower == pytest.approx(max(20, mean - 2.5 * sd), abs=0.3)
+    assert age.upper == pytest.approx(min(90, mean + 2.5 * sd), abs=0.3)
+    assert own(hazard(study_of())).query(Fraction(1, 10)).at_risk.after == tuple(
+        hazard(study_of())._spec.grid.cuts[:-1]
+    )
+    assert len(own(hazard(study_of(), 40)).after) == 8
+
+
+def test_averages_are_those_of_complete_people(no_noise):
+    whole = PRIVATE.dropna(subset=["age"])
+    for model in (logit(study_of()), hazard(study_of())):
+        result = model.fit(epsilon=3)
+        assert result.facts.records == COMPLETE
+        ((_, release),), ((_, query),) = result.released.description.releases, result.released.description.queries
+        asked = own(model)
+        found = asked_moments(model, query, release)
+        by = {(each.variable, each.what, each.level): each for each in found.moments if each.time == 0}
+        age = by["age", MomentKind.MEAN, 0]
+        assert age.value == pytest.approx(whole.age.clip(age.lower, age.upper).mean(), rel=1e-4)
+        assert by["arm", MomentKind.SHARE, 1].value == pytest.approx(whole.arm.mean(), abs=1e-5)
+        for each in found.of(MomentKind.AT_RISK):
+            assert each.value == pytest.approx((whole.time > each.time).mean(), abs=1e-5)
+        assert len(found.of(MomentKind.AT_RISK)) == len(asked.wanted.times)
+
+
+def asked_moments(model, query, release):
+    return SiteDescription(query=query, release=release).moments(model._spec, (float(COMPLETE), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("records", "epsilon", "share"),
+    [(10**6, 1, LEAST_AVERAGES), (1500, 1, None), (600, Fraction(1, 2), MOST_AVERAGES), (100, Fraction(1, 10), 0)],
+)
+def test_the_share_grows_with_the_noise_until_it_would_drown(records, epsilon, share):
+    asked = own(logit(study_of()))
+    found = asked.share(Fraction(epsilon), records=records)
+    assert 0 <= found <= MOST_AVERAGES
+    if share is not None:
+        assert found == share
+    else:
+        noise = asked.expected(found * epsilon, records=records, people=(records, 0.0)).of(MomentKind.SQUARE)[0]
+        sd = PUBLIC.age.var(ddof=0)
+        assert noise.noise_sd / sd == pytest.approx(0.25, rel=0.1)
+    half = own(logit(study_of(**ADDED))).share(Fraction(epsilon), records=records)
+    assert half <= found or found == 0
+
+
+NO_AVERAGES = {
+    "declined": lambda: logit(study_of()).fit(epsilon=1, describe=False),
+    "a Hessian is paid for": lambda: logit(study_of()).fit(epsilon=1, se_share=0.2),
+    "output perturbation": lambda: logit(study_of()).fit(epsilon=1, mechanism="output"),
+    "another loss": lambda: hdpf.linear("arm ~ age", data=study_of()).fit(epsilon=1),
+    "no public rows": lambda: logit(study_of(public=None)).fit(epsilon=1),
+    "drowned": lambda: logit(study_of()).fit(epsilon=0.01),
+    "no covariates": lambda: logit(study_of(), "y ~ 1").fit(epsilon=1),
+}
+
+
+@pytest.mark.parametrize("why", NO_AVERAGES)
+def test_averages_are_not_paid_for_where_they_are_of_no_use(why):
+    result = NO_AVERAGES[why]()
+    assert result.released.description is None
+    assert "averages" not in str(result.summary())
+    assert (result.count is None) == (why in ("declined", "no covariates"))
+
+
+def test_what_could_not_be_paid_is_refused_before_the_first_charge():
+    study = study_of(budget=hdp.Budget(epsilon=0.99))
+    with pytest.raises(hdp.InsufficientBudget):
+        logit(study).fit(epsilon=1)
+    assert study.ledger.spent.epsilon == 0
+    with pytest.raises(hdp.MechanismError):
+        hdpf.logit(FORMULA, data=study).fit(epsilon=0.5, mechanism="statistics")
+    assert study.ledger.spent.epsilon == 0
+
+
+def test_after_an_interruption_what_was_charged_stands_and_nothing_is_charged_twice(monkeypatch):
+    study, right = study_of(), LocalSite.answer
+
+    def answer(site, query, **options):
+        if isinstance(query, ObjectiveQuery):
+            raise KeyboardInterrupt
+        return right(site, query, **options)
+
+    monkeypatch.setattr(LocalSite, "answer", answer)
+    with pytest.raises(KeyboardInterrupt):
+        logit(study).fit(epsilon=1)
+    charged = study.ledger.spent.epsilon
+    assert 0 < charged < Fraction(1, 5)
+    kept = study.ledger.history()
+    monkeypatch.setattr(LocalSite, "answer", right)
+    result = logit(study).fit(epsilon=1)
+    assert study.ledger.spent.epsilon == 1
+    assert study.ledger.history().iloc[: len(kept)].equals(kept)
+    stored = [each.entry.stored is not None for each in charged_releases(result.released)]
+    assert stored == [True, True, False]
+
+
+def test_several_sites_describe_their_own_people_at_their_own_epsilon(no_noise):
+    parts = {"A": PRIVATE.iloc[:900], "B": PRIVATE.iloc[900:]}
+    study = study_of(private=parts)
+    result = logit(study).fit(epsilon={"A": 1, "B": 2})
+    known = result.released.description
+    assert [name for name, _ in known.queries] == ["A", "B"]
+    assert {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()} == {"A": 1, "B": 2}
+    assert result.guarantee.epsilon == 2
+    assert all(len(site.entries) == 3 for site in result.site_facts)
+    ages = [part["age"].notna().sum() for part in parts.values()]
+    assert [site.records for site in result.site_facts] == ages
+    assert "Of epsilon: " in " ".join(str(result.summary()).split())
+
+
+def test_a_site_that_gives_its_number_and_no_averages_is_left_out_and_its_people_paid(monkeypatch):
+    parts = {"A": PRIVATE.iloc[:500], "B": PRIVATE.iloc[500:1000], "C": PRIVATE.iloc[1000:]}
+    study, right = study_of(private=parts), LocalSite.answer
+
+    def answer(site, query, **options):
+        if isinstance(query, DescriptionQuery) and site is study.sites["C"]:
+            raise hdp.SiteError("gone")
+        return right(site, query, **options)
+
+    monkeypatch.setattr(LocalSite, "answer", answer)
+    result = logit(study).fit(epsilon=1)
+    gone = result.site_facts[2]
+    assert (gone.missing, gone.rounds, len(gone.entries)) == ("gone", 0, 1)
+    assert study.ledgers["C"].spent.epsilon == result.count.sites[0][1].events[0].epsilon
+    assert [name for name, _ in result.released.description.releases] == ["A", "B"]
+
+
+def test_case_weights_weigh_the_averages(no_noise):
+    result = logit(study_of(), weights="w").fit(epsilon=1)
+    ((_, query),) = result.released.description.queries
+    assert (query.weights, query.largest_weight, query.leading) == ("w", 4.0, 2)
+    assert query.besides == ("y",)
+
+
+def test_people_with_several_rows_keep_the_note():
+    frame = PRIVATE.assign(id=np.arange(len(PRIVATE)))
+    public = PUBLIC.assign(id=np.arange(len(PUBLIC)))
+    schema = hdp.Schema({name: SCHEMA[name] for name in SCHEMA} | {"start": hdp.Duration(10)})
+    study = hdp.Study(
+        private=frame.assign(start=0.0), public=public.assign(start=0.0), schema=schema, unit="id",
+        max_rows_per_unit=3, n_max=1500, budget=hdp.Budget(epsilon=10),
+    )  # fmt: skip
+    model = hdpf.hazard("Surv(start, time, event) ~ age", data=study, intervals=6)
+    assert own_description(model._spec) is None
+    assert own_description(replace(hazard(study_of())._spec)) is not None
+
+
+def test_a_plan_shows_the_shares_and_spends_nothing():
+    study = study_of()
+    text = str(logit(study).plan([0.01, 1.0]))
+    assert "epsilon = 1:" in text
+    assert "for averages of their covariates" in text.partition("epsilon = 1:")[2]
+    assert "for averages" not in text.partition("epsilon = 1:")[0]
+    assert study.ledger.spent.epsilon == 0
