@@ -6,16 +6,16 @@ factors of a term stand in the order in which the formula first names them, whic
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, final
 
 from hdpstats.formulas.coding import dummy_coded
-from hdpstats.formulas.compiler import compile_terms
-from hdpstats.formulas.design import Design
-from hdpstats.formulas.expressions import Categories, Factor, Variable, columns_of
-from hdpstats.formulas.lexer import tokenize
+from hdpstats.formulas.compiler import compile_terms, covariates_of
+from hdpstats.formulas.expressions import Factor, LevelIs, Operation, Variable
+from hdpstats.formulas.lexer import COMPARISONS, tokenize
 from hdpstats.formulas.parser import ParsedFormula, Term, parse, parse_survival, read_algebra
-from hdpstats.schema.columns import Binary, Categorical
+from hdpstats.formulas.readings import Category, boxes_of, reading_of
+from hdpstats.schema.columns import Binary
 from hdpstats.schema.schema import Schema
 
 _PLAIN: Final = re.compile(r"`((?:[^\W\d_]|\.(?!\d))[\w.]*)`")
@@ -48,26 +48,25 @@ class MatrixColumn:
     place: tuple[int, ...] = ()
 
 
-def parsed(formula: str) -> ParsedFormula:
-    """Return a formula whose outcome is a column or ``Surv(…)``."""
-    return parse_survival(formula) if _SURVIVAL.match(formula) else parse(formula)
+def parsed(formula: str, schema: Schema) -> ParsedFormula:
+    """Return a formula whose outcome is a column or ``Surv(…)``; ``.`` stands for the schema's other columns."""
+    if _SURVIVAL.match(formula):
+        return parse_survival(formula, covariates_of(schema, times=False))
+    return parse(formula, covariates_of(schema))
 
 
 def columns_in_r(formula: str, schema: Schema) -> dict[str, MatrixColumn]:
-    """Return the columns of a formula's design by their names in Python, in Python's order.
-
-    Which term a column belongs to follows from the designs of the first terms alone: how a term is coded depends on
-    those before it.
-    """
-    whole = parsed(formula)
+    """Return the columns of a formula's design by their names in Python, in Python's order."""
+    whole = parsed(formula, schema)
     found: dict[str, MatrixColumn] = {}
     if whole.intercept:
         found["Intercept"] = MatrixColumn(name="(Intercept)", term=0)
-    names, (_, variables) = compile_terms(whole, schema).names, read_algebra(tokenize(formula.partition("~")[2]))
-    contrasts = _contrasts(whole, schema)
+    others = [name for name in covariates_of(schema) if whole.left is None or name not in whole.left.columns]
+    _, variables = read_algebra(tokenize(formula.partition("~")[2]), others)
+    columns, contrasts = compile_terms(whole, schema).columns, _contrasts(whole, schema)
     for number, (term, labels) in enumerate(zip(whole.terms, contrasts, strict=True), start=1):
-        until = len(_first(whole, number, schema).names)
-        found |= _columns_of_term(names[len(found) : until], term, number, labels, variables)
+        names = [column.name for column in columns if column.term == term.source]
+        found |= _columns_of_term(names, term, number, labels, variables)
     return found
 
 
@@ -86,28 +85,32 @@ def _columns_of_term(
     return columns
 
 
-def _first(whole: ParsedFormula, number: int, schema: Schema) -> Design:
-    """Return the design of a formula's first terms."""
-    return compile_terms(replace(whole, terms=whole.terms[:number]), schema)
-
-
 def _contrasts(whole: ParsedFormula, schema: Schema) -> list[dict[Factor, str]]:
-    """Return, for each term, the binary columns of texts that R codes by a contrast, and their label of 1."""
-    labels: dict[Factor, str] = {}
-    categories: set[Factor] = set()
-    for factor in (factor for term in whole.terms for factor in term.factors):
-        if isinstance(factor, Variable | Categories):
-            column = schema[next(columns_of(factor))]
-            if isinstance(column, Categorical) or isinstance(factor, Categories):
-                categories.add(factor)
-            elif isinstance(column, Binary) and column.labels is not None:
-                labels[factor] = column.labels[1]
+    """Return, for each term, the columns of two values that R codes by a contrast, and the name of the second value.
+
+    They are numbers here: comparisons, and binary columns of texts.
+    """
+    boxes = dict(boxes_of(whole, schema))
+    factors = {factor for term in whole.terms for factor in term.factors}
+    categories = {factor for factor in factors if isinstance(reading_of(factor, schema, boxes), Category)}
+    labels = {factor: second for factor in factors - categories if (second := _second_value(factor, schema))}
     coded = dummy_coded(
         [term.factors for term in whole.terms],
         categorical=lambda factor: factor in categories or factor in labels,
         intercept=whole.intercept,
     )
     return [{factor: label for factor, label in labels.items() if factor not in dummies} for dummies in coded]
+
+
+def _second_value(factor: Factor, schema: Schema) -> str:
+    """Return what R names the column of a factor of two values after; "" for a number."""
+    inside: object = factor
+    while isinstance(inside, Operation) and inside.rule == "I":
+        (inside,) = inside.operands
+    if isinstance(inside, LevelIs) or (isinstance(inside, Operation) and inside.rule in COMPARISONS):
+        return "TRUE"
+    column = schema[factor.name] if isinstance(factor, Variable) else None
+    return column.labels[1] if isinstance(column, Binary) and column.labels is not None else ""
 
 
 def _suffixes(name: str, term: Term) -> list[str]:

@@ -45,7 +45,7 @@ def coefficients(formula: str, schema: Schema, terms: Sequence[str]) -> list[Coe
 
     ``terms`` are their names in Python, or in R.
     """
-    found, outcome = columns_in_r(formula, schema), schema[parsed(formula).response]
+    found, outcome = columns_in_r(formula, schema), schema[parsed(formula, schema).response]
     columns = {column.name: column for column in found.values()} | found
     prefixes = tuple(f"{level}:" for level in outcome.levels) if isinstance(outcome, Categorical) else ()
     made = [_coefficient(term, columns, prefixes) for term in terms]
@@ -152,8 +152,8 @@ def terms(result: Result) -> Terms:
     """
     facts, found = result.facts, of_result(result)
     ordered = [found[place].term for place in order(result)]
-    columns, outcome = _columns(_design(result, result.schema)), result.schema[parsed(facts.formula).response]
-    several = facts.hazard is not None or facts.loss == "multinomial"
+    columns, outcome = _columns(_design(result, result.schema)), result.schema.get(facts.response)
+    others = len(_levels(outcome)) - 1 if facts.loss == "multinomial" and outcome is not None else 1
     return Terms(
         loss="hazard" if facts.hazard is not None else str(facts.loss),
         link=_link(facts),
@@ -161,7 +161,7 @@ def terms(result: Result) -> Terms:
         assign=[term for term in ordered if term is not None],
         columns=columns,
         levels={name: levels for name in columns if (levels := _levels(result.schema[name]))},
-        parts=max(len(_levels(outcome)) - 1, 1) if several and isinstance(outcome, Categorical) else 1,
+        parts=others if facts.hazard is None else len(facts.hazard.causes),
     )
 
 
@@ -194,7 +194,7 @@ def summary_rows(result: Result) -> tuple[list[tuple[str, str]], list[tuple[str,
 def _design(result: Result, schema: Schema) -> Design:
     if result.facts.family is not None:
         raise ArgumentError("a distribution without covariates has no terms: see its coefficients", argument="x")
-    return compile_terms(parsed(result.facts.formula), schema)
+    return compile_terms(parsed(result.facts.formula, schema), schema)
 
 
 def _columns(design: Design) -> list[str]:

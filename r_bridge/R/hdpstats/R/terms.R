@@ -4,7 +4,12 @@
 # What Python knows of the terms: loss, link, covariates (places of coefficients), assign, columns, levels, parts.
 .terms_of <- function(object, call = sys.call(sys.parent())) .py("model_terms", list(result = object), call)
 
-terms.dp_result <- function(x, ...) stats::terms(formula(x), ...)
+terms.dp_result <- function(x, ...) {
+  read <- formula(x)
+  if (!"." %in% all.vars(read)) return(stats::terms(read, ...))
+  columns <- .terms_of(x)$columns # what the dot stands for
+  stats::terms(read, data = stats::setNames(as.data.frame(rep(list(0), length(columns))), columns), ...)
+}
 
 df.residual.dp_result <- function(object, ...) Inf
 

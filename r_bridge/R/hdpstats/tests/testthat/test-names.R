@@ -5,6 +5,8 @@ formulas <- list(
   event3 ~ arm:age + age, event3 ~ factor(size) + factor(grade3) + age:factor(size),
   event3 ~ factor(hormon) + size + size:factor(grade3):factor(hormon) + size:factor(hormon),
   event3 ~ size + factor(grade3):size, event3 ~ I(age^2) + age:nodes,
+  event3 ~ I(age > 50) + I(size == ">50"), event3 ~ I(age > 50):size + size, event3 ~ cut(age, c(0, 50, 60, 100)),
+  event3 ~ relevel(size, ref = "20-50") * arm,
   event3 ~ poly(age, 2) + arm, event3 ~ ns(age, df = 3) + bs(nodes, knots = c(5, 10)) + size
 )
 
@@ -42,6 +44,12 @@ test_that("names and order are those of model.matrix", {
   ours <- model.matrix(suppressWarnings(dp_fit_public(formulas[[7]], own$study)), stats::na.omit(own$rows))
   expect_equal(unclass(ours)[, ], unclass(reference)[, ], ignore_attr = TRUE)
   expect_equal(attr(ours, "assign"), attr(reference, "assign"))
+  everything <- dp_study(public = own$rows[c("age", "size", "event3")], schema = dp_schema(
+    age = dp_continuous(20, 90, complete = TRUE), size = dp_categorical(levels(own$rows$size), complete = TRUE), event3 = dp_binary()
+  ))
+  dot <- dp_fit_public(event3 ~ ., everything)
+  expect_identical(names(coef(dot)), c("(Intercept)", "age", "size20-50", "size>50"))
+  expect_identical(rownames(anova(dot)), c("(Intercept)", "age", "size"))
   hazard <- dp_fit_public(Surv(time, event) ~ arm + size, own$study, intervals = 5)
   expect_identical(names(coef(hazard))[4:6], c("armactive", "size20-50", "size>50"))
   expect_match(readLines(local({
