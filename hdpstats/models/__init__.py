@@ -7,8 +7,8 @@ fit methods, from a mechanism to the functions that fit and that predict errors;
 asks round by round and puts the sites together. `plan` shows predicted errors, `evaluation` counts how a fit does on
 private people, `arrays` makes a study of arrays. `hybrid_weights` and `importance_weights` weight public rows;
 `weighted` fits models to them, and to noisy histograms. `description` describes the private cohort, `description_plan`
-predicts how exactly. ``fit``, ``evaluate``, ``describe`` with an epsilon and the functions for weights are all that
-spends.
+predicts how exactly; `survival_curves` asks for curves from such a table, `curves_plan` predicts them. ``fit``,
+``evaluate``, ``describe`` with an epsilon and the functions for weights are all that spends.
 """
 
 from hdpstats.models.curves_plan import CurvesPlan

@@ -7,7 +7,7 @@ import pytest
 
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
@@ -174,6 +174,13 @@ QUERIES = {
         follow_up=FollowUpCells(time="time", event="event", causes=2, ends=(0.1, 365.25)),
         **ASKED,
     ),
+    "description of curves": DescriptionQuery(
+        by="rx",
+        groups=6,
+        crossed=(CrossedColumn(name="sex", levels=2),),
+        follow_up=FollowUpCells(time="time", event="event", causes=1, ends=(365.25, 1000.0), start="entry"),
+        **ASKED,
+    ),
     "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
     "subsample": SubsampleQuery(
         column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
@@ -236,6 +243,7 @@ PINNED = {
     "query: curve": "d7aef2bb78307d6c",
     "query: score": "5bcb5f86d3dd8d7a",
     "query: description": "c0c2b13230d89150",
+    "query: description of curves": "8153fdc8a3240aef",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",
     "release: objective": "7c69da1894e490f0",
