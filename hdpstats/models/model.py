@@ -10,6 +10,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.loops import progress
 from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism
@@ -271,7 +272,7 @@ class Model(ABC):
             values = dict.fromkeys(epsilons_of(EPSILONS if epsilon is None else epsilon))
         return Plan.of(
             spec,
-            [predicted(value) for value in values],
+            [predicted(value) for value in progress(list(values), label="plan")],
             records=records,
             declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
             wanted=wanted,

@@ -91,3 +91,8 @@ def test_what_r_cannot_mean_is_refused(fit) -> None:
     ):
         with pytest.raises(Exception, match=message):
             r_bridge.call(code, fit)
+
+
+def test_anova_has_the_drawn_errors(fit) -> None:
+    found = r_bridge.call("function(x) as.data.frame(unclass(anova(x)))", fit)
+    same(found, fit.wald_test_terms().table[["df_constraint", "statistic", "pvalue"]])

@@ -47,3 +47,15 @@ def test_a_plan_of_one_epsilon_shows_its_points():
     study = hdp.Study(public=None, schema=SCHEMA)
     (panel,) = hdpf.logit("y ~ x", data=study).plan(1, n=2000).plot().axes
     assert [line.get_marker() for line in panel.lines] == ["o", "o"]
+
+
+def test_a_plan_shows_how_far_it_is(monkeypatch):
+    shown = []
+
+    def recorded(items, *, label):
+        shown.append((len(items), label))
+        return items
+
+    monkeypatch.setattr("hdpstats.models.model.progress", recorded)
+    hdpf.logit("y ~ x", data=hdp.Study(public=None, schema=SCHEMA)).plan([1, 2, 3], n=2000)
+    assert shown == [(3, "plan")]

@@ -28,14 +28,13 @@ Anova.dp_result <- function(mod, type = c("III", "II", 3, 2), test.statistic = c
   numbers <- sort(unique(known$assign))
   tests <- lapply(numbers, function(number) {
     places <- known$covariates[known$assign == number]
-    estimate <- object$coefficients[places]
-    variance <- object$vcov[places, places, drop = FALSE]
-    statistic <- if (anyNA(estimate) || anyNA(variance)) NA_real_ else drop(estimate %*% solve(variance, estimate))
-    c(length(places), statistic, stats::pchisq(statistic, length(places), lower.tail = FALSE))
+    rows <- diag(length(object$coefficients))[places, , drop = FALSE]
+    found <- .py("wald_test", c(list(result = object), .constraints(object, rows, 0, call)), call)
+    c(length(places), found$statistic, found$p_value)
   })
   table <- as.data.frame(do.call(rbind, tests))
   dimnames(table) <- list(c("(Intercept)", labels)[numbers + 1L], c("Df", "Chisq", "Pr(>Chisq)"))
   heading <- c("Wald tests of terms, each given all others\n", paste0("Model: ", object$kind, ", ", object$formula),
-               if (!is.null(object$guarantee)) "Variances include privacy noise; the reference distribution is chi-squared\n")
+               if (!is.null(object$guarantee)) "Statistics and p-values count privacy noise; reference distributions are those of drawn errors\n")
   structure(table, heading = heading, class = c("anova", "data.frame"))
 }
