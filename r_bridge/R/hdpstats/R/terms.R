@@ -4,11 +4,20 @@
 # What Python knows of the terms: loss, link, covariates (places of coefficients), assign, columns, levels, parts.
 .terms_of <- function(object, call = sys.call(sys.parent())) .py("model_terms", list(result = object), call)
 
+# Without strata() and cluster(), which have no coefficients.
 terms.dp_result <- function(x, ...) {
   read <- formula(x)
-  if (!"." %in% all.vars(read)) return(stats::terms(read, ...))
-  columns <- .terms_of(x)$columns # what the dot stands for
-  stats::terms(read, data = stats::setNames(as.data.frame(rep(list(0), length(columns))), columns), ...)
+  if ("." %in% all.vars(read)) {
+    columns <- .terms_of(x)$columns # what the dot stands for
+    found <- stats::terms(read, data = stats::setNames(as.data.frame(rep(list(0), length(columns))), columns), ...)
+  } else {
+    found <- stats::terms(read, ...)
+  }
+  labels <- attr(found, "term.labels")
+  without <- grepl("^(survival::)?(strata|cluster)\\(", labels)
+  if (!any(without)) return(found)
+  if (all(without)) return(stats::terms(stats::update(stats::formula(found), . ~ 1)))
+  stats::drop.terms(found, which(without), keep.response = TRUE)
 }
 
 df.residual.dp_result <- function(object, ...) Inf

@@ -120,6 +120,16 @@ test_that("hazards have survival's generics", {
   expect_equal(apart$estimate, effects[["armactive"]])
 })
 
+test_that("strata, clusters and offsets are no terms that are tested", {
+  need_python()
+  own <- with_arms()
+  fit <- suppressWarnings(dp_fit_public(Surv(time, event) ~ age + strata(size) + arm, own$study, intervals = 5))
+  tested <- anova(fit)
+  expect_identical(rownames(tested), c("age", "arm"))
+  places <- match(c("age", "armactive"), names(coef(fit)))
+  expect_equal(tested$Chisq, unname(coef(fit)[places]^2 / diag(vcov(fit))[places]))
+})
+
 test_that("marginaleffects' hooks predict with the coefficients they are given", {
   need_python()
   own <- with_arms()
