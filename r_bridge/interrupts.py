@@ -2,7 +2,9 @@
 
 R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: a
 thread that is notified by `signal.set_wakeup_fd` raises R's flag while R runs, and Python itself does nothing about
-them, since it would raise KeyboardInterrupt inside one of R's callbacks, where it is lost. Where R
+them, since it would raise KeyboardInterrupt inside one of R's callbacks, where it is lost. A flag that is raised between
+R's look at it and a wait, as of ``Sys.sleep``, would be seen after the wait only, which no signal ends: so R, which waits
+for as long as it likes, is told to wait in short pieces, and looks at its flag after each. Where R
 started Python, signals arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts
 Python while Python runs. R does not look at its flag while Python runs, so that no conversion is cut short.
 
@@ -46,6 +48,7 @@ class _Listener:
         self._busy = threading.Lock()
         self.r_runs = False
         self.interrupted = False  # whether Python was interrupted since it was called by R
+        _wait_in_pieces()
         threading.Thread(target=self._listen, name="r_bridge-interrupts", daemon=True).start()
 
     def _listen(self) -> None:
@@ -114,11 +117,23 @@ _watcher = cache(_Watcher)
 
 
 @cache
-def _suspended() -> ctypes.c_int:
-    """Return R's variable that keeps it from looking at its flag; rpy2 does not know it."""
+def _variable(name: str) -> ctypes.c_int:
+    """Return a variable of R's that rpy2 does not know."""
     home = get_r_home() or ""
     library = Path(get_rlib_path(home, platform.system()))
-    return ctypes.c_int.in_dll(ctypes.CDLL(str(library)), "R_interrupts_suspended")
+    return ctypes.c_int.in_dll(ctypes.CDLL(str(library)), name)
+
+
+def _suspended() -> ctypes.c_int:
+    """Return the variable that keeps R from looking at its flag."""
+    return _variable("R_interrupts_suspended")
+
+
+def _wait_in_pieces() -> None:
+    """Let R look at its flag every so often while it waits; a package may have asked for shorter pieces."""
+    microseconds = _variable("R_wait_usec")
+    if microseconds.value <= 0:
+        microseconds.value = int(1e6 * _EVERY)
 
 
 @contextmanager

@@ -176,3 +176,40 @@ def test_an_interrupt_stops_r_and_python_and_leaves_the_session_usable(tmp_path)
         "R loops for Python": "stopped",
     }
     assert {total for _, total in found.values()} == {3}
+
+
+BETWEEN = """
+import os, select, threading
+from pathlib import Path
+import r_bridge
+from rpy2.rinterface_lib import openrlib
+
+def call_of(thread):
+    return Path(f"/proc/self/task/{thread}/syscall").read_text().split()
+
+def number_of_select():
+    read, write = os.pipe()
+    probe = threading.Thread(target=select.select, args=([read], [], []))
+    probe.start()
+    while (call := call_of(probe.native_id))[1:2] != [hex(read + 1)]:  # its first argument
+        pass
+    os.write(write, b"x")
+    probe.join()
+    return call[0]
+
+def late():
+    while not begun.exists() or call_of(main)[0] != waiting:
+        pass
+    openrlib.rlib.R_interrupts_pending = 1  # as after a look at the flag: no signal ends the wait
+
+begun, main, waiting = Path("begun"), threading.get_native_id(), number_of_select()
+threading.Thread(target=late, daemon=True).start()
+try:
+    r_bridge.call("function() { file.create('begun'); Sys.sleep(86400); 'ran out' }")
+except KeyboardInterrupt:
+    print('"stopped"')
+"""
+
+
+def test_an_interrupt_that_r_has_not_seen_before_it_waits_ends_the_wait(tmp_path):
+    assert python(BETWEEN, cwd=tmp_path, PATH=os.environ["PATH"]) == "stopped"
