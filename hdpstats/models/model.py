@@ -24,7 +24,7 @@ from hdpstats.models.distribution_spec import fit_distribution, predict_distribu
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import Plan
-from hdpstats.models.points import Prediction, fit_points, predict_objective
+from hdpstats.models.points import Prediction, fit_points, predict_points
 from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
 from hdpstats.models.rounds import fit_clipped_newton, fit_public_hessian, predict_clipped_newton
 from hdpstats.models.wanted import CANDIDATES, Wanted, checked_wanted, expected_of, smallest_epsilons
@@ -88,9 +88,9 @@ class FitMethods:
 
 LOSS_METHODS: Final = FitMethods(
     methods={
-        ObjectivePerturbation: FitMethod(fit=fit_points, predict=predict_objective),
-        OutputPerturbation: FitMethod(fit=fit_points),
-        ExponentialMechanism: FitMethod(fit=fit_points),
+        ObjectivePerturbation: FitMethod(fit=fit_points, predict=predict_points),
+        OutputPerturbation: FitMethod(fit=fit_points, predict=predict_points),
+        ExponentialMechanism: FitMethod(fit=fit_points, predict=predict_points),
         ClippedNewton: FitMethod(fit=fit_clipped_newton, predict=predict_clipped_newton),
         PublicHessian: FitMethod(fit=fit_public_hessian),
         PerturbedHistogram: FitMethod(fit=fit_histogram),
@@ -161,7 +161,7 @@ def _predicted(
         table = methods.methods
         known = tuple(name for name, kind in BY_NAME.items() if kind in table and table[kind].predict is not None)
         raise MechanismError(
-            f"standard errors are predicted for mechanism={' and '.join(map(repr, known))} only", available=known
+            f"standard errors are predicted for these mechanisms only: {', '.join(map(repr, known))}", available=known
         )
     return found(spec, mechanism, request, people)
 
@@ -233,7 +233,7 @@ class Model(ABC):
             The number of private records, all at one site, where the study has none at hand or does not state it: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
         delta, mechanism, se_share, description, describe
-            What `fit` would be given; ``mechanism`` is ``"auto"``, ``"objective"`` or ``"clipped_newton"``. The column
+            What `fit` would be given; ``mechanism`` is any of its mechanisms but ``"public_hessian"``. The column
             ``mechanism`` of the plan's frame says which one it would be.
 
         Raises

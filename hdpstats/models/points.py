@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
@@ -13,11 +13,13 @@ from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise,
 from hdpstats.inference.released import estimates
 from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
 from hdpstats.inference.tied_quantiles import has_steps, tied_quantile
+from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
@@ -67,9 +69,7 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
     """Ask every site for coefficients by one query, made for its own number of people and its own epsilon."""
 
     def query_of(site: SiteRecords) -> PointQuery:
-        # acceptance of samples is certain beforehand for all people, whoever of them counts
-        records = site.most if isinstance(mechanism, ExponentialMechanism) else site.records
-        return ASK[type(mechanism)](spec, mechanism, site.request, records=records)
+        return _query_of(spec, mechanism, site)
 
     counts = record_counts(spec, request, query_of, averages=rests_on_averages(mechanism))
     queries = {name: query_of(each) for name, each in counts.sites.items()}
@@ -132,34 +132,46 @@ ASK: Final[Mapping[type[PointMechanism], Callable[..., PointQuery]]] = {
 """From a model, a mechanism, a request and a number of people to the query of a site."""
 
 
-def predict_objective(
-    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, people: Mapping[str, int]
+def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
+    """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
+    records = site.most if isinstance(mechanism, ExponentialMechanism) else site.records
+    return ASK[type(mechanism)](spec, mechanism, site.request, records=records)
+
+
+def predict_points(
+    spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
-    """Return what objective perturbation would report, from the very queries and constants of a fit."""
-    relation, points, clear = spec.study.relation, [], True
+    """Return what a fit by one query to each site would report, from the very queries and constants of a fit."""
+    points, clear = [], True
     sites = planned_records(spec, request, people, averages=rests_on_averages(mechanism))
     for site in sites.values():
-        query = ask_objective(spec, mechanism, site.request, records=site.records)
-        person_loss = spec.person_loss(query.model)
-        constants = objective.calibrate(query, person_loss, records=site.records, relation=relation)
+        query = _query_of(spec, mechanism, site)
         side = spec.side(query.model) or spec.reference(query.model)
-        noise = _objective_noise(
-            query,
-            person_loss,
-            rate=float(constants.noise_rate),
-            sd=float(constants.noise_sd),
-            after=smoothing_distribution(cast(BallNoise, constants.noise), constants.grid),
-        )
+        noise, hessian_sd = _planned_noise(spec, query, site)
         known = None
         if site.cohort is not None:
             known = raked_information(side, site.cohort, records=site.records, records_sd=site.records_sd)
         points.append(of_point(side, noise=noise, records=site.records, known=known))
-        if constants.hessian is not None:
-            H = side.moments(side.centre, records=site.records).H
-            clear = clear and is_clear(H, noise_sd=constants.hessian.noise_sd)
+        H = side.moments(side.centre, records=site.records).H
+        clear = clear and hessian_sd is not None and is_clear(H, noise_sd=hessian_sd)
     errors = predicted_errors(averaged(points), side.fit, T=spec.to_terms(query.model))
-    with_hessian = mechanism.share > 0 and clear
-    return Prediction(mechanism=mechanism, errors=errors, reported=spec.public is not None or with_hessian, sites=sites)
+    return Prediction(mechanism=mechanism, errors=errors, reported=spec.public is not None or clear, sites=sites)
+
+
+def _planned_noise(spec: LossSpec, query: PointQuery, site: SiteRecords) -> tuple[ScoreNoise, float | None]:
+    """Return the noise that a site's release will have, and that of the Hessian where it is asked for."""
+    person_loss, relation = spec.person_loss(query.model), spec.study.relation
+    if isinstance(query, ExponentialQuery):
+        sampled = exponential.calibrate(query, person_loss, records=site.most)
+        return Tempered(temperature=float(sampled.temperature), ridge=float(query.ridge)), None
+    calibrate = output.calibrate if isinstance(query, OutputQuery) else objective.calibrate
+    found = calibrate(cast(Any, query), person_loss, records=site.records, relation=relation)
+    hessian_sd = None if found.hessian is None else found.hessian.noise_sd
+    rate, sd = float(found.noise_rate), float(found.noise_sd)
+    if isinstance(query, OutputQuery):
+        return _output_noise(query, person_loss, rate=rate, sd=sd), hessian_sd
+    after = smoothing_distribution(cast(BallNoise, found.noise), found.grid)
+    return _objective_noise(query, person_loss, rate=rate, sd=sd, after=after), hessian_sd
 
 
 def read_points(spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
@@ -200,10 +212,14 @@ def noise_of(query: PointQuery, release: PointRelease, person_loss: PersonLoss) 
     if isinstance(release, ExponentialRelease):
         return Tempered(temperature=release.temperature, ridge=float(query.ridge))
     if isinstance(query, OutputQuery):
-        distribution = _distribution(BallNorm(), person_loss, rate=release.noise_rate, sd=release.noise_sd)
-        return OnMinimiser(distribution=distribution, ridge=float(query.ridge))
+        return _output_noise(query, person_loss, rate=release.noise_rate, sd=release.noise_sd)
     after = widest_smoothing(release) if isinstance(release, ObjectiveRelease) else None
     return _objective_noise(query, person_loss, rate=release.noise_rate, sd=release.noise_sd, after=after)
+
+
+def _output_noise(query: PointQuery, person_loss: PersonLoss, *, rate: float, sd: float) -> OnMinimiser:
+    distribution = _distribution(BallNorm(), person_loss, rate=rate, sd=sd)
+    return OnMinimiser(distribution=distribution, ridge=float(query.ridge))
 
 
 def _objective_noise(

@@ -52,7 +52,14 @@ def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
-    ("mechanism", "delta"), [("objective", 0), ("clipped_newton", 1e-6), (hdp.mechanisms.ClippedNewton(rounds=1), 0)]
+    ("mechanism", "delta"),
+    [
+        ("objective", 0),
+        ("output", 0),
+        ("output", 1e-6),
+        ("clipped_newton", 1e-6),
+        (hdp.mechanisms.ClippedNewton(rounds=1), 0),
+    ],
 )
 @pytest.mark.parametrize("sizes", [ONE, THREE], ids=["1 site", "3 sites"])
 def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
@@ -63,9 +70,20 @@ def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
     reported = model.fit(0.5, delta=delta, mechanism=mechanism)
     private = planned.frame["private_only"].to_numpy()
     assert np.median(reported.private_only.bse.to_numpy() / private) == pytest.approx(1.0, abs=0.06)
+    pooled = planned.frame["std_error"].to_numpy()
+    assert np.median(reported.bse.to_numpy() / pooled) == pytest.approx(1.0, abs=0.1)
     noise = np.sqrt(np.diag(reported.private_only.privacy))
     assert np.median(noise / planned.frame["privacy"].to_numpy()) == pytest.approx(1.0, abs=0.06)
     assert np.all(planned.frame["reported"])
+
+
+def test_a_draw_at_a_temperature_is_planned_from_its_own_constants():
+    model = model_of(ONE)
+    planned = model.plan(1.0, delta=1e-6, mechanism="exponential")
+    reported = model.fit(1.0, delta=1e-6, mechanism="exponential")
+    noise = np.sqrt(np.diag(reported.private_only.privacy))
+    assert np.median(noise / planned.frame["privacy"].to_numpy()) == pytest.approx(1.0, abs=0.15)
+    assert named(planned) == "exponential"
 
 
 def test_rows_at_several_sites_are_planned_to_be_worth_less_than_at_one():
@@ -107,8 +125,8 @@ def test_a_number_of_people_is_of_one_site():
 
 
 def test_what_cannot_be_foretold_says_so():
-    for mechanism in ("output", "exponential", "histogram"):
-        with pytest.raises(hdp.MechanismError, match="predicted for mechanism='objective' and 'clipped_newton'"):
+    for mechanism in ("public_hessian", "histogram"):
+        with pytest.raises(hdp.MechanismError, match="predicted for these mechanisms only: 'objective', "):
             model_of(ONE).plan(1.0, delta=1e-6, mechanism=mechanism)
     with pytest.raises(hdp.MechanismError, match="needs a delta"):
         model_of(ONE).plan(1.0, mechanism="clipped_newton")
