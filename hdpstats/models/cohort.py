@@ -227,7 +227,7 @@ def described_sites(spec: ModelSpec, description: object) -> Mapping[str, SiteDe
             f"be what hdp.describe(study, columns, complete=True, epsilon=...) returned, not "
             f"{type(description).__name__}; without epsilon it returns a request, which describes nothing yet"
         )
-    _check_study(spec.study, description)
+    check_described_study(spec.study, description)
     _check_people(spec, description.query)
     _check_averages(spec, description.query)
     queries = dict(description.queries)
@@ -238,7 +238,7 @@ def _refused(reason: str) -> ArgumentError:
     return ArgumentError(f"description must {reason}", argument="description")
 
 
-def _check_study(study: Study, description: Description) -> None:
+def check_described_study(study: Study, description: Description) -> None:
     """Refuse a description of other records, or under other terms."""
     if description.schema.sha256 != study.schema.sha256:
         raise _refused("be of a study with the same schema; describe this study")

@@ -28,10 +28,12 @@ from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights.query import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
+from hdpstats.models.weight_calibration import calibrated, described
 from hdpstats.models.weighted import both_sides
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.records.several import charged_events
+from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical
@@ -57,6 +59,7 @@ def hybrid_weights(
     projection: str = "simplex",
     share: float = 0.1,
     distance_share: float = 0.0,
+    description: Description | None = None,
     replicate: int = 1,
     allow_large_epsilon: bool = False,
 ) -> WeightedSample:
@@ -89,6 +92,9 @@ def hybrid_weights(
         The part of epsilon that pays for the choice.
     distance_share
         A part of epsilon for the mean distance of private people from the points: a bound on the bias, in the notes.
+    description
+        A description that was paid for before, ``hdp.describe(study, columns, complete=True, epsilon=...)``: weights
+        are calibrated to the shares, means and squares that it tells of these columns, at no further charge.
     replicate
         Number of the draw: the same call returns the stored release, another number an independent one.
     allow_large_epsilon
@@ -121,6 +127,7 @@ def hybrid_weights(
     site, table = both_sides(study)
     names = _names(columns, table)
     kind = _kind(select, model, table, names)
+    known = described(study, names, description)
     request = WeightsRequest(
         site=site,
         table=table,
@@ -137,7 +144,7 @@ def hybrid_weights(
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
     )
     site.put_public(table)
-    return _sample(study, request, release_weights(request))
+    return calibrated(_sample(study, request, release_weights(request)), known)
 
 
 def _names(columns: object, table: PublicTable) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.request import left_for_fit
+from hdpstats.models.weight_calibration import calibrated, described
 from hdpstats.models.weighted import both_sides
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.accountant import guarantee, total
@@ -34,6 +35,7 @@ from hdpstats.records.point import PointRelease
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results import WeightedSample
+from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
@@ -65,6 +67,7 @@ def importance_weights(
     delta: float = 0.0,
     ridge: float | None = None,
     mechanism: str = "auto",
+    description: Description | None = None,
     replicate: int = 1,
     allow_large_epsilon: bool = False,
 ) -> WeightedSample:
@@ -86,6 +89,9 @@ def importance_weights(
         is raised, and a note says so, where it turns out too small for the noisy number of complete rows.
     mechanism
         ``"objective"``, ``"output"``, or ``"auto"``: the one with the smaller error that public rows predict.
+    description
+        A description that was paid for before, ``hdp.describe(study, columns, complete=True, epsilon=...)``: weights
+        are calibrated to the shares, means and squares that it tells of these columns, at no further charge.
     replicate
         Number of the draw: the same call returns the stored release, another number an independent one.
     allow_large_epsilon
@@ -134,6 +140,7 @@ def importance_weights(
             available=("hybrid_weights",),
         )
     design = compile_one_sided(formula, study.schema)
+    known = described(study, design.needs, description)
     sample = _public(table, design)
     whole = ImportanceTerms(
         records=site.records,
@@ -156,7 +163,7 @@ def importance_weights(
     chosen, raised = _after_count(sample, terms) if counts else (tried, False)
     release = of_kind(site.answer(chosen.query), PointRelease)
     complete = table.complete(design.needs)
-    return WeightedSample(
+    weighted = WeightedSample(
         rows=table.frame()[complete].reset_index(drop=True),
         schema=study.schema,
         distribution=density_ratio_distribution(chosen, release, sample, records=terms.records),
@@ -180,6 +187,7 @@ def importance_weights(
             relation=study.relation,
         ),
     )
+    return calibrated(weighted, known)
 
 
 def _count(site: Site, table: PublicTable, tried: ImportanceChoice, design: Design, *, epsilon: Fraction) -> CountQuery:

@@ -11,6 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Report, Reported
 from hdpstats.inference import weighted_moments
+from hdpstats.inference.calibrated_weights import CalibratedWeights
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 WEIGHT = "weight"
 """The column of weights; ``hdp_weight`` where the schema has a column of that name already."""
 
-declare_kinds(WeightDistribution, {each.kind: each for each in (DensityRatioWeights, HistogramWeights)})
+declare_kinds(
+    WeightDistribution, {each.kind: each for each in (DensityRatioWeights, HistogramWeights, CalibratedWeights)}
+)
 
 
 @runtime_checkable
@@ -180,7 +183,8 @@ class WeightedSample(Reported, Saved):
 
         Columns: feature, public (its mean in public rows), private (its mean among private records, estimated),
         difference (of the two, in standard deviations of the public rows), std_error (of that), conf_low, conf_high.
-        The weighted columns are listed whose values differ in public rows.
+        The weighted columns are listed whose values differ in public rows. Where weights were calibrated to a
+        description the last column, uncalibrated, has the weighted means before.
         """
         return weighted_tables.balance(self, alpha=alpha)
 

@@ -12,6 +12,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Block, Report, columns, meter, named_values, number, percent, section
 from hdpstats.inference import weighted_moments
+from hdpstats.inference.calibrated_weights import CalibratedWeights
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
 from hdpstats.results.tables import normal_quantile
@@ -119,7 +120,10 @@ def balance(sample: "WeightedSample", *, alpha: float) -> pd.DataFrame:
     private, error = means_of(sample.distribution, values) if features else (public, public)
     difference, half = (private - public) / spread, z * error / spread
     numbers = (public, private, difference, error / spread, difference - half, difference + half)
-    return pd.DataFrame(dict(zip(_SHIFTS, (pd.Series(list(features), dtype=object), *numbers), strict=True)))
+    table = pd.DataFrame(dict(zip(_SHIFTS, (pd.Series(list(features), dtype=object), *numbers), strict=True)))
+    if isinstance(sample.distribution, CalibratedWeights):
+        table["uncalibrated"] = means_of(sample.distribution.base, values)[0] if features else private
+    return table
 
 
 def _features(sample: "WeightedSample") -> dict[str, FloatArray]:
