@@ -271,10 +271,15 @@ def _power_basis(text: str, degree: int) -> str:
 
 
 def _number(text: str) -> str:
-    """Return a number's atom as a factor: arithmetic and comparisons stand inside ``I( )``."""
-    return f"I{text}" if text.startswith("(") else text
+    """Return a number's atom as a factor: arithmetic stands inside ``I( )``, and what is no column times 1.
+
+    So a comparison is a number, which is not coded as a category.
+    """
+    return f"I(1 * {text})" if text.startswith("(") else text
 
 
 def _alone(atom: Atom, power: int) -> str:
     """Return a single atom, or a power of it, as a factor."""
+    if atom.block:
+        return f"I{atom.text}"
     return f"I({atom.text}^{power})" if power > 1 else _number(atom.text)

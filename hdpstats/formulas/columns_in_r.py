@@ -11,10 +11,10 @@ from typing import Final, final
 
 from hdpstats.formulas.coding import dummy_coded
 from hdpstats.formulas.compiler import compile_terms, covariates_of
-from hdpstats.formulas.expressions import Factor, LevelIs, Operation, Variable
-from hdpstats.formulas.lexer import COMPARISONS, tokenize
+from hdpstats.formulas.expressions import Factor, Variable
+from hdpstats.formulas.lexer import tokenize
 from hdpstats.formulas.parser import ParsedFormula, Term, parse, parse_survival, read_algebra
-from hdpstats.formulas.readings import Category, boxes_of, reading_of
+from hdpstats.formulas.readings import Category, boxes_of, is_comparison, reading_of
 from hdpstats.schema.columns import Binary
 from hdpstats.schema.schema import Schema
 
@@ -86,10 +86,7 @@ def _columns_of_term(
 
 
 def _contrasts(whole: ParsedFormula, schema: Schema) -> list[dict[Factor, str]]:
-    """Return, for each term, the columns of two values that R codes by a contrast, and the name of the second value.
-
-    They are numbers here: comparisons, and binary columns of texts.
-    """
+    """Return, for each term, the binary columns of texts, numbers here, that R codes by a contrast: the text of 1."""
     boxes = dict(boxes_of(whole, schema))
     factors = {factor for term in whole.terms for factor in term.factors}
     categories = {factor for factor in factors if isinstance(reading_of(factor, schema, boxes), Category)}
@@ -103,12 +100,7 @@ def _contrasts(whole: ParsedFormula, schema: Schema) -> list[dict[Factor, str]]:
 
 
 def _second_value(factor: Factor, schema: Schema) -> str:
-    """Return what R names the column of a factor of two values after; "" for a number."""
-    inside: object = factor
-    while isinstance(inside, Operation) and inside.rule == "I":
-        (inside,) = inside.operands
-    if isinstance(inside, LevelIs) or (isinstance(inside, Operation) and inside.rule in COMPARISONS):
-        return "TRUE"
+    """Return the text of 1 of a binary column that is read as a number; "" for anything else."""
     column = schema[factor.name] if isinstance(factor, Variable) else None
     return column.labels[1] if isinstance(column, Binary) and column.labels is not None else ""
 
@@ -125,7 +117,8 @@ def _suffixes(name: str, term: Term) -> list[str]:
 
 def _part_in_r(factor: Factor, suffix: str, labels: Mapping[Factor, str]) -> str:
     """Return a factor as R writes it, followed by its level or by the number of its column."""
-    return in_r(factor.source) + (_level(suffix) if suffix else labels.get(factor, ""))
+    level = _level(suffix) if suffix else labels.get(factor, "")
+    return in_r(factor.source) + (level.upper() if is_comparison(factor) else level)
 
 
 def in_r(source: str) -> str:

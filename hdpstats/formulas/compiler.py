@@ -19,14 +19,13 @@ from hdpstats.formulas.expressions import (
     Expression,
     Factor,
     LevelIs,
-    Operation,
     Powers,
     Splines,
     bounds_of,
     columns_of,
 )
 from hdpstats.formulas.lexer import quoted
-from hdpstats.formulas.operations import COMPARED, LARGEST, Interval, multiply
+from hdpstats.formulas.operations import LARGEST, Interval, multiply
 from hdpstats.formulas.parser import (
     ParsedFormula,
     no_outcome,
@@ -171,11 +170,8 @@ def _factor_columns(
             _design_column(name, bounds_of(expression, boxes), expressions=(expression,))
             for name, expression in zip(names if len(names) > 1 else [factor.source], expressions, strict=True)
         )
-    if isinstance(reading, Level):
-        return (_design_column(factor.source, _INDICATOR, levels=(reading,)),)
     if not isinstance(reading, Category):
         bounds = bounds_of(reading, boxes)
-        _check_can_hold(reading, bounds)
         return (_design_column(factor.source, bounds, expressions=(reading,)),)
     coded = coded_levels(factor.source, reading.names, dummies=dummies, reference=reading.reference)
     return tuple(_indicator(label, reading.indicators[code]) for code, label in coded)
@@ -185,14 +181,6 @@ def _indicator(label: str, indicator: Level | Expression) -> DesignColumn:
     if isinstance(indicator, Level):
         return _design_column(label, _INDICATOR, levels=(indicator,))
     return _design_column(label, _INDICATOR, expressions=(indicator,))
-
-
-def _check_can_hold(reading: Expression, bounds: Interval) -> None:
-    """Refuse a comparison that all, or none, of what the schema admits satisfies."""
-    inner = reading.operands[0] if isinstance(reading, Operation) and reading.rule == "I" else reading
-    if isinstance(inner, Operation) and inner.rule in COMPARED and bounds.lower == bounds.upper:
-        whom = "every row" if bounds.lower else "no row"
-        raise refusal(reading.source, f"it holds for {whom} that the schema admits", "compare with a number in between")
 
 
 def _term_columns(choices: Sequence[tuple[DesignColumn, ...]]) -> tuple[DesignColumn, ...]:

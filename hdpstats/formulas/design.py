@@ -33,10 +33,13 @@ class Level:
         A categorical column of the schema, or a binary one.
     code : int
         The place of the level among the declared ones; 0 or 1 for a binary column.
+    negated : bool
+        Whether it is 1 everywhere else instead.
     """
 
     column: str
     code: int
+    negated: bool = False
 
 
 @final
@@ -194,7 +197,7 @@ def _holds(levels: Iterable[Level], table: AdmittedTable) -> BoolArray:
     mask = np.ones(table.rows, dtype=np.bool_)
     for level in levels:
         cells = table.codes[level.column] if level.column in table.codes else table.numeric[level.column]
-        mask &= cells == level.code
+        mask &= (cells == level.code) != level.negated
     return mask
 
 

@@ -17,7 +17,7 @@ from functools import reduce
 from math import log
 from typing import final
 
-from hdpstats.formulas.design import Design, DesignColumn
+from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import Expression, Number, Operation, Piecewise, Variable, written
 from hdpstats.formulas.lexer import literal, quoted
 from hdpstats.schema.columns import Categorical
@@ -123,8 +123,12 @@ class Columns:
         return found
 
     def _column(self, column: DesignColumn) -> Polynomial:
-        levels = (self._level(level.column, level.code) for level in column.levels)
+        levels = map(self._indicator, column.levels)
         return reduce(multiply, (*map(self._expression, column.expressions), *levels), ONE)
+
+    def _indicator(self, level: Level) -> Polynomial:
+        own = self._level(level.column, level.code)
+        return add(ONE, own, Fraction(-1)) if level.negated else own
 
     def _level(self, name: str, code: int) -> Polynomial:
         declared = self.schema[name]

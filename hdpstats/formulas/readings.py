@@ -17,19 +17,21 @@ from hdpstats.formulas.expressions import (
     Expression,
     Factor,
     LevelIs,
+    Number,
     Operation,
     Variable,
     bounds_of,
     columns_of,
 )
 from hdpstats.formulas.levels import interval_indicators, interval_names
-from hdpstats.formulas.operations import Interval
+from hdpstats.formulas.operations import COMPARED, Interval
 from hdpstats.formulas.parser import ParsedFormula
 from hdpstats.formulas.refusals import refusal
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn, Offset, Weight
 from hdpstats.schema.schema import Schema
 
 BINARY_LEVELS = ("0", "1")
+TRUTHS = ("False", "True")
 _SHOWN_COLUMNS = 20
 
 
@@ -46,8 +48,8 @@ class Category:
     reference: int = 0
 
 
-Reading = Category | Level | Variable | Operation | Basis
-"""The levels of a category, one level, the expression of a number, or a basis of several columns."""
+Reading = Category | Variable | Operation | Basis
+"""The levels of a category, the expression of a number, or a basis of several columns."""
 
 
 def declared(name: str, schema: Schema) -> Column:
@@ -67,7 +69,13 @@ def reading_of(factor: Factor, schema: Schema, boxes: Mapping[str, Interval]) ->
         return Category(names=interval_names(factor), indicators=indicators)
     level = _compared(factor, schema)
     if level is not None:
-        return Level(column=level.name, code=code_of(level, schema))
+        code = code_of(level, schema)
+        return Category(
+            names=TRUTHS,
+            indicators=tuple(Level(column=level.name, code=code, negated=negated) for negated in (True, False)),
+        )
+    if is_comparison(factor):
+        return Category(names=TRUTHS, indicators=_indicators(factor, boxes))
     if not isinstance(factor, Variable | Categories):
         return factor  # type: ignore[return-value]  # roles stand beside the terms
     column = declared(factor.name, schema)
@@ -84,6 +92,25 @@ def reading_of(factor: Factor, schema: Schema, boxes: Mapping[str, Interval]) ->
         indicators=tuple(Level(column=factor.name, code=code) for code in range(len(names))),
         reference=code_of(named, schema) if named.level else 0,
     )
+
+
+def is_comparison(factor: Factor) -> bool:
+    """Return whether a factor is nothing but a comparison: R and patsy code it as a category, by false and true."""
+    if isinstance(factor, LevelIs):
+        return True
+    inner = factor.operands[0] if isinstance(factor, Operation) and factor.rule == "I" else None
+    return isinstance(inner, Operation) and inner.rule in COMPARED
+
+
+def _indicators(factor: Factor, boxes: Mapping[str, Interval]) -> tuple[Expression, Expression]:
+    """Return the indicators of a comparison's falsehood and truth, or refuse one that never, or always, holds."""
+    if not isinstance(factor, Operation):
+        raise TypeError("a level has no expression")
+    bounds, one = bounds_of(factor, boxes), Number(value=1.0, source="1")
+    if bounds.lower == bounds.upper:
+        whom = "every row" if bounds.lower else "no row"
+        raise refusal(factor.source, f"it holds for {whom} that the schema admits", "compare with a number in between")
+    return Operation(rule="-", operands=(one, factor), source=factor.source), factor
 
 
 def _compared(factor: Factor, schema: Schema) -> LevelIs | None:

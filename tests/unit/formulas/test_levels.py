@@ -5,6 +5,7 @@ import pytest
 
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas import compile_design, compile_one_sided, compile_survival
+from hdpstats.formulas.columns_in_r import columns_in_r
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -41,18 +42,18 @@ def columns(right):
 @pytest.mark.parametrize(
     ("right", "name", "values"),
     [
-        ("I(age > 50)", "I(age > 50)", [0, 0, 0, 1, 1, 1]),
-        ("I(age>=50)", "I(age >= 50)", [0, 0, 1, 1, 1, 1]),
-        ("I(50 <= age)", "I(50 <= age)", [0, 0, 1, 1, 1, 1]),
-        ("I(age < 50)", "I(age < 50)", [1, 1, 0, 0, 0, 0]),
+        ("I(age > 50)", "I(age > 50)[T.True]", [0, 0, 0, 1, 1, 1]),
+        ("I(age>=50)", "I(age >= 50)[T.True]", [0, 0, 1, 1, 1, 1]),
+        ("I(50 <= age)", "I(50 <= age)[T.True]", [0, 0, 1, 1, 1, 1]),
+        ("I(age < 50)", "I(age < 50)[T.True]", [1, 1, 0, 0, 0, 0]),
         ("I(age <= -1 + 51)", None, None),
-        ("I(age != 50)", "I(age != 50)", [1, 1, 0, 1, 1, 1]),
+        ("I(age != 50)", "I(age != 50)[T.True]", [1, 1, 0, 1, 1, 1]),
         ("I((age > 20) * (age <= 60))", "I((age > 20) * (age <= 60))", [0, 0, 1, 1, 1, 0]),
-        ("I(log1p(age) > 1)", "I(log1p(age) > 1)", [0, 1, 1, 1, 1, 1]),
-        ("I(rx == 'Lev')", 'I(rx == "Lev")', [0, 1, 0, 0, 1, 0]),
-        ("I(grade == 2)", "I(grade == 2)", [0, 1, 0, 0, 1, 0]),
-        ('I(sex == "male")', 'I(sex == "male")', [0, 1, 0, 1, 0, 1]),
-        ("I(sex == 1)", "I(sex == 1)", [0, 1, 0, 1, 0, 1]),
+        ("I(log1p(age) > 1)", "I(log1p(age) > 1)[T.True]", [0, 1, 1, 1, 1, 1]),
+        ("I(rx == 'Lev')", 'I(rx == "Lev")[T.True]', [0, 1, 0, 0, 1, 0]),
+        ("I(grade == 2)", "I(grade == 2)[T.True]", [0, 1, 0, 0, 1, 0]),
+        ('I(sex == "male")', 'I(sex == "male")[T.True]', [0, 1, 0, 1, 0, 1]),
+        ("I(sex == 1)", "I(sex == 1)[T.True]", [0, 1, 0, 1, 0, 1]),
         ("Q('age at entry')", "`age at entry`", AGE.tolist()),
         ('log1p(Q("age at entry"))', "log1p(`age at entry`)", np.log1p(AGE).tolist()),
         ("splines::ns(age, df=1)", "ns(age, df=1)", None),
@@ -88,6 +89,17 @@ def test_intervals_have_the_names_and_the_members_that_r_gives_them(call, names)
     contrasts = columns(call)
     assert list(contrasts.values()) == list(found.values())[1:]
     assert all(name.endswith(f"[T.{label}]") for name, label in zip(contrasts, names[1:], strict=True))
+
+
+def test_a_comparison_is_coded_as_r_and_patsy_code_what_is_true_or_false():
+    found = columns("0 + I(age > 50) + age:I(rx == 'Lev')")
+    assert list(found) == [
+        *("I(age > 50)[False]", "I(age > 50)[True]"),
+        *('age:I(rx == "Lev")[False]', 'age:I(rx == "Lev")[True]'),
+    ]
+    old, lev = AGE > 50, TABLE.codes["rx"] == 1
+    expected = [~old, old, AGE * ~lev, AGE * lev]
+    np.testing.assert_array_equal(list(found.values()), np.array(expected, dtype=float))
 
 
 def test_members_of_intervals():
@@ -170,3 +182,26 @@ def test_refusals(right, reason, remedy):
         compile_design(f"y ~ {right}", SCHEMA)
     assert reason in error.value.reason
     assert remedy in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("formula", "names"),
+    [
+        ("y ~ I(age > 50) + rx", ["I(age > 50)TRUE", "rxLev", "rxLev+5FU"]),
+        ("y ~ 0 + I(age > 50)", ["I(age > 50)FALSE", "I(age > 50)TRUE"]),
+        (
+            "y ~ cut(age, c(-Inf, 50, 60, Inf)) + offset(o)",
+            [f"cut(age, c(-Inf, 50, 60, Inf)){interval}" for interval in ("(50,60]", "(60, Inf]")],
+        ),
+        (
+            'y ~ I(rx == "Lev") + relevel(rx, ref = "Lev")',
+            ['I(rx == "Lev")TRUE', 'relevel(rx, ref = "Lev")Obs', 'relevel(rx, ref = "Lev")Lev+5FU'],
+        ),
+        ("Surv(time, status == 2) ~ . - status + strata(grade)", None),
+    ],
+)
+def test_columns_have_the_names_that_r_gives_them(formula, names):
+    found = [column.name for column in columns_in_r(formula, SCHEMA).values() if column.name != "(Intercept)"]
+    if names is None:
+        names = ["`age at entry`", "y", "age", "sexmale", "rxLev", "rxLev+5FU", "grade2", "grade3"]
+    assert found == names
