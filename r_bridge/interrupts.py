@@ -2,9 +2,9 @@
 
 R looks at its flag ``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: a
 thread that is notified by `signal.set_wakeup_fd` raises R's flag while R runs, and Python itself does nothing about
-them, since it would raise KeyboardInterrupt inside one of R's callbacks, where it is lost. A flag that is raised between
-R's look at it and a wait, as of ``Sys.sleep``, would be seen after the wait only, which no signal ends: so R, which waits
-for as long as it likes, is told to wait in short pieces, and looks at its flag after each. Where R
+them, since it would raise KeyboardInterrupt inside one of R's callbacks, where it is lost. A flag that is raised
+between R's look at it and a wait, as of ``Sys.sleep``, would be seen after the wait only, which no signal ends: so R is
+told to wait in short pieces, and looks at its flag after each. Where R
 started Python, signals arrive in R (RStudio raises the flag without one): a thread watches the flag and interrupts
 Python while Python runs. R does not look at its flag while Python runs, so that no conversion is cut short.
 
