@@ -3,21 +3,21 @@
 
 dp_hybrid_weights <- function(study, columns, epsilon, ..., select = NULL, model = NULL,
                               projection = c("simplex", "clip", "none"), share = 0.1, distance_share = 0,
-                              replicate = 1) {
+                              description = NULL, replicate = 1) {
   .check_weights(study, epsilon, sys.call())
   .py("hybrid_weights", list(
     study = study, columns = .columns(columns, sys.call()), epsilon = epsilon, select = select,
     model = .formula_text(model, sys.call()), projection = .first(projection, c("simplex", "clip", "none")),
-    share = share, distance_share = distance_share, replicate = replicate, ...
+    share = share, distance_share = distance_share, description = description, replicate = replicate, ...
   ))
 }
 
 dp_importance_weights <- function(study, formula, epsilon, ..., delta = 0, ridge = NULL,
-                                  mechanism = c("auto", "objective", "output"), replicate = 1) {
+                                  mechanism = c("auto", "objective", "output"), description = NULL, replicate = 1) {
   .check_weights(study, epsilon, sys.call())
   .py("importance_weights", list(
     study = study, formula = .formula_text(formula, sys.call()), epsilon = epsilon, delta = delta, ridge = ridge,
-    mechanism = .first(mechanism, c("auto", "objective", "output")), replicate = replicate, ...
+    mechanism = .first(mechanism, c("auto", "objective", "output")), description = description, replicate = replicate, ...
   ))
 }
 

@@ -158,3 +158,15 @@ test_that("what has no weights or no answer is refused, and the values of a colu
   refused(dp_write_sample(1, "file"), "dp_argument_error", "x must be a sample")
   refused(dp_read_sample("/nowhere/sample.json"), "dp_argument_error", "no file")
 })
+
+test_that("weights are calibrated to a description", {
+  need_python()
+  schema <- dp_schema(x = dp_continuous(0, 10, complete = TRUE), b = dp_binary(complete = TRUE))
+  rows <- function(n, from) {
+    data.frame(x = (1:n * 37) %% 101 / 101 * (10 - from) + from, b = as.integer((1:n * 29) %% 7 < 3))
+  }
+  study <- dp_study(private = rows(900, 4), public = rows(200, 0), schema = schema, budget = dp_budget(epsilon = 100))
+  cohort <- dp_describe(study, c("x", "b"), complete = TRUE, epsilon = 20)
+  frame <- as.data.frame(dp_importance_weights(study, ~ x + b, epsilon = 1, description = cohort))
+  expect_equal(weighted.mean(frame$x, frame$weight), mean(rows(900, 4)$x), tolerance = 0.02)
+})
