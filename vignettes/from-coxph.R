@@ -151,7 +151,7 @@ fit
 # Look at three things. The **standard errors** count sampling and privacy noise; nothing has to be added. *Estimates
 # side by side* opens to the **public, private and pooled** ones; where the first two differ by more than their errors,
 # women in a trial and women in a tumour bank are different women. The **noise share** says how much of the variance
-# privacy is to blame for. `summary(fit)` is the same as text.
+# privacy is to blame for. `summary(fit)` is text, and `dp_estimates(fit)` has all three estimates.
 #
 # As a table for the paper, hazard ratios with 95% intervals, and those of `coxph` in the German trial alone:
 

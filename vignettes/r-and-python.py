@@ -230,7 +230,7 @@ by_cox
 # %% magic_args="-i four_years,free" language="R"
 # library(survival)
 # cox <- coxph(Surv(time, relapse) ~ unfavourable + stage + age, data = four_years)
-# ours <- coef(free)[c("unfavourable", "stage[T.2]", "stage[T.3]", "stage[T.4]", "age")]
+# ours <- coef(free)[c("unfavourable", "stage2", "stage3", "stage4", "age")]
 # stopifnot(max(abs(ours - coef(cox)) / sqrt(diag(vcov(cox)))) < 0.25)
 # round(rbind(coxph = coef(cox), hdpstats = ours), 3)
 
