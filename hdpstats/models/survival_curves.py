@@ -48,6 +48,8 @@ class CurvesRequest:
         The columns of the end of follow-up, and of what ended it.
     start : str or None
         The column of its beginning.
+    level : int or None
+        The one code of the event's column that is an event, where the formula names it.
     grouping : tuple of str
         The columns whose levels are the groups.
     times : tuple of float, int or None
@@ -61,6 +63,7 @@ class CurvesRequest:
     time: str
     event: str
     start: str | None
+    level: int | None
     grouping: tuple[str, ...]
     times: tuple[float, ...] | int | None
     weights: str | None
@@ -153,7 +156,8 @@ class CurvesRequest:
                 argument="description",
             )
         query, asked = description.query, description.query.follow_up
-        same = asked is not None and (asked.time, asked.event, asked.start) == (self.time, self.event, self.start)
+        own = (self.time, self.event, self.start, self.level)
+        same = asked is not None and (asked.time, asked.event, asked.start, asked.level) == own
         if not same or query.grouping != self.grouping or query.weights != self.weights or query.complete:
             raise ArgumentError(
                 f"description must be of all people by Surv({self.time}, {self.event}) ~ "
@@ -226,9 +230,10 @@ class CurvesRequest:
         return FollowUpCells(
             time=self.time,
             event=self.event,
-            causes=levels_of(schema[self.event]) - 1,
+            causes=1 if self.level is not None else levels_of(schema[self.event]) - 1,
             ends=ends_of(self.times, schema[self.time], people=people, epsilon=epsilon),
             start=self.start,
+            level=self.level,
         )
 
     def _smallest_share(self) -> float:
@@ -262,7 +267,8 @@ def survfit(
     formula
         ``"Surv(time, event) ~ arm"``, ``"Surv(start, stop, event) ~ arm"`` where follow-up may begin late,
         ``"... ~ 1"`` for one curve, ``"... ~ arm + sex"`` for a curve of each combination of levels. An event that is
-        declared as `Categorical` has its levels but the first as competing causes. Rows that lack a cell are left out.
+        declared as `Categorical` has its levels but the first as competing causes; in ``Surv(time, status == "death")``
+        all but one level are censored. Rows that lack a cell are left out.
     data
         The study. Of people with several rows the first complete one counts; with beginnings of follow-up their rows
         are joined to one span.
@@ -301,8 +307,6 @@ def survfit(
             if role.role == "strata"
             else f"survfit has no {role.role}: leave {role.source} out"
         )
-    if design.level is not None:
-        raise FormulaError(f"survfit counts every cause by itself: write Surv({design.stop}, {design.event})")
     grouping = tuple(dict.fromkeys(_group(term, study.schema) for term in parse_survival(formula).terms))
     name = declared_column(study.schema, weights, kind="weight", argument="weights")
     if name in grouping or {design.stop, design.event, design.start} & set(grouping):
@@ -313,6 +317,7 @@ def survfit(
         time=design.stop,
         event=design.event,
         start=design.start,
+        level=design.level,
         grouping=grouping,
         times=checked_times(times, study.schema[design.stop]),
         weights=name,

@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.spans import causes_of
 from hdpstats.public.follow_up import FollowUp, risk_sets
 from hdpstats.public.risk_sets import RiskSets
 from hdpstats.records.codec import Record
@@ -58,7 +59,7 @@ def public_curves(
     end, time = asked.ends[-1], columns[asked.time]
     rows = FollowUp(
         time=np.minimum(time, end),
-        cause=np.where(time > end, 0, columns[asked.event]).astype(np.int64),
+        cause=np.where(time > end, 0, causes_of(columns[asked.event].astype(np.int64), asked.level)),
         causes=asked.causes,
         entry=None if asked.start is None else np.maximum(columns[asked.start], 0.0),
         weights=columns[weights] if weights else None,

@@ -102,7 +102,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
     @property
     def causes(self) -> tuple[str, ...]:
         """The labels of events."""
-        return labels_of(self.schema, self.asked.event)[1:]
+        labels, level = labels_of(self.schema, self.asked.event), self.asked.level
+        return labels[1:] if level is None else (labels[level],)
 
     @property
     def times(self) -> FloatArray:

@@ -40,6 +40,7 @@ QUERIES = {
     "groups": GROUPED,
     "crossed groups": replace(GROUPED, groups=6, crossed=(CrossedColumn(name="sex", levels=2),)),
     "late beginnings": replace(GROUPED, follow_up=LATE),
+    "one level": replace(GROUPED, follow_up=replace(LATE, causes=1, level=2)),
     "weights": replace(GROUPED, weights="w", largest_weight=4.0),
     "weights, late": replace(QUERY, follow_up=LATE, weights="w", largest_weight=4.0),
 }
@@ -167,6 +168,17 @@ def test_people_are_counted_where_they_belong():
     assert plain.tolist() == [1, 1, 0, 2, 0, 0, 1, 0, 0, 0, 0, 1, 2, 0]
     #                         ends of follow-up                     beginnings
     assert late.tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 4]
+
+
+def test_one_level_is_the_event_and_others_are_censored():
+    rows = [(0.0, 3.0, "first"), (0.0, 9.0, "second"), (0.0, 3.5, "none"), (0.0, 3.5, "second"), (0.0, 3.0, None)]
+    frame = pd.DataFrame(rows, columns=["s", "t", "e"], dtype=object).assign(arm="one", sex=0, w=1.0)
+    one = replace(QUERY, follow_up=replace(PLAIN, causes=1, level=2))
+    assert table(one, frame).tolist() == [0, 0, 1, 2, 0, 0, 1, 0, 0, 1]
+    spells = [("a", 0.0, 3.0, "first"), ("a", 3.0, 7.0, "second"), ("b", 1.0, 3.0, "first"), ("b", 3.0, 9.0, "first")]
+    frame = pd.DataFrame(spells, columns=["who", "s", "t", "e"], dtype=object).assign(arm="one", sex=0, w=1.0)
+    late = replace(one, follow_up=replace(LATE, causes=1, level=2))
+    assert table(late, frame, unit="who").tolist() == [0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0]
 
 
 def test_several_rows_of_a_person_are_one_span():

@@ -26,6 +26,8 @@ class FollowUpCells(Record):
         The ends of the intervals ``(0, ends[0]], (ends[0], ends[1]], ...``.
     start : str or None
         The column of the time at which follow-up begins; None where that is 0 for all.
+    level : int or None
+        The one code of the event's column that is an event, where others count as censored; None where all but 0 are.
     """
 
     time: str
@@ -33,11 +35,14 @@ class FollowUpCells(Record):
     causes: int
     ends: tuple[float, ...]
     start: Annotated[str | None, LEFT_OUT] = None
+    level: Annotated[int | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse intervals that are none."""
         if not 1 <= self.causes <= MOST_GROUPS:
             raise MechanismError(f"an event has 1 to {MOST_GROUPS} causes")
+        if self.level is not None and (self.causes != 1 or self.level < 0):
+            raise MechanismError("one level of the event is one cause, and counted from 0")
         known = all(math.isfinite(end) for end in self.ends) and self.ends
         if not known or any(a >= b for a, b in itertools.pairwise((0.0, *self.ends))):
             raise MechanismError("times must be finite numbers above 0 that increase")

@@ -8,6 +8,7 @@ import numpy as np
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.description.people import DescribedPeople, in_counts, totals
 from hdpstats.mechanisms.description.query import DescriptionQuery
+from hdpstats.mechanisms.description.spans import causes_of
 
 
 def follow_up_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
@@ -22,7 +23,7 @@ def follow_up_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         return np.zeros(0, dtype=np.int64)
     intervals, width = len(asked.ends), asked.causes + 1
     ends = np.array(asked.ends)
-    time, event = people.cells[asked.time], people.cells[asked.event].astype(np.int64)
+    time, event = people.cells[asked.time], causes_of(people.cells[asked.event].astype(np.int64), asked.level)
     interval = np.searchsorted(ends, time, side="left")
     happened = np.where(event > 0, event - 1, asked.causes)
     stayed = (interval >= intervals) | people.beyond

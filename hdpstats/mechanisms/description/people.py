@@ -66,7 +66,7 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
     asked = query.follow_up
     beyond = np.zeros(len(rows), dtype=np.bool_) if asked is None else table.beyond[asked.time][rows]
     if asked is not None and asked.start is not None and table.persons is not None:
-        joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event)
+        joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event, level=asked.level)
         values |= {asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
         missing |= dict.fromkeys(asked.names, joined.absent)
         beyond = joined.beyond

@@ -262,7 +262,9 @@ def _check_follow_up(query: DescriptionQuery, site_facts: SiteFacts) -> None:
         return
     time, event = _declared(site_facts.schema, asked.time), _declared(site_facts.schema, asked.event)
     start = time if asked.start is None else _declared(site_facts.schema, asked.start)
-    if not (isinstance(time, Duration) and isinstance(start, Duration)) or levels_of(event) != asked.causes + 1:
+    levels = levels_of(event)
+    known = levels == asked.causes + 1 if asked.level is None else asked.level < levels
+    if not (isinstance(time, Duration) and isinstance(start, Duration) and known):
         raise SiteError(f"this site's schema declares another time {asked.time!r} or event {asked.event!r}")
     if asked.ends[-1] > time.horizon:
         raise MechanismError(f"times must end at {time.horizon:g} at most, the horizon of {asked.time!r}")

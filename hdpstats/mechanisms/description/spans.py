@@ -36,19 +36,24 @@ class Spans:
         return "<spans>"
 
 
-def spans_of(table: AdmittedTable, *, start: str, time: str, event: str) -> Spans:
+def causes_of(codes: IntArray, level: int | None) -> IntArray:
+    """Return the cause of each end of follow-up, 0 for none: the code itself, or 1 where one level is the event."""
+    return codes if level is None else (codes == level).astype(np.int64)
+
+
+def spans_of(table: AdmittedTable, *, start: str, time: str, event: str, level: int | None = None) -> Spans:
     """Return the span of each person who has a row, ordered as `people_of` orders them.
 
     A row counts if it has start, stop and event and stops after it starts. A span begins with the earliest start. It
     ends with the earliest event (of two at one time, that of the smaller code), else with the latest stop; an event
-    beyond the horizon is none. Gaps between rows count as followed. A person's span depends on that person's rows
-    alone.
+    beyond the horizon is none. Where one ``level`` is the event, others are none. Gaps between rows count as
+    followed. A person's span depends on that person's rows alone.
     """
     persons = np.zeros(0, dtype=np.int64) if table.persons is None else table.persons
     begin, end = table.numeric[start], table.numeric[time]
     happened: Any = table.numeric[event] if event in table.numeric else table.codes[event]
     late = table.beyond[time]
-    code = np.where(late, 0, happened).astype(np.int64)
+    code = np.where(late, 0, causes_of(np.asarray(happened).astype(np.int64), level))
     named, whose = np.unique(persons[persons >= 0], return_inverse=True)
     n = len(named)
     place = np.full(len(persons), n, dtype=np.int64)
@@ -70,7 +75,7 @@ def spans_of(table: AdmittedTable, *, start: str, time: str, event: str) -> Span
     return Spans(
         start=np.where(absent, 0.0, first[:-1]),
         stop=np.where(absent, 0.0, np.where(failed, ended[:-1], last[:-1])),
-        event=np.where(failed, cause[:-1], 0),
+        event=np.where(failed, cause[:-1] if level is None else level, 0 if level is None else -1),
         beyond=stays[:-1] & ~failed,
         absent=absent,
     )

@@ -111,6 +111,17 @@ def test_several_causes_add_up():
     assert list(curves.causes) == ["relapse", "death"]
 
 
+def test_one_level_of_an_event_is_a_cause_of_its_own():
+    curves = hdpf.survfit('Surv(time, cause == "death") ~ arm', study(), times=[2, 4, 8]).fit(epsilon=20)
+    rows = PRIVATE.assign(event=(PRIVATE["cause"] == "death").astype(int))
+    exact = hdpf.survfit("Surv(time, event) ~ arm", hdp.Study(public=rows, schema=SCHEMA), times=[2, 4, 8]).fit_public()
+    np.testing.assert_allclose(curves.tidy()["estimate"], exact.tidy()["estimate"], atol=0.06)
+    assert curves.causes == ("death",)
+    own = hdp.Study(public=PRIVATE.copy(), schema=SCHEMA)
+    same = hdpf.survfit('Surv(time, cause == "death") ~ arm', own, times=[2, 4, 8]).fit_public()
+    pd.testing.assert_frame_equal(same.tidy(), exact.tidy())
+
+
 def test_sites_each_give_a_table():
     parts = {"north": PRIVATE.iloc[:500], "south": PRIVATE.iloc[500:]}
     curves = hdpf.survfit("Surv(time, event) ~ arm", study(parts), times=5).fit(epsilon=2)

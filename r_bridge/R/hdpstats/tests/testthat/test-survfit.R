@@ -59,3 +59,11 @@ test_that("what is wrong is refused before anything is spent", {
   expect_error(dp_survfit(event3 ~ hormon, study, 1), class = "dp_formula_error")
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 0)
 })
+
+test_that("one level may be the event, as in survival", {
+  need_python()
+  study <- breast_cancer(4)
+  found <- as.data.frame(dp_survfit_public(Surv(time, event == 1) ~ 1, study, times = c(365, 1096)))
+  expected <- as.data.frame(dp_survfit_public(Surv(time, event) ~ 1, study, times = c(365, 1096)))
+  expect_equal(found$estimate, expected$estimate)
+})
