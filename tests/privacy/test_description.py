@@ -222,7 +222,7 @@ def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
         sums, counts, follow_up = (a - b for a, b in zip(integers(query, frame), before, strict=True))
         assert np.abs(sums).max(axis=1).sum() <= UNITS // 2
         scale = UNITS if query.weights else 1
-        assert min(counts.min(), follow_up.min()) >= 0
+        assert min(counts.min(initial=0), follow_up.min(initial=0)) >= 0
         assert counts.sum() <= len(query.with_cells) * scale
         assert follow_up.sum() <= scale
 
