@@ -451,6 +451,25 @@ def raked_outcomes(
     raise TypeError("only binary outcomes, counts and survival are raked")
 
 
+def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
+    """Return some of the sets of ``size`` raked people each."""
+    people = slice(sets.start * size, sets.stop * size)
+    share = None if outcomes.share is None else outcomes.share[people]
+    if isinstance(outcomes, SurvivalOutcomes):
+        return replace(
+            outcomes,
+            spells=outcomes.spells.take(people),
+            followed=outcomes.followed[people],
+            whole=len(outcomes.followed[people]),
+            share=share,
+            at_risk=None if outcomes.at_risk is None else outcomes.at_risk[sets],
+        )
+    if isinstance(outcomes, ListedOutcomes):
+        rows = {name: getattr(outcomes, name)[people] for name in ("X", "weights", "offset")}
+        return replace(outcomes, **rows, share=share)
+    raise TypeError("only binary outcomes, counts and survival are raked")
+
+
 def centred_residuals(residuals: FloatArray) -> FloatArray:
     """Return at most `NODES` residuals in order, shifted so that their mean is 0."""
     nodes = np.sort(residuals)

@@ -240,12 +240,14 @@ def match(
             break
         theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
     if any(each is not None for each in cohorts):
-        apart = _apart(cohorts, sites, place, clip=clip)
+        apart = _apart(cohorts, sites, place, clip=clip, root=root_of(pooling.covariance))
         parts = [replace(part, apart=each) for part, each in zip(parts, apart, strict=True)]
         private = _linearised(place, parts, whole=outcomes.whole)
     own = [replace(part, weight=1.0) for part in parts]
-    compared = next((each.outcomes for each in cohorts if each is not None), outcomes)
-    unknown = _of_distance(compared, place, parts, covariance=pooling.covariance, clip=clip)
+    public = [part for part in parts if part.raked is None]
+    unknown = np.zeros_like(pooling.covariance)
+    if public:
+        unknown = _of_distance(outcomes, place, public, covariance=pooling.covariance, clip=clip)
     return Matched(
         pooled=pooling.point,
         pooling=pooling,
@@ -277,15 +279,21 @@ def _of_distance(
 
 def _widened(private: PrivateEstimate, parts: Sequence[_Part], unknown: FloatArray) -> PrivateEstimate:
     """Return the estimate with what public people's sampling adds where the truth is not at the estimate."""
-    return replace(private, public=private.public + _information(parts) ** 2 * unknown)
+    information = _information([part for part in parts if part.raked is None])
+    return replace(private, public=private.public + information**2 * unknown)
 
 
 def _apart(
-    cohorts: Sequence[RakedSite | None], sites: Sequence[SiteAnswers], theta: FloatArray, *, clip: float
+    cohorts: Sequence[RakedSite | None],
+    sites: Sequence[SiteAnswers],
+    theta: FloatArray,
+    *,
+    clip: float,
+    root: FloatArray | None = None,
 ) -> list[FloatArray | None]:
-    """Return by how much expectations over each site's raked people differ between draws."""
+    """Return by how much expectations over each site's raked people differ between draws: see `RakedSite`."""
     return [
-        None if cohort is None else cohort.deviations(theta, asked=site.asked, clip=clip)
+        None if cohort is None else cohort.deviations(theta, asked=site.asked, clip=clip, root=root)
         for cohort, site in zip(cohorts, sites, strict=True)
     ]
 

@@ -18,13 +18,16 @@ from hdpstats.inference import draws
 from hdpstats.inference.cohort import cohort_posterior, notes_on
 from hdpstats.mechanisms.clipped_newton.expectations import drawn_means
 from hdpstats.public.moments import PublicSide
-from hdpstats.public.outcomes import Outcomes, raked_outcomes
+from hdpstats.public.outcomes import Outcomes, raked_outcomes, some_sets
 from hdpstats.public.raking import raked_variables, raking_at
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.geometry import Geometry
 
 DRAWS, FEWEST_DRAWS = 200, 40
 """Draws of which the covariance of an expectation is taken; fewer where they hold more than `NUMBERS`."""
+
+PLACES = 20
+"""Where the truth might be: an even number, as places are symmetric about an estimate."""
 
 NUMBERS = 4_000_000
 """Numbers that the scores of all people, outcomes and draws may have."""
@@ -55,9 +58,31 @@ class RakedSite:
     total: float | None
     notes: tuple[str, ...]
 
-    def deviations(self, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float) -> FloatArray:
-        """Return by how much the mean clipped score of one person differs between draws (sets, D), 0 on average."""
-        means = drawn_means(self.drawn, theta, asked=asked, clip=clip, sets=self.sets)
+    def deviations(
+        self,
+        theta: FloatArray,
+        *,
+        asked: Sequence[tuple[FloatArray, float]],
+        clip: float,
+        root: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return by how much the mean clipped score of one person differs between draws (sets, D), 0 on average.
+
+        With the ``root`` (D, D) of the covariance of what ``theta`` errs by, draws are compared with the people at the
+        posterior means where the truth might be, some of the draws at each of `PLACES`.
+        """
+        if root is None:
+            means = drawn_means(self.drawn, theta, asked=asked, clip=clip, sets=self.sets)
+            return np.asarray(means - means.mean(axis=0))
+        found, size = [], self.drawn.people // self.sets
+        edges = np.linspace(0, self.sets, PLACES + 1).astype(np.int64).tolist()
+        normal = draws.generator(canonical.sha256(["places", len(theta)])).standard_normal((PLACES, len(theta)))
+        normal[PLACES // 2 :] = -normal[: PLACES // 2]
+        for start, stop, place in zip(edges[:-1], edges[1:], theta + normal @ root.T, strict=True):
+            some = some_sets(self.drawn, slice(start, stop), size=size)
+            here = drawn_means(some, place, asked=asked, clip=clip, sets=stop - start)
+            found.append(here - drawn_means(self.outcomes, place, asked=asked, clip=clip, sets=1))
+        means = np.concatenate(found)
         return np.asarray(means - means.mean(axis=0))
 
 
