@@ -229,11 +229,13 @@ class HazardSpec(LossSpec):
         self, method: str, *, records: int | None, public: int | None = None, model: QueryModel | None = None
     ) -> ModelFacts:
         """Return the public facts of a fit."""
+        person = self.design.covariates.role("cluster")
+        unit = "" if person is None else f"; cluster({person}) is the study's unit, the person"
         return ModelFacts(
             model="DiscreteHazard",
             formula=self.design.formula,
             response=self.design.canonical.partition(" ~ ")[0],
-            method=method,
+            method=method + unit,
             records=records,
             public_rows=public,
             weights=self.weights,

@@ -265,7 +265,7 @@ def offset_column(study: Study, given: object, design: Design) -> str | None:
 
 
 def check_cluster(study: Study, design: Design) -> None:
-    """Refuse ``cluster(id)`` unless it names the study's unit: the person, whom guarantee and errors are about."""
+    """Refuse ``cluster(id)`` unless it names the study's unit: the person, who is protected with all rows."""
     written = design.role("cluster")
     if written is not None and written != study.unit:
         reason = "has none" if study.unit is None else f"is {study.unit!r}"

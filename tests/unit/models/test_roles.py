@@ -85,6 +85,7 @@ def test_a_cluster_is_the_unit_of_the_study():
     one = hdpf.hazard("Surv(start, time, y) ~ x", data, intervals=5).fit(epsilon=1)
     again = hdpf.hazard("Surv(start, time, y) ~ x + cluster(id)", data, intervals=5).fit(epsilon=1)
     assert again.release == one.release
+    assert again.facts.method.endswith("cluster(id) is the study's unit, the person")
     with pytest.raises(hdp.ArgumentError, match="unit, and this one is 'id'"):
         hdpf.hazard("Surv(start, time, y) ~ x + cluster(g)", data, intervals=5)
 
