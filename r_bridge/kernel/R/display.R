@@ -14,7 +14,7 @@ bundle <- function(value) {
 
 # What other packages show of objects of theirs: their methods for the generics of package repr, which IRkernel calls.
 represented <- function(value) {
-  kinds <- setdiff(attr(value, "class"), c("data.frame", "tbl_df", "tbl", "matrix", "factor", "table"))
+  kinds <- setdiff(as.character(attr(value, "class")), c("data.frame", "tbl_df", "tbl", "matrix", "factor", "table"))
   kinds <- kinds[!startsWith(kinds, "dp_")]
   if (!length(kinds) || !requireNamespace("repr", quietly = TRUE)) return(NULL)
   found <- lapply(c(
