@@ -43,7 +43,7 @@ def study_of(frames, **options):
 
 
 def fitted(study):
-    return hdpf.logit("y ~ a + b", data=study).fit(EPSILONS, delta=DELTA, mechanism="clipped_newton")
+    return hdpf.logit("y ~ a + b", data=study).fit(EPSILONS, delta=DELTA, mechanism="clipped_newton", describe=False)
 
 
 def transcript(result):

@@ -14,7 +14,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
 from hdpstats.papers.trials import eight_interval_trial
 from tests import seeded
-from tests.support import CORNERS, replaced, without_numbers
+from tests.support import CORNERS, replaced, without_numbers, without_words_on_noise
 
 pytestmark = pytest.mark.usefixtures("no_noise")
 # Releases are without noise: what is seen of them differs by the rows alone, and no comparison by chance.
@@ -58,6 +58,11 @@ def look(private, setting):
         "ledger": without_numbers(str(study.ledger)),
         "history": study.ledger.history().drop(columns=["at", "request"]),
     }
+
+
+@pytest.fixture(autouse=True)
+def no_words_on_noise(monkeypatch):
+    without_words_on_noise(monkeypatch)
 
 
 @seeded.remembered

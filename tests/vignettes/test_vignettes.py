@@ -250,7 +250,7 @@ PROMISED = {
         ),
     ),
     "start-here": (
-        2,
+        3,
         (
             "Logit results, differentially private",
             "1-differential privacy (pure)",
@@ -258,9 +258,11 @@ PROMISED = {
             "same numbers: True | charged: 0",
             "ten years of age: True | charged: 0",
             "stored release of 20",
+            "Description of the private cohort, differentially private",
+            "described before, at epsilon = 0.2 beside this fit's",
             "version 2 | same numbers: False",
             "the release would cost (epsilon = 2.5, delta = 0)",
-            "9 entries verify",
+            "11 entries verify",
             "epsilon = 0, delta = 0",
         ),
     ),

@@ -48,15 +48,17 @@ def kind(result):
 
 def test_hazards_with_a_delta_are_fitted_by_clipped_scores():
     model = hazard(study_of())
-    assert kind(model.fit(2.0, delta=DELTA)) == "RoundsQuery"
+    assert kind(model.fit(2.0, delta=DELTA, describe=False)) == "RoundsQuery"
     assert kind(model.fit(2.0)) == "ObjectiveQuery"
     assert kind(model.fit(2.0, delta=DELTA, mechanism="objective")) == "ObjectiveQuery"
     assert kind(model.fit(2.0, delta=DELTA, se_share=0.1)) == "ObjectiveQuery"
 
 
 def test_hazards_with_too_few_public_people_are_not():
-    assert kind(hazard(study_of(PUBLIC.iloc[:167])).fit(2.0, delta=DELTA)) == "ObjectiveQuery"
-    assert kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA)) == "RoundsQuery"  # 12 times 14
+    assert kind(hazard(study_of(PUBLIC.iloc[:167])).fit(2.0, delta=DELTA, describe=False)) == "ObjectiveQuery"
+    assert (
+        kind(hazard(study_of(PUBLIC.iloc[:168])).fit(2.0, delta=DELTA, describe=False)) == "RoundsQuery"
+    )  # 12 times 14
 
 
 @pytest.mark.parametrize(("covariates", "chosen"), [(5, "ObjectiveQuery"), (23, "RoundsQuery")])
@@ -64,10 +66,10 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
     # Normal noise has the variance 1 / mu^2 in each direction, pure noise (D + 1) / epsilon^2: the first is the smaller
     # one where there are many coefficients.
     model = logit_study(covariates, rows=3000)
-    assert kind(model.fit(1.0, delta=DELTA)) == chosen
+    assert kind(model.fit(1.0, delta=DELTA, describe=False)) == chosen
     names = {"ObjectiveQuery": "objective", "RoundsQuery": "clipped_newton"}
-    assert set(model.plan(1.0, delta=DELTA).frame["mechanism"]) == {names[chosen]}
-    errors = {name: model.plan(1.0, delta=DELTA, mechanism=name).frame for name in names.values()}
+    assert set(model.plan(1.0, delta=DELTA, describe=False).frame["mechanism"]) == {names[chosen]}
+    errors = {name: model.plan(1.0, delta=DELTA, mechanism=name, describe=False).frame for name in names.values()}
     gains = {name: np.mean((each["std_error"] / each["public_only"]) ** 2) for name, each in errors.items()}
     assert (gains["clipped_newton"] < CLEARLY * gains["objective"]) == (chosen == "RoundsQuery")
     assert kind(model.fit(1.0)) == "ObjectiveQuery"
@@ -75,7 +77,7 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
 
 def test_a_result_promises_epsilon_and_delta_and_says_what_ran():
     study = study_of()
-    result = hazard(study).fit(2.0, delta=DELTA)
+    result = hazard(study).fit(2.0, delta=DELTA, describe=False)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, Fraction(1, 10**6))
     events = result.release.events
     assert len(events) == 3
@@ -95,7 +97,7 @@ def test_a_result_promises_epsilon_and_delta_and_says_what_ran():
 
 @pytest.mark.usefixtures("no_noise")
 def test_estimates_come_near_the_truth():
-    result = hazard(study_of()).fit(4.0, delta=DELTA)
+    result = hazard(study_of()).fit(4.0, delta=DELTA, describe=False)
     truth = np.concatenate([TRIAL.alpha, TRIAL.beta])
     for estimate in (result.pooled, result.private_only):
         errors = (estimate.params.to_numpy() - truth) / estimate.bse.to_numpy()
@@ -108,19 +110,19 @@ def test_estimates_come_near_the_truth():
 def test_the_same_call_again_is_free_and_another_replicate_is_not():
     study = study_of()
     model = hazard(study)
-    first = model.fit(1.0, delta=DELTA)
+    first = model.fit(1.0, delta=DELTA, describe=False)
     spent = study.ledger.balance.charged
-    again = hazard(study).fit(1.0, delta=DELTA)
+    again = hazard(study).fit(1.0, delta=DELTA, describe=False)
     assert again.params.equals(first.params)
     assert again.release == first.release
     assert study.ledger.balance.charged == spent
-    other = model.fit(1.0, delta=DELTA, replicate=2)
+    other = model.fit(1.0, delta=DELTA, replicate=2, describe=False)
     assert study.ledger.balance.charged.mu_squared == 2 * spent.mu_squared
     assert not other.params.equals(first.params)
 
 
 def test_a_result_survives_json():
-    result = hazard(study_of()).fit(1.0, delta=DELTA)
+    result = hazard(study_of()).fit(1.0, delta=DELTA, describe=False)
     back = hdp.Result.from_json(result.to_json())
     assert isinstance(back.query, RoundsQuery)
     assert isinstance(back.release, RoundsRelease)
@@ -139,9 +141,9 @@ def short_study():
 def test_a_budget_for_the_first_rounds_alone_is_refused_before_anything_is_charged():
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget, match="Nothing was charged"):
-        hazard(study).fit(1.0, delta=DELTA)
+        hazard(study).fit(1.0, delta=DELTA, describe=False)
     assert study.ledger.history().empty
-    assert hazard(study).fit(0.7, delta=DELTA).guarantee.epsilon == Fraction(7, 10)
+    assert hazard(study).fit(0.7, delta=DELTA, describe=False).guarantee.epsilon == Fraction(7, 10)
 
 
 def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
@@ -149,7 +151,7 @@ def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
     monkeypatch.setattr(local, "prepare", lambda query, site_facts: replace(right(query, site_facts), ahead=()))
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget):
-        hazard(study).fit(1.0, delta=DELTA)
+        hazard(study).fit(1.0, delta=DELTA, describe=False)
     assert len(study.ledger.history()) == 2
 
 
@@ -165,10 +167,10 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(monkeypatch):
 
     monkeypatch.setattr(hdp.LocalSite, "answer", failing)
     with pytest.raises(hdp.SiteError):
-        hazard(study).fit(1.0, delta=DELTA)
+        hazard(study).fit(1.0, delta=DELTA, describe=False)
     once = study.ledger.balance.charged.mu_squared
     monkeypatch.setattr(hdp.LocalSite, "answer", right)
-    result = hazard(study).fit(1.0, delta=DELTA)
+    result = hazard(study).fit(1.0, delta=DELTA, describe=False)
     assert result.query.rounds[0] == answered[0]
     assert study.ledger.balance.charged.mu_squared == sum(event.mu_squared for event in result.release.events)
     assert once == result.release.events[0].mu_squared
@@ -176,7 +178,7 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(monkeypatch):
 
 def test_the_first_question_depends_on_public_facts_alone():
     def first(private):
-        result = hazard(study_of(private=private)).fit(1.0, delta=DELTA)
+        result = hazard(study_of(private=private)).fit(1.0, delta=DELTA, describe=False)
         return result.query.rounds[0], result.query.rounds[0].clip
 
     other = PRIVATE.assign(x1=5.0, event=1, time=1)
@@ -186,7 +188,7 @@ def test_the_first_question_depends_on_public_facts_alone():
 @pytest.mark.usefixtures("no_noise")
 def test_it_is_fitted_where_the_number_of_people_is_protected():
     study = study_of(relation="add_or_remove_one", n_max=5000)
-    result = hazard(study).fit(2.0, delta=DELTA)
+    result = hazard(study).fit(2.0, delta=DELTA, describe=False)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, Fraction(1, 10**6))
     assert result.count.count == 3000
     assert result.facts.records == result.count.count
@@ -196,7 +198,7 @@ def test_it_is_fitted_where_the_number_of_people_is_protected():
 
 
 def test_one_round_without_a_delta_is_pure():
-    result = hazard(study_of()).fit(2.0, mechanism=hdp.mechanisms.ClippedNewton(rounds=1))
+    result = hazard(study_of()).fit(2.0, mechanism=hdp.mechanisms.ClippedNewton(rounds=1), describe=False)
     assert result.guarantee.delta == 0
     assert len(result.release.rounds) == 1
     assert result.estimate.distribution is not None
@@ -204,7 +206,9 @@ def test_one_round_without_a_delta_is_pure():
 
 def test_how_people_are_followed_may_be_declared():
     model = hazard(study_of())
-    declared = model.fit(1.0, delta=DELTA, mechanism=hdp.mechanisms.ClippedNewton(censoring="administrative"))
+    declared = model.fit(
+        1.0, delta=DELTA, mechanism=hdp.mechanisms.ClippedNewton(censoring="administrative"), describe=False
+    )
     assert "followed to the horizon" in " ".join(str(declared.summary()).split())
     with pytest.raises(hdp.ArgumentError, match="censoring"):
         hdp.mechanisms.ClippedNewton(censoring="never")
@@ -264,7 +268,7 @@ def test_what_no_proof_covers_is_refused_with_what_does_work(name):
 
 def test_a_site_does_not_answer_a_whole_fit_at_once():
     study = study_of()
-    result = hazard(study).fit(1.0, delta=DELTA)
+    result = hazard(study).fit(1.0, delta=DELTA, describe=False)
     spent = study.ledger.balance.charged
     with pytest.raises(hdp.SiteError, match="does not answer"):
         study.site.answer(result.query)
@@ -278,7 +282,9 @@ def test_late_entrants_are_fitted():
     late = TRIAL.frame.assign(start=np.where(rng.uniform(size=3200) < 0.3, 1.0, 0.0))
     late = late[late["time"] > late["start"]]
     study = study_of(late.iloc[:400], late.iloc[400:], schema=WITH_START)
-    result = hazard(study, "Surv(start, time, event) ~ x1 + x2 + x3 + x4 + x5 + x6").fit(4.0, delta=DELTA)
+    result = hazard(study, "Surv(start, time, event) ~ x1 + x2 + x3 + x4 + x5 + x6").fit(
+        4.0, delta=DELTA, describe=False
+    )
     assert kind(result) == "RoundsQuery"
     truth = np.concatenate([TRIAL.alpha, TRIAL.beta])
     assert np.mean(((result.params.to_numpy() - truth) / result.bse.to_numpy()) ** 2) < 2.0

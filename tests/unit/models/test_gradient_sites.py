@@ -20,7 +20,7 @@ PUBLIC = people(300, seed=99)
 SIZES = {"A": 3000, "B": 1500, "C": 300}
 BUDGET = hdp.Budget(epsilon=20, delta=1e-4)
 DELTA = Fraction(1, 10**6)
-ROUNDS = {"mechanism": "clipped_newton", "delta": 1e-6}
+ROUNDS = {"mechanism": "clipped_newton", "delta": 1e-6, "describe": False}
 
 
 def study_of(sizes=SIZES, **options):
