@@ -9,7 +9,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
-from hdpstats.results import plots, survival
+from hdpstats.results import hazard_plots, survival
 from hdpstats.results.blocks import design_of
 from hdpstats.results.curves import CurveWithLimits, crossing
 from hdpstats.results.fitted import Fitted, check_identified, read_rows
@@ -176,14 +176,16 @@ class Predictor(Fitted):
         risk stand below the axis; ``time_unit`` is as in `SurvivalCurves.plot`. Errors: `predict_survival`,
         `plot_coefficients`.
         """
-        return plots.plot_survival(self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax)
+        return hazard_plots.plot_survival(
+            self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax
+        )
 
     def plot_hazard(self, ax: "Axes | None" = None, ci: bool = True, at: pd.DataFrame | None = None) -> "Axes":
         """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.
 
         ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. Errors are the same.
         """
-        return plots.plot_hazard(self, at, ci=ci, ax=ax)
+        return hazard_plots.plot_hazard(self, at, ci=ci, ax=ax)
 
 
 def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "pd.Series[float] | pd.DataFrame":

@@ -11,7 +11,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import p_value
 from hdpstats.inference.life_tables import Band
-from hdpstats.results.plots import GREY, axes_of, palette, steps
+from hdpstats.results.hazard_plots import steps
+from hdpstats.results.plots import GREY, axes_of, palette
 from hdpstats.results.tables import normal_quantile
 from hdpstats.results.time_axis import TimeAxis, draw_at_risk, time_axis
 
