@@ -20,6 +20,7 @@ from hdpstats.records.codec import declare_kinds
 from hdpstats.records.frames import Frame
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import disclosure, plots, weighted_tables
+from hdpstats.results.difference_plots import plot_balance
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.serialization import Saved
 from hdpstats.results.weighted_tables import Estimated
@@ -221,7 +222,7 @@ class WeightedSample(Reported, Saved):
         Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise;
         differences within 0.1 are shaded.
         """
-        return plots.plot_balance(self.balance(), ax=ax)
+        return plot_balance(self.balance(), ax=ax)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write `frame` to a CSV file, numbers to the last digit."""

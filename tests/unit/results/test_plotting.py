@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.results import plots
+from hdpstats.results.difference_plots import plot_differences
 
 
 def axes():
@@ -95,7 +95,7 @@ def test_the_axis_label_of_differences_is_within_the_figure():
         {"variable": ["a long name of a variable"], "level": None, "group": None, "difference": 0.1, "conf_low": 0.0,
          "conf_high": 0.2}
     )  # fmt: skip
-    ax = plots.plot_differences(table, by=None, label="private (estimated) minus public mean", ax=None)
+    ax = plot_differences(table, by=None, label="private (estimated) minus public mean", ax=None)
     ax.figure.canvas.draw()
     box, whole = ax.xaxis.label.get_window_extent(), ax.figure.bbox
     assert whole.x0 <= box.x0
