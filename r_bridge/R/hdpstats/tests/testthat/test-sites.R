@@ -19,7 +19,7 @@ test_that("every site has its own epsilon, noise, account and estimate", {
   expect_null(dp_glance(dp_fit_public(event3 ~ age, study))$sites)
   accounts <- dp_ledger(study)
   expect_equal(vapply(accounts, function(each) each$spent[["epsilon"]], 0), c(Bergen = 1, Oslo = 2, Turku = 0.5))
-  expect_equal(as.data.frame(accounts)$site, c("Bergen", "Oslo", "Turku"))
+  expect_equal(unique(as.data.frame(accounts)$site), c("Bergen", "Oslo", "Turku"))
   expect_output(print(accounts), "Turku\nLedger of dataset 'Turku'", fixed = TRUE)
   expect_output(print(fit), "Sites: Bergen, Oslo, Turku", fixed = TRUE)
   expect_output(print(summary(fit)), "Oslo: answered; records 994, epsilon 2", fixed = TRUE)
@@ -45,7 +45,7 @@ test_that("sites that disagree about epsilon, people or rows are refused before 
   expect_error(opened(list(A = rows, B = rows)), "'A' and 'B' have the same rows", class = "dp_argument_error")
   expect_error(opened(list(A = rows, B = rows[1:9, ]), public = rows), "other records than private", class = "dp_argument_error")
   expect_error(opened(list(A = rows, rows[1:9, ])), "without names", class = "dp_argument_error")
-  expect_error(opened(list(A = rows, B = 61.25)), "not float", class = "dp_argument_error")
+  expect_error(opened(list(A = rows, B = 61.25)), "not a number", class = "dp_argument_error")
   expect_error(opened(list(A = rows, B = rows[1:9, ]), quorum = 3), "quorum", class = "dp_argument_error")
   expect_error(
     opened(list(A = rows, B = rows[1:9, ]), relation = "add_or_remove_one", n_max = c(A = 9e3, C = 61.25)),
@@ -125,7 +125,7 @@ test_that("results are combined in groups of groups, also in another session", {
   expect_identical(plot(found, term = "hormon", exponentiate = TRUE), found)
   expect_equal(dp_aggregate(fits, between = "paule_mandel")$bse >= flat$bse, c(`(Intercept)` = TRUE, age = TRUE, hormon = TRUE))
   expect_error(dp_aggregate(list(fits$Oslo, fits$Oslo)), "same release twice", class = "dp_argument_error")
-  expect_error(dp_aggregate(list(fits$Oslo, 61.25)), "not float", class = "dp_argument_error")
+  expect_error(dp_aggregate(list(fits$Oslo, 61.25)), "not a number", class = "dp_argument_error")
   expect_error(dp_aggregate(data.frame(x = 61.25)), "list of results", class = "dp_argument_error")
   expect_error(dp_aggregate(fits, between = "magic"), "between must be one of", class = "dp_argument_error")
   expect_equal(vapply(dp_ledger(study), function(each) each$spent[["epsilon"]], 0), c(Bergen = 2, Oslo = 2, Turku = 2))
