@@ -226,8 +226,8 @@ axes = result.plot_coefficients()
 # %% [markdown]
 # The intervals of the private and the pooled estimates should be much shorter than the public ones, except that of
 # `hormon`, and lie in the same region (that of `age` looks short because it is per year). `hormon` is negative in most
-# runs and `log1p(nodes)` clearly positive in nearly every one. Nobody was randomised to hormonal treatment in Rotterdam,
-# so its coefficient is an association.
+# runs and `log1p(nodes)` clearly positive in nearly every one. Nobody was randomised to hormonal treatment in
+# Rotterdam, so its coefficient is an association.
 #
 # **How far to trust the standard errors.** They need the spread of the covariates among the private women. The public
 # rows were re-weighted and re-scaled to the described shares, means and standard deviations, and what noise leaves
