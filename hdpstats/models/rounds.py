@@ -60,20 +60,14 @@ from hdpstats.models.request import (
     record_counts,
 )
 from hdpstats.privacy.relation import Relation
+from hdpstats.public.censoring import followed_as_public, followed_to_horizon
 from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.public.hazard import HazardSide
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.multinomial import MultinomialSide
-from hdpstats.public.outcomes import (
-    LevelOutcomes,
-    ListedOutcomes,
-    Outcomes,
-    ResidualOutcomes,
-    SurvivalOutcomes,
-    centred_residuals,
-    followed_as_public,
-    followed_to_horizon,
-)
+from hdpstats.public.outcomes import Outcomes
+from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
+from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel, RegressionModel

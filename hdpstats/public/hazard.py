@@ -18,9 +18,9 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
+from hdpstats.public.censoring import followed_as_public
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged, averaged_sums
-from hdpstats.public.outcomes import followed_as_public
 from hdpstats.public.raked_hazard import Reached, raked_hazard
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten

@@ -20,8 +20,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.public.censoring import without_censoring
 from hdpstats.public.moments import Moments, whitened_designs
-from hdpstats.public.outcomes import without_censoring
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry
 from hdpstats.solvers import CappedSpells

@@ -18,7 +18,8 @@ from hdpstats.inference import draws
 from hdpstats.inference.cohort import cohort_posterior, notes_on
 from hdpstats.mechanisms.clipped_newton.expectations import drawn_means
 from hdpstats.public.moments import PublicSide
-from hdpstats.public.outcomes import Outcomes, raked_outcomes, some_sets
+from hdpstats.public.outcomes import Outcomes
+from hdpstats.public.raked_outcomes import raked_outcomes, some_sets
 from hdpstats.public.raking import raked_variables, raking_at
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.geometry import Geometry

@@ -8,8 +8,10 @@ from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import expected
 from hdpstats.mechanisms.clipped_newton.raked import raked_site
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers
+from hdpstats.public.censoring import without_censoring
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import ListedOutcomes, SurvivalOutcomes, without_censoring
+from hdpstats.public.regression_outcomes import ListedOutcomes
+from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.geometry import whiten
 from tests.unit.inference import test_cohort, test_raked_hazard
 from tests.unit.inference.test_cohort import design_of, moments_of, people_of, side_of
