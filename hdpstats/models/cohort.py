@@ -64,7 +64,7 @@ class SiteDescription:
 
     def moments(self, spec: ModelSpec, people: tuple[float, float]) -> CohortMoments | None:
         """Return the averages of a model's variables; None where the model has no use for them."""
-        wanted = averages_of(spec)
+        wanted = averaged_variables(spec)
         if wanted is None:
             return None
         return moments_of(
@@ -78,8 +78,8 @@ class SiteDescription:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Averages:
-    """The averages that a fit has use for.
+class AveragedVariables:
+    """The variables of which a fit has use for averages.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class Averages:
     times: tuple[float, ...] = ()
 
 
-def averages_of(spec: ModelSpec) -> Averages | None:
-    """Return the averages that tell how private people differ from public ones; None where a fit has no use for them.
+def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
+    """Return the variables whose averages tell how private people differ; None where a fit has no use for them.
 
     Errors of logistic regressions and of hazards follow from covariates and follow-up alone. Those of other losses also
     need the size of residuals. Without public rows there is nothing that averages could be given to.
@@ -114,7 +114,7 @@ def averages_of(spec: ModelSpec) -> Averages | None:
     variables = tuple(sorted({name for name in spec.needs if name not in known}))
     if spec.public is None or not variables:
         return None
-    return Averages(variables=variables, time=time, times=times)
+    return AveragedVariables(variables=variables, time=time, times=times)
 
 
 def outcome_of(spec: ModelSpec) -> tuple[str, ...]:
@@ -136,8 +136,8 @@ class OwnDescription:
     ----------
     spec : LossSpec
         The model.
-    wanted : Averages
-        What it has use for.
+    wanted : AveragedVariables
+        What the fit has use for.
     columns : tuple of DescribedColumn
         The columns of which averages are asked: those in which public rows differ.
     range_of_one : float
@@ -147,7 +147,7 @@ class OwnDescription:
     """
 
     spec: LossSpec
-    wanted: Averages
+    wanted: AveragedVariables
     columns: tuple[DescribedColumn, ...]
     range_of_one: float
     after: tuple[float, ...]
@@ -202,7 +202,7 @@ class OwnDescription:
 
 def own_description(spec: ModelSpec) -> OwnDescription | None:
     """Return what a fit would ask of its own people beside their number; None where that would be of no use."""
-    wanted, public = averages_of(spec), spec.study.public
+    wanted, public = averaged_variables(spec), spec.study.public
     if wanted is None or public is None or not isinstance(spec, LossSpec):
         return None
     columns, range_of_one = averaged_columns(spec.study.schema, wanted.variables, public)
@@ -287,7 +287,7 @@ def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:
 
 def _check_averages(spec: ModelSpec, query: DescriptionQuery) -> None:
     """Refuse a description that lacks averages which the fit has use for."""
-    wanted = averages_of(spec)
+    wanted = averaged_variables(spec)
     if wanted is None:
         return
     call = f"hdp.describe(study, {_columns(spec)}, complete=True, epsilon=...)"
