@@ -75,7 +75,7 @@ def test_an_epsilon_is_charged_as_the_fraction_that_was_meant_on_the_grain_and_a
     assert study.ledger.spent.epsilon == max(exact, Fraction(1, 10**4))
 
 
-@pytest.mark.parametrize("epsilon", [math.nan, "1", True, None, 0, -1, [], [1.0, "1"], "12", Decimal("NaN")], ids=shown)
+@pytest.mark.parametrize("epsilon", [math.nan, "1", True, 0, -1, [], [1.0, "1"], "12", Decimal("NaN")], ids=shown)
 def test_a_plan_refuses_an_epsilon_that_is_none(epsilon):
     refused(lambda: MODEL.plan(epsilon), hdp.ArgumentError, "epsilon")
 
@@ -273,7 +273,7 @@ def test_relations_and_units_that_are_not_proved_are_refused(option):
 
 
 FORMULAS = [
-    "", "~", "y", "x ~ y ~ g", "y ~ nowhere", "y ~ x + y", "y ~ .", "g ~ x", "x ~ g", "log1p(y) ~ x",
+    "", "~", "y", "x ~ y ~ g", "y ~ nowhere", "y ~ x + y", "g ~ x", "x ~ g", "log1p(y) ~ x",
     "y ~ C(g, levels=['a'])",
     "y ~ scale(x)", "y ~ center(x)", "y ~ bs(x, knots=k)", "y ~ poly(x)", "y ~ x.mean()", "y ~ x[0]", "y ~ `x`.T",
     "y ~ I(__import__('os').system('true'))", "y ~ ().__class__.__base__.__subclasses__()", "y ~ (lambda: x)()",
