@@ -1,7 +1,7 @@
 r"""Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the next queries.
 
 The first round asks at the public fit, each later one at the estimate that the rounds before it give
-(`hdpstats.mechanisms.clipped_newton.estimate`), pooled with the public fit. With a delta the rounds share the squared
+(`hdpstats.mechanisms.clipped_newton.matching`), pooled with the public fit. With a delta the rounds share the squared
 Gaussian parameter of (epsilon, delta) in the proportions 10, 30 and 60 %: early rounds need only come near, and what
 they cost is not lost, as the estimate uses all of them. Without a delta there is one round.
 
@@ -26,7 +26,7 @@ Nothing here sees a site: `advance` is a pure function. Coefficients are rounded
 that the last bits of a linear algebra library do not turn the same fit into another one, which would be charged anew.
 
 **What an estimate will err by**, before a sum is asked for (`predicted_estimate`). At the public fit, taken for the
-truth, everything that `hdpstats.mechanisms.clipped_newton.estimate` says about errors is known: the response, the
+truth, everything that `hdpstats.mechanisms.clipped_newton.linearised` says about errors is known: the response, the
 sampling of private people, the noise. What is not is where the rounds will be asked. Scores at a distance ``d`` from
 the truth have the mean :math:`m(x) \approx A_x d`, which differs between people, so that the expectation over few
 public people errs, with covariance :math:`\mathrm{cov}(A_x d)\, N^2 / n_{pub}`. The first round is asked at the public
@@ -45,7 +45,6 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.pooling import expected_covariance
 from hdpstats.inference.sandwich import PredictedCovariance
-from hdpstats.mechanisms.clipped_newton.estimate import Matched, PrivateEstimate, match
 from hdpstats.mechanisms.clipped_newton.expectations import (
     between_people,
     expected,
@@ -54,6 +53,8 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
     score_quantile,
     spread_of_slopes,
 )
+from hdpstats.mechanisms.clipped_newton.linearised import PrivateEstimate
+from hdpstats.mechanisms.clipped_newton.matching import Matched, match
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.raked import RakedSite
 from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up, site_weights

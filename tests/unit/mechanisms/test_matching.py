@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
+from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.regression_outcomes import ListedOutcomes

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.estimate import match
 from hdpstats.mechanisms.clipped_newton.expectations import expected
+from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.clipped_newton.raked import raked_site
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers
 from hdpstats.public.censoring import without_censoring

@@ -1,0 +1,218 @@
+r"""Noisy sums of clipped scores matched with their expectations over public people, at one site or at several.
+
+Sites :math:`j` with :math:`n_j` people were asked in rounds :math:`t` at public coefficients :math:`\theta_t`, the same
+for all of them, and answered by :math:`G_{jt} = \sum_i g_t(X_i, Y_i) + b_{jt}`, ``b_jt`` noise of variance
+:math:`\sigma_{jt}^2` in each coordinate. Within a site the rounds are averaged with shares
+:math:`q_{jt} \propto 1/\sigma_{jt}^2`, so that no budget is lost on rounds whose coefficients were still far off: the
+averaged sum :math:`\bar G_j` of :math:`\bar g_j = \sum_t q_{jt} g_t` has noise of variance
+:math:`\sigma_j^2 = 1 / \sum_t \sigma_{jt}^{-2}`.
+
+**Sites.** They are combined as :math:`\bar G = \sum_j w_j \bar G_j`. A person's averaged score has about the covariance
+``c I`` in whitened coordinates and the information ``a I``, whatever the site, so that a site alone would estimate with
+variance :math:`v_j / (n_j a)^2`, :math:`v_j = n_j c + \sigma_j^2`, and all of them together with
+
+.. math:: \sum_j w_j^2 v_j \Big/ \Big(a \sum_j w_j n_j\Big)^2 \;\ge\; 1 \Big/ \sum_j \frac{(n_j a)^2}{v_j},
+
+by the inequality of Cauchy and Schwarz, with equality where
+
+.. math:: w_j \propto \frac{n_j}{n_j c + \sigma_j^2}:
+
+what estimates of each site, averaged by inverse variance, would reach, but without a nonlinear problem at each site,
+which a small one could not solve. *Sums must not be added as they are:* with all weights 1 a site of few people, or one
+that spends little, adds the whole of its noise, :math:`\sigma_j^2`, and hardly any information, and the sum is worse
+than without it. The largest weight is 1. ``c`` is the mean eigenvalue of the covariance of one clipped score at the
+public fit: weights are functions of public facts (declared or noisy numbers of people, variances of noise), never of a
+sum, whose noise they would chase.
+
+**Matching.** With expectations over public people and all their outcomes
+(`hdpstats.mechanisms.clipped_newton.expectations`), for each distinct average ``q`` (sites that missed the later rounds
+have another one than the others), :math:`N_q = \sum w_j n_j` over its sites,
+
+.. math:: m_q(x; \theta) = E_\theta\{\bar g_q(x, Y) \mid x\}, \qquad M(\theta) = \sum_q N_q\,E\,m_q(X; \theta), \qquad
+          A = -\frac{\partial M}{\partial\theta} = -\sum_q N_q\,E\{\bar g_q\, \nabla\log p_\theta(Y \mid X)'\},
+
+the private estimate solves :math:`M(\theta) = \bar G`. Clipping biases scores, and the same clipping is in ``M``: the
+estimate is consistent whatever the clip, as far as private people, at all sites, are distributed as the public ones.
+What it errs by: `hdpstats.mechanisms.clipped_newton.linearised`.
+
+It is pooled with the public fit: with :math:`u = \theta - A^{-1}\{\bar G - M(\theta)\}` the private estimate
+linearised at :math:`\theta`, :math:`\theta = \theta_{pub} + K (u - \theta_{pub})`, with ``K`` as
+`hdpstats.inference.pooling` has it. Iterated to a fixed point this is Gauss and Newton's method for the nonlinear
+problem; the public fit keeps it where the expectations exist, however large the noise is.
+
+References
+----------
+H. Künsch, L. Stefanski, R. Carroll (1989), Conditionally unbiased bounded-influence estimation in general regression
+models. L. P. Hansen (1982), Large sample properties of generalized method of moments estimators.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference.pooling import Pooling, pool
+from hdpstats.mechanisms.clipped_newton.expectations import Expected, expected, root_of, spread_of_slopes
+from hdpstats.mechanisms.clipped_newton.linearised import (
+    PrivateEstimate,
+    SitePart,
+    information_of,
+    linearised,
+    people_at,
+)
+from hdpstats.mechanisms.clipped_newton.raked import RakedSite
+from hdpstats.mechanisms.score_sums import SiteAnswers, site_weights
+from hdpstats.public.moments import PublicFit
+from hdpstats.public.outcomes import Outcomes
+
+ITERATIONS = 30
+SETTLED = 4
+"""Iterations in which the scales of what separates the sources are drawn anew; then they stay."""
+
+LONGEST = 1.5
+"""The largest change of a coefficient in one iteration."""
+
+TOLERANCE = 1e-9
+DIGITS = 9
+"""Digits to which the shares of rounds are compared: sites that agree in them have one average."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Matched:
+    """The estimates after some rounds, in whitened coordinates.
+
+    Attributes
+    ----------
+    pooled : (D,) float64
+        The pooled estimate.
+    pooling : Pooling
+        What it is made of.
+    private : PrivateEstimate
+        The estimate from private people alone, at all sites.
+    sites : tuple of PrivateEstimate
+        Each site's own, linearised where that of all sites is.
+    weights, shares : tuple of float
+        Each site's ``w``, the largest 1, and its share ``w n`` of the information, 1 in sum.
+    """
+
+    pooled: FloatArray
+    pooling: Pooling
+    private: PrivateEstimate
+    sites: tuple[PrivateEstimate, ...]
+    weights: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+def match(
+    outcomes: Outcomes,
+    fit: PublicFit,
+    sites: Sequence[SiteAnswers],
+    *,
+    clip: float,
+    raked: Sequence[RakedSite | None] = (),
+) -> Matched:
+    """Return the estimates after one round or more, starting from where the last one was asked.
+
+    ``raked`` are the people that sums of the sites are compared with, where these were described; None, or nothing,
+    stands for the public ones.
+    """
+    cohorts = list(raked) or [None] * len(sites)
+    at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
+    weights = site_weights(
+        people=[people_at(site, cohort) for site, cohort in zip(sites, cohorts, strict=True)],
+        noise=[site.noise for site in sites],
+        variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
+    )
+    theta, roots = max((site.answers for site in sites), key=len)[-1].theta, None
+    apart = _apart(cohorts, sites, theta, clip=clip)
+    for iteration in range(ITERATIONS):
+        place = theta
+        parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart)
+        private = linearised(place, parts, whole=outcomes.whole)
+        pooling = pool(private.theta, private.covariance, fit, roots=roots)
+        roots = None if iteration < SETTLED - 1 else pooling.roots
+        step = pooling.point - place
+        largest = float(np.max(np.abs(step)))
+        if iteration >= SETTLED and largest < TOLERANCE:
+            break
+        theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
+    if any(each is not None for each in cohorts):
+        apart = _apart(cohorts, sites, place, clip=clip, root=root_of(pooling.covariance))
+        parts = [replace(part, apart=each) for part, each in zip(parts, apart, strict=True)]
+        private = linearised(place, parts, whole=outcomes.whole)
+    own = [replace(part, weight=1.0) for part in parts]
+    public = [part for part in parts if part.raked is None]
+    unknown = np.zeros_like(pooling.covariance)
+    if public:
+        unknown = _of_distance(outcomes, place, public, covariance=pooling.covariance, clip=clip)
+    return Matched(
+        pooled=pooling.point,
+        pooling=pooling,
+        private=_widened(private, parts, unknown),
+        sites=tuple(_widened(linearised(place, [part], whole=outcomes.whole), [part], unknown) for part in own),
+        weights=weights,
+        shares=tuple(information_of([part]) / information_of(parts) for part in parts),
+    )
+
+
+def _of_distance(
+    outcomes: Outcomes, theta: FloatArray, parts: Sequence[SitePart], *, covariance: FloatArray, clip: float
+) -> FloatArray:
+    """Return the covariance by sampling of public people, for one private one, that errors of ``theta`` hide (D, D)."""
+    places: dict[bytes, FloatArray] = {}
+    shares: dict[bytes, float] = {}
+    for part in parts:
+        for at, share in part.site.asked:
+            key = at.tobytes()
+            places[key], shares[key] = at, shares.get(key, 0.0) + share * information_of([part]) / information_of(parts)
+    asked = [(places[key], share) for key, share in shares.items()]
+    return spread_of_slopes(outcomes, theta, asked=asked, root=root_of(covariance), clip=clip) / outcomes.whole
+
+
+def _widened(private: PrivateEstimate, parts: Sequence[SitePart], unknown: FloatArray) -> PrivateEstimate:
+    """Return the estimate with what public people's sampling adds where the truth is not at the estimate."""
+    information = information_of([part for part in parts if part.raked is None])
+    return replace(private, public=private.public + information**2 * unknown)
+
+
+def _apart(
+    cohorts: Sequence[RakedSite | None],
+    sites: Sequence[SiteAnswers],
+    theta: FloatArray,
+    *,
+    clip: float,
+    root: FloatArray | None = None,
+) -> list[FloatArray | None]:
+    """Return by how much expectations over each site's raked people differ between draws: see `RakedSite`."""
+    return [
+        None if cohort is None else cohort.deviations(theta, asked=site.asked, clip=clip, root=root)
+        for cohort, site in zip(cohorts, sites, strict=True)
+    ]
+
+
+def _parts(
+    outcomes: Outcomes,
+    theta: FloatArray,
+    sites: Sequence[SiteAnswers],
+    weights: Sequence[float],
+    *,
+    clip: float,
+    cohorts: Sequence[RakedSite | None],
+    apart: Sequence[FloatArray | None],
+) -> list[SitePart]:
+    """Return each site with its expectations under ``theta``, computed once for each distinct average of rounds."""
+    found: dict[tuple[tuple[bytes, float], ...], Expected] = {}
+    parts = []
+    for site, weight, cohort, deviations in zip(sites, weights, cohorts, apart, strict=True):
+        if cohort is not None:
+            at = expected(cohort.outcomes, theta, asked=site.asked, clip=clip)
+            parts.append(SitePart(site=site, weight=weight, at=at, raked=cohort, apart=deviations))
+            continue
+        average = tuple((at.tobytes(), round(share, DIGITS)) for at, share in site.asked)
+        if average not in found:
+            found[average] = expected(outcomes, theta, asked=site.asked, clip=clip)
+        parts.append(SitePart(site=site, weight=weight, at=found[average]))
+    return parts
