@@ -2,7 +2,7 @@ r"""Weights of public rows that were calibrated to a description of the private 
 
 Weights from a density ratio or from counts err by their own noise, by a ridge, and by what their model leaves out, such
 as values between points. Described shares, means and squares correct them: of all weights with nearly these averages
-the nearest ones in Kullback-Leibler divergence are taken,
+the nearest ones in Kullback-Leibler divergence are taken (`hdpstats.solvers.tilting`),
 
 .. math:: w_i \propto b_i \exp(a'f_i), \qquad
     a = \arg\min \log \sum_i b_i e^{a'f_i} - a't + \tfrac12 \sum_j \lambda_j a_j^2,
@@ -32,9 +32,10 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference.draws import generator, normal
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.records.codec import Record
+from hdpstats.solvers.tilting import tilted_weights, tilts
 
-STEPS, LONGEST = 30, 1.5
-"""Newton steps of a tilt at most, and the longest one."""
+STEPS = 30
+"""Newton steps of a tilt at most."""
 
 WEAK = 1e-4
 """The least ridge, where averages have no noise."""
@@ -73,7 +74,7 @@ class CalibratedWeights(WeightDistribution, Record):
         n, k = self.features.shape
         if self.base.weights.shape != (n,) or self.targets.shape != (k,) or self.noise_sd.shape != (k,):
             raise ArgumentError("features must have a row per weight and a column per average", argument="features")
-        object.__setattr__(self, "_weights", self._calibrated(self.base.weights, self.targets))
+        object.__setattr__(self, "_weights", self._calibrated(self.base.weights[None], self.targets[None])[0])
 
     @property
     def weights(self) -> FloatArray:
@@ -98,7 +99,7 @@ class CalibratedWeights(WeightDistribution, Record):
         rng, base = generator(self.seed, "calibrated"), self.base.draws(number)
         _, spread, _ = self._regression(np.zeros((len(self._weights), 1)))
         targets = self.targets + normal(rng, spread / self.people + np.diag(self.noise_sd**2), number)
-        return np.array([self._calibrated(each, target) for each, target in zip(base, targets, strict=True)])
+        return self._calibrated(base, targets)
 
     def _regression(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return centred features, their covariance and the slopes of residuals on them, under the weights."""
@@ -112,19 +113,9 @@ class CalibratedWeights(WeightDistribution, Record):
         return np.maximum(self.noise_sd**2, WEAK)
 
     def _calibrated(self, base: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the weights (n,) nearest to others whose averages are nearly the targets."""
+        """Return weights (B, n), the nearest to others (B, n) whose averages are nearly the targets (B, k)."""
         positive = np.maximum(base, 0.0)
-        ridge, tilt, share = self._ridge(), np.zeros(len(targets)), positive / np.sum(positive)
-        for _ in range(STEPS):
-            mean = share @ self.features
-            slope = mean - targets + ridge * tilt
-            centred = self.features - mean
-            step = np.linalg.solve(centred.T @ (share[:, None] * centred) + np.diag(ridge), slope)
-            size = float(np.max(np.abs(step), initial=0.0))
-            tilt = tilt - step * min(1.0, LONGEST / max(size, LONGEST))
-            logs = self.features @ tilt
-            share = positive * np.exp(logs - np.max(logs, where=positive > 0, initial=-np.inf))
-            share = share / np.sum(share)
-            if size < 1e-10:
-                break
-        return np.asarray(np.sum(positive) * share)
+        total = np.sum(positive, axis=1, keepdims=True)
+        start, ridge = np.zeros(len(self.noise_sd)), self._ridge()
+        tilt = tilts(self.features, positive / total, targets, start=start, steps=STEPS, penalty=ridge)
+        return np.asarray(total * tilted_weights(self.features, positive, tilt))

@@ -5,8 +5,7 @@ Private covariates mostly differ from public ones in prevalences, means and spre
 
 1. the weight :math:`w_i \propto q_i \exp(a'f_i)`, ``f`` the 0/1 indicators of levels of which the private share is
    known, such that :math:`\sum_i w_i f_i` are these shares, none below .01: exponential tilting, the distribution
-   nearest to the public one in Kullback-Leibler divergence (Deming and Stephan 1940; Hainmueller 2012). By damped
-   Newton steps, with :math:`|a_j| \le 6`.
+   nearest to the public one in Kullback-Leibler divergence (`hdpstats.solvers.tilting`), with :math:`|a_j| \le 6`.
 2. for each number ``x`` of which the private mean is known
    :math:`x' = \mu + (\sigma / \sigma_w)(x - \bar x_w)`, cut to the bounds of the schema.
 
@@ -17,11 +16,6 @@ fails where private people do.)
 
 Numbers here are in public units: less the public mean, over the public standard deviation with one pseudo-row spread
 over the declared range, as in `hdpstats.records.geometry.from_public`.
-
-References
-----------
-W. E. Deming, F. F. Stephan (1940), On a least squares adjustment of a sampled frequency table. J. Hainmueller (2012),
-Entropy balancing for causal effects.
 """
 
 from collections.abc import Mapping
@@ -34,15 +28,13 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas import Design
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers.tilting import tilted_weights, tilts
 
 LEAST_SHARE = 0.01
 """The least share of a level."""
 
-LONGEST, LARGEST = 1.5, 6.0
-"""The longest step of a tilt, and the largest tilt."""
-
-WEAK = 1e-4
-"""Ridge of the Newton steps."""
+LARGEST = 6.0
+"""The largest tilt."""
 
 VARIANCES = (0.2, 9.0)
 """Variances of raked numbers are cut to these, in squares of public standard deviations."""
@@ -176,21 +168,8 @@ class RakedVariables:
 
     def tilted(self, base: FloatArray, targets: FloatArray, *, start: FloatArray, steps: int) -> FloatArray:
         """Return tilts (B, kb) with which rows of base weights (B, n) have shares (B, kb) of the levels."""
-        F, k = self.indicators, self.indicators.shape[1]
         goal = self.feasible(targets)
-        tilt = np.broadcast_to(start, (len(base), k)).copy()
-        i, j = np.triu_indices(k)
-        products, spread = F[:, i] * F[:, j], np.empty((len(base), k, k))
-        for _ in range(steps if k else 0):
-            w = self.weights(base, tilt)
-            means, flat = w @ F, w @ products
-            spread[:, i, j] = spread[:, j, i] = flat
-            step = np.linalg.solve(
-                spread - means[:, :, None] * means[:, None, :] + WEAK * np.eye(k), (goal - means)[:, :, None]
-            )[:, :, 0]
-            largest = np.max(np.abs(step), axis=1, keepdims=True)
-            tilt = np.clip(tilt + step * np.minimum(1.0, LONGEST / np.maximum(largest, 1e-12)), -LARGEST, LARGEST)
-        return tilt
+        return tilts(self.indicators, base, goal, start=start, steps=steps, largest=LARGEST)
 
     def feasible(self, shares: FloatArray) -> FloatArray:
         """Return shares of levels (B, kb) that people can have: all of a variable's, the last one included, positive.
@@ -208,8 +187,7 @@ class RakedVariables:
 
     def weights(self, base: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return weights (B, n), 1 in sum, of rows of base weights (B, n) under tilts (B, kb)."""
-        raw = base * np.exp(np.clip(tilt @ self.indicators.T, -2.0 * LARGEST, 2.0 * LARGEST))
-        return np.asarray(raw / raw.sum(axis=1, keepdims=True))
+        return tilted_weights(self.indicators, base, tilt)
 
     def moved(self, weights: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
         """Return the numbers (B, n, kc) with weighted means and variances (B, kc), cut to the schema's bounds."""

@@ -1,4 +1,7 @@
-"""Numerical minimisation with a certificate, exact nearest points, orders of points; nothing here knows privacy."""
+"""Numerical minimisation with a certificate, exact nearest points, orders of points, weights with given averages.
+
+Nothing here knows privacy.
+"""
 
 from hdpstats.solvers.capped import CappedSpells, HazardObjective
 from hdpstats.solvers.newton import Solution, minimise
