@@ -18,7 +18,7 @@
 #
 # 1. **Relapse or death after surgery for breast cancer.** Private: the Rotterdam tumour bank, 2,982 women. Public:
 #    the trial of the German Breast Cancer Study Group (GBSG), 686 women.
-# 2. **Death of residents of Olmsted County, by serum free light chains.** A random tenth of 7,874 people plays the
+# 2. **Death of residents of Olmsted County, by serum free light chains.** A random tenth of 7,874 people is the
 #    public sample, the others are private.
 #
 # All these data are in fact public. We treat the private parts as if nobody could see them, until a section near the
@@ -27,6 +27,10 @@
 # The baseline of a Cox model is a step function, and each step is the day of somebody's event. It cannot be released.
 # Here time is cut into intervals, and the model is a **discrete-time hazard**: the probability of the event in an
 # interval for those who reach it, with a smooth baseline of few coefficients.
+#
+# The order is that of every analysis: declare, describe, plan, fit, report. Registers lack cells, and these files do
+# not. So we take the grade away, by a rule that anybody may know: of every twelfth woman in the Rotterdam file, and of
+# every third who is older than 70. From here on those grades are missing.
 
 # %%
 import matplotlib.pyplot as plt
@@ -45,6 +49,10 @@ def in_years(frame):
 rotterdam = in_years(hdp.datasets.load_rotterdam())
 gbsg = in_years(hdp.datasets.load_gbsg())
 
+row = np.arange(len(rotterdam))
+not_graded = (row % 12 == 0) | ((row % 3 == 0) & (rotterdam["age"] > 70))
+rotterdam["grade3"] = rotterdam["grade3"].astype("Int64").mask(not_graded)
+
 # %% [markdown]
 # ## Declare: columns, bounds, horizon
 #
@@ -61,7 +69,7 @@ gbsg = in_years(hdp.datasets.load_gbsg())
 schema = hdp.Schema(
     age=hdp.Continuous(20, 90, complete=True),  # years
     size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),  # mm; the first level is the reference
-    grade3=hdp.Binary(complete=True),
+    grade3=hdp.Binary(),  # may be missing
     nodes=hdp.Continuous(0, 40, complete=True),  # positive lymph nodes
     hormon=hdp.Binary(complete=True),  # hormonal treatment
     time=hdp.Duration(5, unit="years", complete=True),
@@ -71,6 +79,32 @@ ledger = hdp.Ledger("rotterdam.db", dataset="rotterdam", epsilon=3)
 study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, ledger=ledger)
 
 # %% [markdown]
+# `complete=True` says that the column has no missing cell. The grade is not declared so: a woman without one is left
+# out, as with `na.omit`, and how many are left out is private.
+#
+# ## Describe: who the private women are
+#
+# The first table is released with noise, before any model is. With `complete=True` it is of the women who are complete
+# in the columns of the model. `Surv(time, event)` adds how many were followed for how long. What epsilon = 0.3 would
+# give costs nothing to know; the table itself is charged:
+
+# %%
+columns = ["age", "size", "grade3", "nodes", "hormon", "Surv(time, event)"]
+ask = hdp.describe(study, columns, complete=True, quantiles=False)
+print(ask.plan(epsilon=0.3))
+
+# %%
+cohort = hdp.describe(study, columns, complete=True, quantiles=False, epsilon=0.3)
+print(cohort.summary())
+
+# %% [markdown]
+# By our rule 350 women lack a grade. Those who have one are not like the women of the German trial: there are more
+# tumours of grade 3, less hormonal treatment and fewer positive nodes among them. A standard error that
+# took all this from the German rows would be wrong. So plan and fit are given the table: in them the public women are
+# re-weighted and re-scaled until shares, means, spreads and numbers at risk are those described, as far as noise lets
+# them be known ([how](explanation/raked-rows.md)). (Counts of follow-up may be negative: noise was added, and nothing
+# was cut off, since that would bias sums of them.)
+#
 # ## Choose on public rows, where looking is free
 #
 # Intervals, link and baseline have to be settled before a private record is touched. `fit_public()` is ordinary
@@ -157,7 +191,7 @@ heading = figure.suptitle("GBSG alone: 53 years, tumour of 20-50 mm, 3 nodes, no
 # Had it been tuned on the private records, it would itself tell something about them, outside of what epsilon counts.
 #
 # What a small cap costs is late follow-up of women at high risk. What a large one costs is noise. `plan` weighs this
-# on public rows, before anything is spent. Standard errors of log hazard ratios at epsilon = 1:
+# on public rows and the description, at no charge. Standard errors of log hazard ratios at epsilon = 1:
 
 # %%
 choices = {
@@ -169,7 +203,9 @@ choices = {
     "cap=4": {"cap": 4},
 }
 planned = {
-    name: hdpf.hazard(formula, data=study, link="cloglog", **{"intervals": 20, "df": 4, **options}).plan(1).table
+    name: hdpf.hazard(formula, data=study, link="cloglog", **{"intervals": 20, "df": 4, **options})
+    .plan(1, description=cohort)
+    .table
     for name, options in choices.items()
 }
 pd.DataFrame(
@@ -182,21 +218,29 @@ pd.DataFrame(
 
 # %%
 model = hdpf.hazard(formula, data=study, intervals=20, df=4, link="cloglog")
-print(model.plan(epsilon=[0.1, 0.5, 1, 3]))
+print(model.plan(epsilon=[0.1, 0.5, 1, 3], description=cohort))
 
 # %% [markdown]
+# At 0.1 the pooled standard errors are *larger* than those of the public rows alone. The latter are about German women,
+# and pooled errors allow for private coefficients that are not the German ones. That of `hormon` is about as large as
+# the public one even at 1, as few women in Rotterdam had that treatment.
+#
 # ## Fit
 #
-# Everything so far was free. This line spends:
+# Looking at public rows was free. This line spends, the number of complete women being known from the description:
 
 # %%
-result = model.fit(epsilon=1)
+result = model.fit(epsilon=1, description=cohort)
 print(result.summary())
 
 # %% [markdown]
 # The noise differs from reader to reader, so the text quotes no estimate. Read the tables as in *Start here*:
 # standard errors include privacy noise, and the first table is the estimate pooled from public and private women. New
-# are the lines on link, intervals, baseline and cap, and the block *Checked on*, to which we shall come.
+# are the lines on link, intervals, baseline and cap, and the block *Checked on*, to which we shall come. The number of
+# private records is that of complete women, from the description, which the line *Cohort* names.
+#
+# *Private only* has much larger errors, in the baseline most of all: the private rows alone hardly tell how the hazard
+# changes over time. Pooled, the German women help with that; *Public differs?* tests whether the two disagree.
 
 # %%
 result.hazard_ratios().assign(GBSG_alone=np.exp(fits["df=4"].params)).round(2)
@@ -229,9 +273,8 @@ axes[0].set(xlabel="years since randomisation", ylabel="alive without relapse")
 labels = axes[1].set(xlabel="years since surgery", ylabel="")
 
 # %% [markdown]
-# The bands are pointwise 95% limits on the scale of log(-log S). On the right they hold sampling error *and* privacy
-# noise, and should still be the narrower ones: for these questions 2,982 women behind noise say more than 686 in the
-# open.
+# The bands are pointwise 95% limits on the scale of log(-log S). On the right they include sampling error *and* privacy
+# noise, and should still be the narrower ones.
 #
 # The hazard of the second woman, and medians (`inf`: the curve, or its limit, stays above one half up to the
 # horizon):
@@ -278,10 +321,10 @@ panel.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
 # There is no such curve of the Rotterdam women on this page. Each step of a Kaplan-Meier curve is the day on which
-# somebody relapsed or died, and its height gives the number at risk: whoever knows the day looks a woman up, or finds
-# that she is not there. The model's curve is a function of a few noisy coefficients, with a step at every quarter
-# whether anything happened in it or not. What can be had from the private records without a model is a table with
-# noise, at three times in the next section.
+# somebody relapsed or died, and its height gives the number at risk: whoever knows the day of a woman's relapse can see
+# whether she is among them. The model's curve is a function of a few noisy coefficients, with a step at every quarter
+# whether anything happened in it or not. Without a model `hdpf.survfit` releases curves with noise at a few public
+# times, with numbers at risk and a log-rank test: see [survival-curves](survival-curves.py).
 #
 # ## Does the model fit?
 #
@@ -314,12 +357,26 @@ label = axes[1].set_ylabel("observed, 95% intervals with noise")
 # predictions of a group are those of the German women in it. In the lowest group they have one to three nodes and
 # many women in Rotterdam have none; a gap there need not be the model's fault.
 #
+# ## Report
+#
+# A paragraph for the methods section, with references, and the guarantee in words. The description is a release of its
+# own, and is stated beside it. `result.disclosure()` is the record for a machine or an output checker.
+
+# %%
+print(result.methods_text())
+
+# %%
+print(result.guarantee.statement())
+print(f"Before the fit the cohort was described ({cohort.guarantee}).")
+
+# %% [markdown]
 # ## The second analysis: a random tenth is public
 #
 # Free light chains in blood rise with a failing kidney and with disorders of plasma cells. Do they predict death? The
-# public people are a random tenth, drawn with a seed. Then the public rows are *like* the private ones, which is what
-# standard errors and plans take for granted. A sample of this kind is the best public data there is, but it takes
-# people who agree to be in it: nothing protects them.
+# public people are a random tenth, drawn with a seed. So we know without asking that covariates are distributed alike,
+# and that no cell is missing. `describe=False` says so, and all of epsilon goes into the coefficients. (Without it a
+# fit describes its own people with a small part of epsilon.) A sample of this kind is the best public data there is,
+# but it takes people who agree to be in it: nothing protects them.
 
 # %%
 flchain = hdp.datasets.load_flchain()
@@ -346,7 +403,7 @@ olmsted = hdp.Study(
     ledger=olmsted_ledger,
 )
 death = hdpf.hazard("Surv(time, death) ~ age + sex + log(flc)", data=olmsted, intervals=24, link="cloglog")
-pure = death.fit(epsilon=1)
+pure = death.fit(epsilon=1, describe=False)
 pure.hazard_ratios().assign(public_alone=np.exp(pure.public_only.params)).round(3)
 
 # %% [markdown]
@@ -359,7 +416,7 @@ pure.hazard_ratios().assign(public_alone=np.exp(pure.public_only.params)).round(
 
 # %%
 causes = hdpf.hazard("Surv(time, cause) ~ age + sex + log(flc)", data=olmsted, intervals=24, link="cloglog")
-competing = causes.fit(epsilon=1)
+competing = causes.fit(epsilon=1, describe=False)
 competing.hazard_ratios().round(3)
 
 # %%
@@ -388,21 +445,22 @@ axes[1].spines[["top", "right"]].set_visible(False)
 # %% [markdown]
 # ### A small delta: noise in several rounds
 #
-# With `delta > 0` the bound may fail with that probability; take far less than one over the number of people. It buys
+# With `delta > 0` the bound may fail with that probability; take far less than one over the number of people. It allows
 # normal noise and another mechanism: the sum of the private people's scores, each cut at a public length, is compared
 # with the sum that public people lead one to expect, in a few noisy Newton steps. Nobody's follow-up ends early here.
-# In return the estimates, not only their standard errors, rest on private people who resemble the public ones in
-# covariates and in how long they are followed. In Olmsted County they do.
+# In return the estimates, not only their standard errors, assume private people who are like the public ones in
+# covariates and in how long they are followed (re-weighted to a description, where there is one). In Olmsted County
+# they are.
 
 # %%
-approximate = death.fit(epsilon=1, delta=1e-6, mechanism="clipped_newton")
+approximate = death.fit(epsilon=1, delta=1e-6, mechanism="clipped_newton", describe=False)
 print(approximate.guarantee)
 print(approximate.facts.method)
 
 # %% [markdown]
-# ## The answer key
+# ## What the private records say without noise
 #
-# Only because these people are posing as private can we look up what maximum likelihood says about them. In a real
+# Only because these records are public in fact can we compute what maximum likelihood says about them. In a real
 # study nobody can. Compare it with the *private only* estimates, in units of their standard errors:
 
 # %%
@@ -416,8 +474,8 @@ key.loc[["age", "sex[T.M]", "log(flc)"]].round(3)
 
 # %% [markdown]
 # In Olmsted County the public people are like the private ones and the model holds well enough. In Rotterdam it holds
-# less well: effects fade with time since surgery. The columns below are fits without privacy to all Rotterdam women
-# over five and over two years, and the private one:
+# less well: effects fade with time since surgery. The columns below are fits without privacy to all complete Rotterdam
+# women over five and over two years, and the private one:
 
 
 # %%
@@ -510,7 +568,7 @@ olmsted_ledger.history()
 # ## Limits
 #
 # - **Few people times epsilon.** Noise does not shrink with the number of records, information grows with it. The
-#   plan knows before you pay. For 300 women:
+#   plan says so before anything is spent. For 300 women:
 
 # %%
 for epsilon, verdict in model.plan(epsilon=[1, 3], n=300).verdicts.items():
@@ -519,9 +577,11 @@ for epsilon, verdict in model.plan(epsilon=[1, 3], n=300).verdicts.items():
 # %% [markdown]
 # - **Censoring that tells something.** As in any survival analysis, people who leave must be like those who stay,
 #   given the covariates. Privacy neither mends nor worsens this, but you cannot look at who left.
-# - **Public people unlike the private ones.** Standard errors, plans and the cap take covariates and follow-up from
-#   the public rows; with `mechanism="clipped_newton"` the estimates do, too. Under covariate shift intervals can be too
-#   short, as *Start here* measures. `se_share` spends a part of epsilon on not having to assume it.
+# - **Public people unlike the private ones.** Standard errors and plans take covariates and follow-up from public rows
+#   that were re-weighted and re-scaled to the description; with `mechanism="clipped_newton"` the estimates do, too.
+#   Correlations between covariates stay those of the public rows. With several rows per person and late entry public
+#   rows are taken as they are, and where they differ intervals can be too short; `se_share` spends a part of epsilon on
+#   not having to assume it. The cap is always that of the public fit.
 # - **Hazards that are not proportional.** The private ratio is an average that leans to early follow-up. Ask about a
 #   shorter horizon, where it is not an average of unlike things.
 # - **Curves far out.** The baseline late in follow-up rests on few people, public ones mostly. Bands say so, but only

@@ -269,7 +269,9 @@ PROMISED = {
     "survival": (
         6,
         (
+            "Description of the private cohort, differentially private",
             "DiscreteHazard results, differentially private",
+            "described before, at epsilon = 0.3 beside this fit's",
             "coefficients of covariates are log hazard ratios",
             "Intervals: 20, up to 5 years",
             "follow-up ends before a person's caps add up to more than",
