@@ -23,16 +23,11 @@ from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.models.contributions import Contribution, Contributions
 from hdpstats.models.model_spec import LossSpec
-from hdpstats.models.request import (
-    Contribution,
-    Contributions,
-    FitRequest,
-    SiteRecords,
-    planned_records,
-    private_result,
-    record_counts,
-)
+from hdpstats.models.private_result import private_result
+from hdpstats.models.request import FitRequest
+from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Norm

@@ -45,20 +45,15 @@ from hdpstats.mechanisms.public_hessian.query import (
     PublicHessianRelease,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
+from hdpstats.models.contributions import ask_rounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.multinomial_spec import MultinomialSpec
 from hdpstats.models.points import Prediction
+from hdpstats.models.private_result import private_result
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.models.request import (
-    ONLY,
-    FitRequest,
-    SiteRecords,
-    ask_rounds,
-    planned_records,
-    private_result,
-    record_counts,
-)
+from hdpstats.models.request import ONLY, FitRequest
+from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.censoring import followed_as_public, followed_to_horizon
 from hdpstats.public.fit import WhitenedPublic, public_rows

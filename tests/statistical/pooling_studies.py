@@ -12,7 +12,8 @@ from hdpstats.inference import draws
 from hdpstats.inference.pooling import pool
 from hdpstats.inference.sandwich import of_point
 from hdpstats.models.points import _planned_noise, _query_of
-from hdpstats.models.request import fit_request, planned_records
+from hdpstats.models.request import fit_request
+from hdpstats.models.site_records import planned_records
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.geometry import whiten
 from tests.statistical.studies import PATIENTS, patients_schema

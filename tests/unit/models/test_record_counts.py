@@ -7,7 +7,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.models.request import LEAST_SHARE, MOST_SHARE, left_for_fit, share_of_count
+from hdpstats.models.count_share import LEAST_SHARE, MOST_SHARE, left_for_fit, share_of_count
 from hdpstats.privacy.relation import Relation
 from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
 
@@ -39,14 +39,14 @@ def study_of(relation):
         (10**6, 1, LEAST_SHARE),
     ],
 )
-def test_the_number_of_complete_rows_is_bought_with_a_relative_error_of_a_twentieth(records, epsilon, share):
+def test_the_number_of_complete_rows_has_a_relative_error_of_a_twentieth(records, epsilon, share):
     found = share_of_count(study_of(LACKING), ["x"], Fraction(epsilon), records=records)
     assert found == max(share, LEAST_SHARE)
     assert share_of_count(study_of(REPLACE), ["x"], Fraction(epsilon), records=records) == 0
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 3), Fraction(1), Fraction(31, 10), Fraction(50)])
-def test_a_fiftieth_buys_the_number_where_it_is_protected(epsilon):
+def test_a_fiftieth_pays_for_the_number_where_it_is_protected(epsilon):
     left = left_for_fit(study_of(ADD), ["x"], epsilon, records=500)
     assert 0 <= left - epsilon * Fraction(49, 50) < Fraction(1, 10**9)
     assert left < epsilon

@@ -1,0 +1,224 @@
+"""What is known of the people of each site before its part in a fit, and what is left of epsilon then.
+
+The number of people at a site is the public one, the declared one for a plan, or a noisy one that is released first.
+What averages of their variables are comes from a description, or is asked for after their number
+(`hdpstats.models.cohort`).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import final
+
+from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.registry import prepare
+from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
+from hdpstats.models.count_share import count_sd, left_for_fit
+from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.request import FitRequest
+from hdpstats.privacy.accountant import total
+from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
+from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.query import Query, Release, of_kind
+from hdpstats.sites.study import Answered, Missing, ask
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteRecords:
+    """What is known of a site's people before its part in a fit, and what is left to spend.
+
+    Attributes
+    ----------
+    records, records_sd : int, float
+        The number of people who count, and the standard deviation of the noise in it: 0 where it is public.
+    most : int
+        The public or declared number of all people.
+    request : FitRequest
+        What is left of the request.
+    for_count, for_averages : Fraction
+        The parts of epsilon for their number and for averages of their variables.
+    count : CountRelease or None
+        The release of the number, where the fit asked for it.
+    description : SiteDescription or None
+        The description that the fit rests on.
+    cohort : CohortMoments or None
+        What that tells of the variables of the model, where the fit has use for it.
+    """
+
+    records: int
+    records_sd: float
+    most: int
+    request: FitRequest
+    for_count: Fraction = Fraction(0)
+    for_averages: Fraction = Fraction(0)
+    count: CountRelease | None = None
+    description: SiteDescription | None = None
+    cohort: CohortMoments | None = None
+
+    @property
+    def charged(self) -> tuple[Release, ...]:
+        """What the site was charged for the fit already."""
+        own = [] if self.description is None or self.request.description is not None else [self.description.release]
+        return tuple(each for each in (self.count, *own) if each is not None)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordCounts:
+    """What is known of the people of each site, and the sites that did not answer.
+
+    ``left`` are those of them that answered something and then nothing more.
+    """
+
+    sites: Mapping[str, SiteRecords]
+    missing: tuple[Missing, ...]
+    left: Mapping[str, SiteRecords] = field(default_factory=dict)
+
+    def alone(self, contributing: Collection[str]) -> dict[str, SiteRecords]:
+        """Return the sites that were charged already and are not among those that contribute."""
+        known = {**self.sites, **self.left}
+        return {name: each for name, each in known.items() if name not in contributing and each.charged}
+
+
+def planned_records(
+    spec: ModelSpec, request: FitRequest, people: Mapping[str, int], *, averages: bool = False
+) -> dict[str, SiteRecords]:
+    """Return what to plan a fit with: what is known of people, and what is left of the request once that is paid for.
+
+    ``averages`` says whether the mechanism has use for averages of private people.
+    """
+    own = own_description(spec) if averages and request.describe and request.description is None else None
+    given = {} if request.description is None else described_sites(spec, request.description)
+    found = {}
+    for name, records in people.items():
+        known = SiteRecords(records=records, records_sd=0.0, most=records, request=request.at(name))
+        if name in given:
+            known = _described(spec, known, given[name])
+        counted = _counted(spec, known)
+        found[name] = counted if own is None else _averaged(own, counted, whole=request.at(name).epsilon)
+    return found
+
+
+def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
+    """Return a site with less to spend where averages of its people are to be asked for, and what these may be."""
+    paid = rounded_down(whole * own.share(whole, records=site.most), EPSILON_GRAIN)
+    if not paid:
+        return site
+    return replace(
+        site,
+        for_averages=paid,
+        cohort=own.expected(paid, records=site.most, people=(float(site.records), site.records_sd)),
+        request=replace(site.request, epsilon=site.request.epsilon - paid),
+    )
+
+
+def _described(spec: ModelSpec, site: SiteRecords, description: SiteDescription) -> SiteRecords:
+    """Return a site with what a description tells of it."""
+    number, sd = description.people or (float(site.records), site.records_sd)
+    records = min(max(round(number), 1), site.most)
+    return replace(
+        site,
+        records=records,
+        records_sd=sd,
+        description=description,
+        cohort=description.moments(spec, (float(records), sd)),
+    )
+
+
+def _counted(spec: ModelSpec, site: SiteRecords) -> SiteRecords:
+    """Return a site with less to spend where the number of its people must be asked for."""
+    if site.description is not None and site.description.people is not None:
+        return site
+    epsilon = site.request.epsilon
+    needs = spec.needs if site.request.describe else ()
+    left = left_for_fit(spec.study, needs, epsilon, records=site.most)
+    paid = epsilon - left
+    return replace(site, records_sd=count_sd(paid), for_count=paid, request=replace(site.request, epsilon=left))
+
+
+def record_counts(
+    spec: ModelSpec, request: FitRequest, first_query: Callable[[SiteRecords], Query], *, averages: bool = False
+) -> RecordCounts:
+    """Return what is known of the people of each site who count, released first where it is private and not described.
+
+    ``first_query`` returns the first query of the fit to a site. It is tried with the declared numbers, so that a fit
+    that no proof covers, or that could not be paid, is refused before anything is released. Fits of one epsilon to the
+    same columns of the same people share a number: the same question is answered once. What is asked about averages
+    does not depend on the number that was released before.
+    """
+    study = spec.study
+    planned = planned_records(
+        spec, request, {name: site.records for name, site in study.sites.items()}, averages=averages
+    )
+    before = {name: _queries_before(spec, request, name, site, first_query) for name, site in planned.items()}
+    counting = {name: each.count for name, each in before.items() if each.count is not None}
+    counted = ask(study, counting, round=0) if counting else Answered(releases={}, missing=())
+    known = {
+        name: _with_count(site, counted.releases.get(name))
+        for name, site in planned.items()
+        if name not in counting or name in counted.releases
+    }
+    describing = {name: each.description for name, each in before.items() if each.description and name in known}
+    described = ask(study, describing, round=0) if describing else Answered(releases={}, missing=())
+    left = {name: site for name, site in known.items() if name in describing and name not in described.releases}
+    return RecordCounts(
+        sites={
+            name: _with_averages(spec, site, describing.get(name), described.releases.get(name))
+            for name, site in known.items()
+            if name not in left
+        },
+        missing=(*counted.missing, *described.missing),
+        left=left,
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Before:
+    """What a site is asked before its part in a fit."""
+
+    count: CountQuery | None = None
+    description: DescriptionQuery | None = None
+
+
+def _queries_before(
+    spec: ModelSpec, request: FitRequest, name: str, site: SiteRecords, first_query: Callable[[SiteRecords], Query]
+) -> _Before:
+    """Return what a site is asked before its part in a fit; each query says what is charged after it."""
+    if not (site.for_count or site.for_averages):
+        return _Before()
+    study = spec.study
+    site_facts = replace(spec.site_facts(site.most), row_order=study.sites[name].terms.row_order)
+    prepared = prepare(first_query(site), site_facts)
+    ahead, count, description = (total(prepared.events), *prepared.ahead), None, None
+    if site.for_averages and (own := own_description(spec)) is not None:
+        description = own.query(site.for_averages, ahead=ahead, replicate=request.replicate)
+        ahead = (total(prepare(description, site_facts).events), *ahead)
+    if site.for_count:
+        may_lack = request.describe and study.schema.leaves_out(spec.needs)
+        count = CountQuery(
+            epsilon=site.for_count,
+            columns=tuple(sorted(set(spec.needs))) if may_lack else None,
+            ahead=ahead,
+            schema_sha256=study.schema.sha256,
+            replicate=request.replicate,
+        )
+    return _Before(count=count, description=description)
+
+
+def _with_count(site: SiteRecords, release: Release | None) -> SiteRecords:
+    if release is None:
+        return site
+    count = of_kind(release, CountRelease)
+    return replace(site, records=count.count, records_sd=count.noise_sd, count=count)
+
+
+def _with_averages(
+    spec: ModelSpec, site: SiteRecords, query: DescriptionQuery | None, release: Release | None
+) -> SiteRecords:
+    if query is None or release is None:
+        return site
+    known = SiteDescription(query=query, release=of_kind(release, DescriptionRelease))
+    return replace(site, description=known, cohort=known.moments(spec, (float(site.records), site.records_sd)))
