@@ -25,12 +25,13 @@ Asymptotically efficient rank invariant test procedures. D. R. Cox (1972), Regre
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.life_tables import LifeTable, moving_average
-from hdpstats.public.log_rank import Score
+from hdpstats.public.log_rank import Score, added, spread_between, stratum_score, survival_before
 
 Strata = Sequence[Sequence[LifeTable]]
 """For each stratum the tables of the groups, the same groups in the same order."""
@@ -38,30 +39,25 @@ Strata = Sequence[Sequence[LifeTable]]
 
 def noisy_score(strata: Strata, *, peto: bool = False, beta: FloatArray | None = None) -> Score:
     """Return the score of noisy tables; ``beta`` (G,) are log hazard ratios, if not 0."""
-    groups = len(strata[0])
-    observed, expected = np.zeros(groups), np.zeros(groups)
-    sampling, noise, information = (np.zeros((groups, groups)) for _ in range(3))
-    for tables in strata:
-        events = np.array([each.events.sum(axis=1) for each in tables])
-        exposed = np.array([each.exposed_above(1.0) for each in tables])
-        all_events, all_exposed = events.sum(axis=0), exposed.sum(axis=0)
-        rate = moving_average(np.maximum(all_events, 0.0)) / moving_average(all_exposed)
-        weight = np.ones(len(rate))
-        if peto:
-            weight = np.append(1.0, np.cumprod(1.0 - np.minimum(rate, 1.0))[:-1])
-        relative = np.ones((groups, 1)) if beta is None else np.exp(beta)[:, None]
-        mid = exposed if beta is None else np.maximum(exposed - moving_average(events.T).T / 2.0, exposed / 2.0)
-        share = relative * mid / (relative * mid).sum(axis=0)
-        smooth = rate * all_exposed
-        spread = np.einsum("gj,gh->jgh", share, np.eye(groups)) - np.einsum("gj,hj->jgh", share, share)
-        left = np.clip(1.0 - rate, 0.05, 1.0) if beta is None else np.ones(len(rate))
-        observed += events @ weight
-        expected += share @ (weight * all_events)
-        sampling += np.einsum("j,jgh->gh", weight**2 * smooth * left, spread)
-        information += np.einsum("j,jgh->gh", smooth, spread)
-        for group, table in enumerate(tables):
-            own = (np.arange(groups) == group)[:, None] - share
-            by_exposed = -weight * smooth * spread[:, group, :].T / exposed[group]
-            L = table.derivative(np.repeat(weight * own, table.events.shape[1], axis=1), by_exposed)
-            noise += table.sd**2 * L @ L.T
-    return Score(observed=observed, expected=expected, sampling=sampling, noise=noise, information=information)
+    return added([_of_stratum(tables, peto=peto, beta=beta) for tables in strata])
+
+
+def _of_stratum(tables: Sequence[LifeTable], *, peto: bool, beta: FloatArray | None) -> Score:
+    groups = len(tables)
+    events = np.array([each.events.sum(axis=1) for each in tables])
+    exposed = np.array([each.exposed_above(1.0) for each in tables])
+    all_exposed = exposed.sum(axis=0)
+    rate = moving_average(np.maximum(events.sum(axis=0), 0.0)) / moving_average(all_exposed)
+    weight = survival_before(rate) if peto else np.ones(len(rate))
+    relative = np.ones((groups, 1)) if beta is None else np.exp(beta)[:, None]
+    mid = exposed if beta is None else np.maximum(exposed - moving_average(events.T).T / 2.0, exposed / 2.0)
+    share = relative * mid / (relative * mid).sum(axis=0)
+    smooth = rate * all_exposed
+    left = np.clip(1.0 - rate, 0.05, 1.0) if beta is None else np.ones(len(rate))
+    spread, noise = spread_between(share), np.zeros((groups, groups))
+    for group, table in enumerate(tables):
+        own = (np.arange(groups) == group)[:, None] - share
+        by_exposed = -weight * smooth * spread[:, group, :].T / exposed[group]
+        L = table.derivative(np.repeat(weight * own, table.events.shape[1], axis=1), by_exposed)
+        noise += table.sd**2 * L @ L.T
+    return replace(stratum_score(events, share, weight=weight, total=smooth, left=left), noise=noise)

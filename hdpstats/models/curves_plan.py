@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats.display import Report, Reported, columns
 from hdpstats.inference.log_rank import noisy_score
-from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.follow_up import is_known, life_tables
 from hdpstats.mechanisms.description.query import DescriptionQuery
-from hdpstats.mechanisms.description.site import prepare
-from hdpstats.models.description_plan import AT_PUBLIC, AT_SCHEMA
-from hdpstats.models.model_spec import site_facts_of
+from hdpstats.models.description_plan import assumption_of, planned_numbers
 from hdpstats.results.description_tables import frame_of
 from hdpstats.results.survival_curves import group_labels
 from hdpstats.sites import Study
@@ -78,10 +75,6 @@ class CurvesPlan(Reported):
         return str(self)
 
 
-def _errors(row: Mapping[Any, Any]) -> list[str]:
-    return [f"{row['std_error']:.4f}", f"{row['noise']:.4f}"]
-
-
 def _share(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.0%}"
 
@@ -92,9 +85,7 @@ def plan_curves(
     """Return the plan of curves that would be asked for, by epsilon."""
     records, rows, tests = sum(people.values()), [], []
     for epsilon, query in queries.items():
-        sds = [np.array(prepare(query, site_facts_of(study, count)).sds) for count in people.values()]
-        stand_ins = public_people(query, study.schema, study.public)
-        numbers = expected_numbers(query, stand_ins, records=float(records), sds=sds, public=False)
+        numbers = planned_numbers(study, dict.fromkeys(people, query), people)
         tables, asked = life_tables(numbers), query.follow_up
         if asked is None:
             continue
@@ -120,5 +111,5 @@ def plan_curves(
         tests=pd.DataFrame(tests, columns=["epsilon", "intervals", "noise_sd", "information"]),
         records=records,
         formula=formula,
-        assumption=AT_SCHEMA if study.public is None else AT_PUBLIC,
+        assumption=assumption_of(study),
     )

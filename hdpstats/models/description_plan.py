@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats.display import Report, Reported, columns
+from hdpstats.mechanisms.description.blocks import DescribedNumbers
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.query import DescriptionQuery
@@ -89,10 +90,8 @@ def plan_description(
     """Return the plan of descriptions that would be asked for, by epsilon and site."""
     records, frames, normal = sum(people.values()), [], {}
     for epsilon, asked in queries.items():
-        query = next(iter(asked.values()))
-        sds = [np.array(prepare(each, site_facts_of(study, people[name])).sds) for name, each in asked.items()]
-        stand_ins = public_people(query, study.schema, study.public)
-        numbers = expected_numbers(query, stand_ins, records=float(records), sds=sds, public=not query.counted)
+        numbers = planned_numbers(study, asked, people)
+        query = numbers.query
         cohort = public_cohort(query, study.schema, study.public)
         kurtosis = {} if cohort is None else dict(cohort.kurtosis)
         found = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
@@ -105,8 +104,22 @@ def plan_description(
         frame=frame[names],
         records=records,
         normal=normal,
-        assumption=AT_SCHEMA if study.public is None else AT_PUBLIC,
+        assumption=assumption_of(study),
     )
+
+
+def planned_numbers(study: Study, asked: Mapping[str, DescriptionQuery], people: Mapping[str, int]) -> DescribedNumbers:
+    """Return what sites with so many people each are expected to answer, with its noise."""
+    query = next(iter(asked.values()))
+    sds = [np.array(prepare(each, site_facts_of(study, people[name])).sds) for name, each in asked.items()]
+    stand_ins = public_people(query, study.schema, study.public)
+    records = float(sum(people.values()))
+    return expected_numbers(query, stand_ins, records=records, sds=sds, public=not query.counted)
+
+
+def assumption_of(study: Study) -> str:
+    """Return what a plan of a description rests on."""
+    return AT_SCHEMA if study.public is None else AT_PUBLIC
 
 
 def _name(row: Mapping[str, object]) -> str:

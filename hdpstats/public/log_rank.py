@@ -124,26 +124,69 @@ def exact_score(strata: Sequence[Sequence[RiskSets]], *, peto: bool = False, bet
 
     With ``beta`` its variance is the information, as of Cox's likelihood with Breslow's ties.
     """
-    groups = len(strata[0])
-    observed, expected = np.zeros(groups), np.zeros(groups)
-    sampling, information = np.zeros((groups, groups)), np.zeros((groups, groups))
+    scores = []
     for sets in strata:
         times = np.unique(np.concatenate([each.times[each.events.sum(axis=1) > 0] for each in sets]))
         n = np.array([each.at_risk_at(times) for each in sets])
         before = np.array([each.events_upto(np.nextafter(times, -np.inf)).sum(axis=1) for each in sets])
         d = np.array([each.events_upto(times).sum(axis=1) for each in sets]) - before
         D, N = d.sum(axis=0), n.sum(axis=0)
-        weight = np.ones(len(times))
-        if peto:
-            weight = np.append(1.0, np.cumprod(1.0 - D / N)[:-1])
         relative = n if beta is None else n * np.exp(beta)[:, None]
-        share = relative / relative.sum(axis=0)
-        spread = np.einsum("gj,gh->jgh", share, np.eye(groups)) - np.einsum("gj,hj->jgh", share, share)
-        left = ratio(N - D, N - 1.0, where=N > 1.0, other=0.0) if beta is None else np.ones(len(times))
-        observed += d @ weight
-        expected += share @ (weight * D)
-        sampling += np.einsum("j,jgh->gh", weight**2 * D * left, spread)
-        information += np.einsum("j,jgh->gh", D, spread)
+        scores.append(
+            stratum_score(
+                d,
+                relative / relative.sum(axis=0),
+                weight=survival_before(D / N) if peto else np.ones(len(times)),
+                total=D,
+                left=ratio(N - D, N - 1.0, where=N > 1.0, other=0.0) if beta is None else np.ones(len(times)),
+            )
+        )
+    return added(scores)
+
+
+def stratum_score(
+    events: FloatArray, share: FloatArray, *, weight: FloatArray, total: FloatArray, left: FloatArray
+) -> Score:
+    """Return the score of one stratum, without noise.
+
+    Parameters
+    ----------
+    events, share
+        Events of each group, and its share of the people at risk (G, J), relative hazards included.
+    weight
+        ``w`` (J,).
+    total, left
+        Events of all groups as the variance counts them, and the factor of those who survive beside them (J,).
+    """
+    spread = spread_between(share)
+    sampling = np.einsum("j,jgh->gh", weight**2 * total * left, spread)
     return Score(
-        observed=observed, expected=expected, sampling=sampling, noise=np.zeros_like(sampling), information=information
+        observed=events @ weight,
+        expected=share @ (weight * events.sum(axis=0)),
+        sampling=sampling,
+        noise=np.zeros_like(sampling),
+        information=np.einsum("j,jgh->gh", total, spread),
+    )
+
+
+def spread_between(share: FloatArray) -> FloatArray:
+    """Return the covariances (J, G, G) of one draw among groups with shares (G, J)."""
+    return np.asarray(
+        np.einsum("gj,gh->jgh", share, np.eye(len(share))) - np.einsum("gj,hj->jgh", share, share), dtype=np.float64
+    )
+
+
+def survival_before(rate: FloatArray) -> FloatArray:
+    """Return the weights (J,) of Peto and Peto's test: survival of all groups together before each time."""
+    return np.append(1.0, np.cumprod(1.0 - np.minimum(rate, 1.0))[:-1])
+
+
+def added(scores: Sequence[Score]) -> Score:
+    """Return the score of several strata together."""
+    return Score(
+        observed=np.sum([each.observed for each in scores], axis=0),
+        expected=np.sum([each.expected for each in scores], axis=0),
+        sampling=np.sum([each.sampling for each in scores], axis=0),
+        noise=np.sum([each.noise for each in scores], axis=0),
+        information=np.sum([each.information for each in scores], axis=0),
     )
