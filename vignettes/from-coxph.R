@@ -226,7 +226,7 @@ tryCatch(
 # %% [markdown]
 # ## What did privacy cost?
 #
-# In a real study nobody could run this cell. Rotterdam is only posing as private, so here is the Cox model of all its
+# In a real study nobody could run this cell. Rotterdam is in fact public, so here is the Cox model of all its
 # women, next to what the noise let through (*private only*), and how far apart they are in standard errors:
 
 # %%

@@ -82,24 +82,27 @@ colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7")
 par(mar = c(4.5, 4.5, 1, 1))
 matplot(
   epsilon, t(percent), type = "b", pch = 19, lty = 1, col = colours,
-  log = "x", ylim = c(0, 100), las = 1, ylab = "standard error, % of that from public rows"
+  log = "x", ylim = c(0, max(percent)), las = 1, ylab = "standard error, % of that from public rows"
 )
-legend("bottomleft", rownames(percent), col = colours, pch = 19, lty = 1, bty = "n", y.intersp = 1.3)
+abline(h = 100, lty = 3)
+legend("topright", rownames(percent), col = colours, pch = 19, lty = 1, bty = "n", y.intersp = 1.3)
 
 # %% [markdown]
 # ## Ask
 #
-# The curves are steep up to 1 and flat beyond: epsilon = 1 brings most of what 10 would. The charge is in the account
-# before a private record is read.
+# The curves are steep up to 1 and flat beyond: epsilon = 1 brings most of what 10 would. Above the dotted line noise hides
+# whether private coefficients are those of the public rows, and the standard error allows for that. The charge is in the
+# account before a private record is read.
 
 # %%
 fit <- dp_logit(formula, data = study, epsilon = 1)
 summary(fit)
 
 # %% [markdown]
-# The coefficients are the pooled ones, public and private women together; `dp_estimates(fit)` has all three. Standard
-# errors include the noise. The numbers differ from reader to reader: the noise has no seed, since whoever could repeat it
-# could subtract it.
+# The coefficients are the pooled ones, public and private women together; `dp_estimates(fit)` has all three. A small part
+# of epsilon went into the number of complete records and averages of the covariates, by which public rows are re-weighted
+# and re-scaled for the standard errors. These include the noise. The numbers differ from reader to reader: the noise has
+# no seed, since whoever could repeat it could subtract it.
 
 # %%
 odds <- dp_tidy(fit, conf.int = TRUE, exponentiate = TRUE)

@@ -95,7 +95,7 @@ schema
 # promised that here.)
 #
 # This matters here. `event3` is missing where a woman was lost to follow-up before three years. How many records are
-# complete is then private, and has to be asked for, below. Because Rotterdam is only posing as private we can say that
+# complete is then private, and has to be asked for, below. Because Rotterdam is in fact public we can say that
 # 32 records are left out, 1.1%. Among the public women 131 of 686 are, which makes events look more frequent among the
 # rest. A hazard model uses the time that all these women were observed; it is the right tool for such data, and the
 # subject of *survival.py*.
@@ -147,8 +147,9 @@ model.plan(epsilon=[0.1, 0.5, 1, 3], description=cohort)
 
 # %% [markdown]
 # Rows are coefficients on the log-odds scale; age is per year. The first column is what the public rows give
-# alone. Read along a row and ask which epsilon makes the standard error small enough for your question. The
-# same over a fine grid:
+# alone, about German women; the others are of the estimate that a fit reports. At 0.1 they are larger: noise hides
+# whether private coefficients are those of the public rows, and the standard error allows for that. Read along a row
+# and ask which epsilon makes the standard error small enough for your question. The same over a fine grid:
 
 # %%
 figure = model.plan(epsilon=np.geomspace(0.05, 10, 25).round(3).tolist(), description=cohort).plot()
@@ -183,13 +184,14 @@ print(result.summary())
 #   things, sampling (which other women might have been in the study) and privacy noise. Do not add anything for
 #   privacy; it is in there.
 # - The **p-values and intervals** come from 4,000 simulated errors, because the noise has heavier tails than
-#   the normal distribution. No p-value is below 1/4001; one that prints as 0.000 is below 0.0005.
-# - The **second table** shows three estimates side by side. *Public only* uses the German women (with a weak
-#   prior, so that it always exists). *Private only* uses the Rotterdam women, with noise; women whose
-#   covariates are unusual among the public rows count less, which limits what one record can do. *Pooled*
-#   combines the two as a random-effects meta-analysis combines two studies, coefficient by coefficient: one in
-#   which they disagree by more than their errors is left to the private rows. The first table is the pooled one.
-#   If your question is about the Rotterdam women alone, report *private only*.
+#   the normal distribution. Where none of the 4,000 is as large as the estimate the table has `<0.00025`.
+# - The **second table** shows three estimates side by side. *Public only* is what `glm` says of the German women.
+#   *Private only* uses the Rotterdam women, with noise; women whose covariates are unusual among the public rows
+#   count less, which limits what one record can do. *Pooled* combines the two as a random-effects meta-analysis
+#   combines two studies, coefficient by coefficient: one in which they disagree by more than their errors is left to
+#   the private rows. The first table is the pooled one.
+#   *Public differs?* tests whether they disagree. If you expect the German women to be quite unlike those in
+#   Rotterdam, report *private only*.
 # - The **noise share** says how much of each variance is due to privacy noise. Variances add up, standard
 #   errors do not. Per coefficient:
 
@@ -224,18 +226,19 @@ pd.DataFrame(
 axes = result.plot_coefficients()
 
 # %% [markdown]
-# The intervals of the private and the pooled estimates should be much shorter than the public ones, except that of
-# `hormon`, and lie in the same region (that of `age` looks short because it is per year). `hormon` is negative in most
-# runs and `log1p(nodes)` clearly positive in nearly every one. Nobody was randomised to hormonal treatment in
-# Rotterdam, so its coefficient is an association.
+# At epsilon = 1 the intervals of the private and the pooled estimates should be clearly shorter than the public ones,
+# except that of `hormon`, and lie in the same region (that of `age` looks short because it is per year). At a small
+# epsilon they are longer, as the plan says. `hormon` is negative in most runs and `log1p(nodes)` clearly positive in
+# nearly every one. Nobody was randomised to hormonal treatment in Rotterdam, so its coefficient is an association.
 #
 # **How far to trust the standard errors.** They need the spread of the covariates among the private women. The public
 # rows were re-weighted and re-scaled to the described shares, means and standard deviations, and what noise leaves
 # unknown of these is in the intervals. What is still taken from the public rows are the correlations between
-# covariates. In simulations with the covariates of these two studies, intervals of nominally 95% held the truth in
-# 91 to 98% of the data sets. With `describe=False`, which takes the covariates to be distributed as in the public
-# rows, the interval of `hormon` held it in 73% only: 11% of the women in Rotterdam had hormonal treatment, and 36% of
-# the German ones, so Rotterdam tells less about `hormon` than the German rows suggest.
+# covariates. How often intervals of nominally 95% contain the truth in simulations with the covariates of these two
+# studies is [measured](validation/shifted-covariates.md). `describe=False` takes the covariates to be distributed as in
+# the public rows. Here that would be wrong, for `hormon` most of all: 11% of the women in Rotterdam had hormonal
+# treatment, and 36% of the German ones, so Rotterdam tells less about `hormon` than the German rows suggest, and the
+# interval would be too short.
 #
 # ## Odds ratios and predictions
 

@@ -136,7 +136,8 @@ PROMISED = {
     "logistic-in-irkernel": (
         2,
         (
-            "Logit results, differentially private",
+            "Private records: ",
+            "Of epsilon:     1.0% for the number of complete rows and",
             "1-differential privacy (pure)",
             "dp_insufficient_budget",
             "spent                1            0",
