@@ -161,7 +161,10 @@ def record_counts(
         if name not in counting or name in counted.releases
     }
     describing = {name: each.description for name, each in before.items() if each.description and name in known}
-    described = ask(study, describing, round=0) if describing else Answered(releases={}, missing=())
+    others = len(known) - len(describing)
+    described = (
+        ask(study, describing, round=0, besides=others) if describing else Answered(releases={}, missing=())
+    )
     left = {name: site for name, site in known.items() if name in describing and name not in described.releases}
     return RecordCounts(
         sites={

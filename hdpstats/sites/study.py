@@ -275,7 +275,7 @@ class Answered:
     missing: tuple[Missing, ...]
 
 
-def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answered:  # noqa: A002
+def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1, besides: int = 0) -> Answered:  # noqa: A002
     """Ask the sites of a study, each its own query, and wait for their releases.
 
     Parameters
@@ -286,6 +286,8 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
         What each site is asked, by its name; sites without a query are left alone.
     round
         The number of the round, for what is said about sites that do not answer.
+    besides
+        How many sites take part without being asked in this round: they count towards the quorum.
 
     Raises
     ------
@@ -302,8 +304,8 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1) -> Answer
     ordered = [name for name in study.sites if name in asked]
     failed = {name: outcome for name in ordered if isinstance(outcome := found[name], HdpError)}
     releases = {name: outcome for name in ordered if isinstance(outcome := found[name], Release)}
-    if len(releases) < study.quorum:
-        raise _too_few(study, failed, answered=len(releases))
+    if len(releases) + besides < study.quorum:
+        raise _too_few(study, failed, answered=len(releases) + besides)
     _check_apart(releases)
     missing = (Missing(site=name, round=round, reason=str(error)) for name, error in failed.items())
     return Answered(releases=releases, missing=tuple(missing))

@@ -111,7 +111,7 @@ def test_a_survival_formula_is_planned_as_a_hazard_model(notebook):
         ("%hdp plan event3~age --link logit", "hazard models only"),
         ("%hdp plan event3~age --model cox", "invalid choice: 'cox'"),
         ("%hdp plan event3~age --replicate 2", "--replicate"),
-        ("%hdp plan event3~age --delta 1e-6 --mechanism output", "mechanism"),
+        ("%hdp plan event3~age --delta 1e-6 --mechanism public_hessian", "mechanism"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(notebook, line, words):
@@ -300,7 +300,7 @@ def test_a_bar_shows_what_was_spent_and_what_is_set_aside():
     public = hdp.datasets.load_gbsg()
     schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event3=hdp.Binary(complete=True))
     study = hdp.Study(private=public.copy(), public=public, schema=schema, ledger=ledger)
-    result = hdpf.logit("event3 ~ age", data=study).fit(epsilon=1)
+    result = hdpf.logit("event3 ~ age", data=study).fit(epsilon=1, describe=False)
     page = ledger._repr_html_()
     assert '<span class="hdp-filled" style="width: 25%"></span>' in page
     assert '<span class="hdp-reserved" style="width: 25%"></span>' in page

@@ -194,6 +194,13 @@ def test_several_sites_describe_their_own_people_at_their_own_epsilon(no_noise):
     assert "Of epsilon: " in " ".join(str(result.summary()).split())
 
 
+def test_small_sites_take_part_without_averages():
+    study = study_of(private={"A": PRIVATE.iloc[:1000], "B": PRIVATE.iloc[1000:1040], "C": PRIVATE.iloc[1040:1080]})
+    result = logit(study).fit(epsilon=1)
+    assert [name for name, _ in result.released.description.queries] == ["A"]
+    assert [site.missing for site in result.site_facts] == [None, None, None]
+
+
 def test_a_site_that_gives_its_number_and_no_averages_is_left_out_and_its_people_paid(monkeypatch):
     parts = {"A": PRIVATE.iloc[:500], "B": PRIVATE.iloc[500:1000], "C": PRIVATE.iloc[1000:]}
     study, right = study_of(private=parts), LocalSite.answer

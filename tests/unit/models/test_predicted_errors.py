@@ -66,8 +66,8 @@ def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
     # Fails where a plan forgets a site's noise, or counts people of one site only. Releases are without noise, which
     # plans and reports count all the same: no chance.
     model = model_of(sizes)
-    planned = model.plan(0.5, delta=delta, mechanism=mechanism)
-    reported = model.fit(0.5, delta=delta, mechanism=mechanism)
+    planned = model.plan(0.5, delta=delta, mechanism=mechanism, describe=False)
+    reported = model.fit(0.5, delta=delta, mechanism=mechanism, describe=False)
     private = planned.frame["private_only"].to_numpy()
     assert np.median(reported.private_only.bse.to_numpy() / private) == pytest.approx(1.0, abs=0.06)
     pooled = planned.frame["std_error"].to_numpy()
