@@ -18,7 +18,7 @@
 # `coxph`, `glm` and `survfit` say where looking is free.
 #
 # The example is the National Wilms Tumor Study, 4,028 children with a tumour of the kidney. Its third trial is
-# **public** here: it was published long ago. Its fourth, of 2,171 children, plays the **private** one. (Both are in
+# **public** here: it was published long ago. Its fourth, of 2,171 children, is treated as **private**. (Both are in
 # fact public.) The question: how much does an unfavourable histology raise the hazard of a relapse, by stage and age?
 
 # %%
@@ -76,8 +76,9 @@ formula = "Surv(time, relapse) ~ unfavourable + stage + age"
 # %hdp plan "{formula}" --epsilon 0.5 1 2 --link cloglog --intervals 16
 
 # %% [markdown]
-# The public trial is nearly as large as the private one, so a small epsilon adds next to nothing. With 2 the standard
-# errors fall by about a quarter, if the children of both trials are alike. Whether they are is what we do not know.
+# The public trial is nearly as large as the private one. Its own standard errors are about its own children. Those of a
+# fit allow for coefficients of the fourth trial that are not those of the third, and with epsilon = 2 they are about as
+# large. What is gained is that they are about the children in question. If both trials disagree they will be larger.
 #
 # ## Ask, in Python
 
@@ -87,9 +88,12 @@ result = model.fit(epsilon=2)
 result
 
 # %% [markdown]
-# Open *Estimates side by side*. The two trials treated children differently, and so hazards by stage may differ. Where
-# public and private estimates are further apart than their errors, the pooled one leans to the private trial, and
-# its standard error grows: the table shows what can no longer be learned from the third trial.
+# Open *Estimates side by side*. The two trials treated children differently, and so hazards by stage may differ:
+# *Public differs?* is a test. A coefficient of which public and private estimates are further apart than their errors
+# is left to the private trial, and its standard error grows.
+#
+# A small part of epsilon went into averages of the covariates and numbers at risk, by which the public children are
+# re-weighted and re-scaled for the standard errors.
 #
 # ## Read, in R
 #

@@ -579,9 +579,9 @@ for epsilon, verdict in model.plan(epsilon=[1, 3], n=300).verdicts.items():
 #   given the covariates. Privacy neither mends nor worsens this, but you cannot look at who left.
 # - **Public people unlike the private ones.** Standard errors and plans take covariates and follow-up from public rows
 #   that were re-weighted and re-scaled to the description; with `mechanism="clipped_newton"` the estimates do, too.
-#   Correlations between covariates stay those of the public rows. With several rows per person and late entry public
-#   rows are taken as they are, and where they differ intervals can be too short; `se_share` spends a part of epsilon on
-#   not having to assume it. The cap is always that of the public fit.
+#   Correlations between covariates stay those of the public rows. With late entry, strata or several rows per person
+#   public rows are taken as they are, and where they differ intervals can be too short; `se_share` spends a part of
+#   epsilon on not having to assume it. The cap is always that of the public fit.
 # - **Hazards that are not proportional.** The private ratio is an average that leans to early follow-up. Ask about a
 #   shorter horizon, where it is not an average of unlike things.
 # - **Curves far out.** The baseline late in follow-up rests on few people, public ones mostly. Bands say so, but only

@@ -91,8 +91,8 @@ def _of_sizes(rng: draws.Generator, moments: Moments, *, spread: float) -> Momen
 class PublicInformation(Information):
     """Model-based moments over public rows; drawn by the Bayesian bootstrap of those rows.
 
-    Right as far as private covariates are distributed as the public ones. The public rows are the same for all sites,
-    at each site's own radius and cap.
+    For fits without a description: right as far as private covariates are distributed as the public ones. The public
+    rows are the same for all sites, at each site's own radius and cap.
     """
 
     public: PublicSide

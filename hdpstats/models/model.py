@@ -41,10 +41,11 @@ EPSILONS = (0.1, 0.5, 1.0, 3.0)
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
 
-Predictions take private covariates to be distributed as the public ones. Where they are not, estimates by matched sums
-are biased, those by objective perturbation hardly, and only their standard errors are wrong. With Rotterdam's patients
-as private and GBSG's as public records, whose numbers of nodes spread half as widely, the former were off by 4 to 6
-standard errors of the ordinary fit, the latter by 1. Hazards rest on public people alike by either mechanism.
+Without a description predictions take private covariates to be distributed as the public ones. Where they are not,
+estimates by matched sums are biased, those by objective perturbation hardly, and only their standard errors are wrong.
+With Rotterdam's patients as private and GBSG's as public records, whose numbers of nodes spread half as widely, the
+former were off by 4 to 6 standard errors of the ordinary fit, the latter by 1. Hazards rest on public people alike by
+either mechanism.
 """
 
 
@@ -309,7 +310,7 @@ class Model(ABC):
             errors of it (of regressions clearly smaller).
         se_share
             Share of epsilon that pays for a noisy Hessian: for standard errors without public rows, or for standard
-            errors that do not take the private covariates to be distributed as the public ones.
+            errors by the curvature of the private covariates themselves, correlations included.
         replicate
             Number of the draw.
         allow_large_epsilon

@@ -247,7 +247,7 @@ PROMISED = {
             "the stored release: True | spent: 2",
             "Nothing was charged",
             "glm on 25,805 rows: 8 coefficients, relative error",
-            "2 charges, relation replace_one",
+            "4 charges, relation replace_one",
         ),
     ),
     "start-here": (

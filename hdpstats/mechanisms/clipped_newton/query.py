@@ -18,7 +18,8 @@ class ClippedNewton(MechanismOptions):
 
     What is clipped is a person's whole score, however long the follow-up, so that much less noise is needed than the
     worst record would ask for. The bias of clipping is taken out by public people with outcomes, of whom 12 per
-    coefficient are needed: private ones are taken to be distributed as they are.
+    coefficient are needed: private ones are taken to be distributed as they are, or as they are after they have been
+    re-weighted and re-scaled to a description.
 
     Parameters
     ----------
