@@ -170,7 +170,7 @@ def test_a_study_of_several_sites_shows_every_account_and_is_planned():
         assert fit.error is None
         assert (
             '<th style="text-align: left">&lt;Oslo&gt;</th><td style="text-align: left">answered</td>'
-            in fit.shown[0]["text/html"]
+            in fit.shown[-1]["text/html"]
         )
         assert made.value(code) == "[1.0, 0.5]"
         after = made.run("%hdp ledger hospitals").shown[0]["text/html"]

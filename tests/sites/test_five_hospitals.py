@@ -151,7 +151,7 @@ def test_a_site_killed_while_it_holds_the_request_is_left_out_uncharged(hospital
 def test_a_site_that_hangs_costs_one_deadline_in_a_fit_of_several_rounds(hospitals, verified, monkeypatch):
     """The deadline of round 1 passes when the four others have answered; later rounds wait for these alone."""
     replicate, before, waits = next(REPLICATES), hospitals.spent(), []
-    options = {"mechanism": "clipped_newton", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate}
+    options = {"mechanism": "clipped_newton", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate, "describe": False}
     hospitals.signal("B", signal.SIGSTOP)
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -221,7 +221,8 @@ given = json.load(sys.stdin)
 last = given["last"]
 sites = {name: Doomed(hdp.connect(url, **given["files"])) for name, url in given["urls"].items()}
 study = hdp.Study(private=sites, public=PUBLIC)
-hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton", replicate=given["replicate"])
+options = {"mechanism": "clipped_newton", "delta": 1e-6, "describe": False}
+hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, replicate=given["replicate"], **options)
 """
 
 
@@ -246,7 +247,8 @@ def test_an_asker_who_dies_between_rounds_resumes_from_what_was_released(hospita
     # Of the round in which it died, requests of other threads may have been on their way.
     assert all(last <= len(requests) <= last + 1 for requests in charged.values())
 
-    result = logit(hospitals.study()).fit(epsilon=1.0, delta=1e-6, mechanism="clipped_newton", replicate=replicate)
+    options = {"mechanism": "clipped_newton", "delta": 1e-6, "describe": False}
+    result = logit(hospitals.study()).fit(epsilon=1.0, replicate=replicate, **options)
     assert set(result.sites["status"]) == {"answered"}
     check_books(hospitals, result, verified)
     for name, part in result.release.sites:
