@@ -99,6 +99,8 @@ def _run(name: Any, arguments: Any) -> Any:
     given = single_values(given, vectors=("epsilon",) if name[0] in fits.SEVERAL_EPSILONS else ())
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
+        for kind in (RuntimeWarning, UserWarning):  # in R they are warnings, whatever Python's filters make of them
+            warnings.simplefilter("always", kind)
         value = function(**converted(given))
     messages = [in_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
     return to_r({"status": "value", "value": value, "warnings": messages, "printed": printed.getvalue()})

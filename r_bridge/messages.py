@@ -59,6 +59,7 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"\bconf_int\(\)"), "confint()"),
     (re.compile(r"\bcov_params\(\)"), "vcov()"),
     (re.compile(r"\bNone\b"), "NULL"),
+    (re.compile(r"\bNaN\b"), "NA"),
     (re.compile(r"\bTrue\b"), "TRUE"),
     (re.compile(r"\bFalse\b"), "FALSE"),
     (re.compile(r"(?<=[\w\"])=(?=[\w\"'.\[(-])(?!=)"), " = "),

@@ -213,6 +213,17 @@ def test_r_from_python_raises_warns_and_returns():
         r_bridge.call("log", -1.0)
 
 
+@pytest.mark.parametrize("action", ["error", "ignore"])
+@pytest.mark.parametrize("kind", [RuntimeWarning, UserWarning])
+def test_warnings_arrive_in_r_whatever_python_s_filters_make_of_them(evaluate, function, action, kind):
+    function(lambda: warnings.warn("this coefficient is NaN", kind, stacklevel=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        found = condition(evaluate, '.py("probe")')
+    assert found["class"].tolist() == ["dp_warning", "warning", "condition"]
+    assert found["message"] == "this coefficient is NA"
+
+
 def test_python_lets_go_of_what_r_has_thrown_away(evaluate, study):
     name = from_r(evaluate("study$id"))
     assert isinstance(handles.kept(name), hdp.Study)

@@ -12,7 +12,7 @@ public_rows_alone <- function(rows) {
 
 test_that("public only equals glm, and a level without rows is NA with a warning", {
   need_python()
-  expect_warning(fit <- dp_fit_public(y ~ x + g, data = public_rows_alone(rows)), "do not identify is NaN")
+  expect_warning(fit <- dp_fit_public(y ~ x + g, data = public_rows_alone(rows)), "do not identify is NA")
   theirs <- summary(glm(y ~ x + g, binomial(), rows, control = glm.control(epsilon = 1e-15)))$coefficients
   expect_equal(unname(coef(fit)[1:3]), unname(theirs[, 1]), tolerance = 1e-8)
   expect_equal(unname(sqrt(diag(vcov(fit)))[1:3]), unname(theirs[, 2]), tolerance = 1e-6)
