@@ -4,6 +4,7 @@ import contextlib
 import signal
 import sqlite3
 import subprocess
+from fractions import Fraction
 
 import pytest
 
@@ -25,7 +26,7 @@ stopped <- function(name, code) {
     { cat("begin", name, "\\n"); flush(stdout()); code; Sys.sleep(600); "ran out" },
     interrupt = function(e) "stopped"
   )
-  cat("end", name, outcome, dp_ledger(study)$spent[["epsilon"]], "\\n", sep = "|")
+  cat("end", name, outcome, sprintf("%.9f", dp_ledger(study)$spent[["epsilon"]]), "\\n", sep = "|") # whole grains
   flush(stdout())
 }
 stopped("sleep", Sys.sleep(600))
@@ -43,9 +44,10 @@ NAMES = {"sleep", "loop", "sort", "fit 2", "fit 3"}
 
 
 def charges(path):
-    """Return how many charges a ledger has, read from beside it."""
+    """Return the epsilon of each charge of a ledger, read from beside it."""
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=GENEROUS)) as connection:
-        return connection.execute("SELECT COUNT(*) FROM entry WHERE kind = 'charge'").fetchone()[0]
+        rows = connection.execute("SELECT epsilon FROM entry WHERE kind = 'charge' ORDER BY seq").fetchall()
+    return [Fraction(each) for (each,) in rows]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -64,8 +66,8 @@ def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_p
         for line in session.stdout:
             if line.startswith("begin"):
                 sent.add(name := line.removeprefix("begin").strip())
-                if name == "fit 3":  # fit 2 is interrupted as it begins, this one once it has charged
-                    until(lambda: charges(tmp_path / "ledger.db") > float(ends["fit 2"][1]), "a charge")
+                if name == "fit 3":  # fit 2 is interrupted as it begins, this one once it has charged all its epsilon
+                    until(lambda: sum(charges(tmp_path / "ledger.db")) >= Fraction(ends["fit 2"][1]) + 1, "its charges")
                 session.send_signal(signal.SIGINT)
             elif line.startswith("end"):
                 _, name, *outcome = line.strip("|\n").split("|")
@@ -75,10 +77,13 @@ def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_p
     assert sent == NAMES
     assert {name: ends[name][0] for name in sent} == dict.fromkeys(sent, "stopped")
     assert {float(ends[name][1]) for name in ("sleep", "loop", "sort")} == {1.0}
-    assert float(ends["fit 2"][1]) in (1.0, 2.0)  # charged, and to be had for that charge, or not
-    assert float(ends["fit 3"][1]) - float(ends["fit 2"][1]) == 1.0
+    found = charges(tmp_path / "ledger.db")
+    assert sorted(found) == sorted(3 * found[:2])  # of each fit its description and itself
+    assert sum(found[:2]) == 1
+    assert Fraction(ends["fit 2"][1]) in (1, 1 + found[0], 2)  # nothing charged, its description, or all of it
+    assert Fraction(ends["fit 3"][1]) - Fraction(ends["fit 2"][1]) == 1
     assert ends["again"] == ["usable", "3"]
-    assert ends["charges"] == ["TRUE", "3"]
+    assert ends["charges"] == ["TRUE", "6"]
     assert "verif" in ends["verify"][0]
 
 
