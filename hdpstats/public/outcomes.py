@@ -77,6 +77,16 @@ class Outcomes(ABC):
     def distribution(self, theta: FloatArray, people: slice) -> OutcomeDistribution:
         """Return the probabilities of the outcomes under ``theta``."""
 
+    def chances_of(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return the probabilities (b, K) of the outcomes under ``theta``, without their scores."""
+        return self.distribution(theta, people).probability
+
+    def shortened(self, theta: FloatArray, chances: FloatArray, people: slice, *, clip: float) -> FloatArray:
+        """Return the mean (b, D), by probabilities (b, K), of gradients at ``theta`` none longer than ``clip``."""
+        gradients = self.gradients(theta, people)
+        length = np.linalg.norm(gradients, axis=2)
+        return np.asarray(np.einsum("bk,bkd->bd", chances * (clip / np.maximum(length, clip)), gradients))
+
     def at(self, theta: FloatArray) -> "Outcomes":  # noqa: ARG002
         """Return the outcomes that people might have under coefficients: the same ones, but for those on a line."""
         return self

@@ -83,6 +83,18 @@ class PredictorOutcomes(RowOutcomes, ABC):
             probability=probability, score=np.asarray(slopes[:, :, None] * self.X[people, None, :])
         )
 
+    def chances_of(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return the probabilities of the outcomes."""
+        return self.chances(self._predictor(theta, people))[0]
+
+    def shortened(self, theta: FloatArray, chances: FloatArray, people: slice, *, clip: float) -> FloatArray:
+        """Return the mean of gradients none longer than ``clip``: slopes are shortened, and times the row."""
+        X = self.X[people]
+        slopes = self.weights[people, None] * self.loss.score(self._predictor(theta, people), self.values(people))
+        length = np.abs(slopes) * np.sqrt(np.einsum("bd,bd->b", X, X))[:, None]
+        mean = np.sum(chances * slopes * (clip / np.maximum(length, clip)), axis=1)
+        return np.asarray(mean[:, None] * X)
+
     def _predictor(self, theta: FloatArray, people: slice) -> FloatArray:
         return np.asarray((self.X[people] @ theta + self.offset[people])[:, None])
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LINKS
+from hdpstats.losses.hazard import LikelihoodTerms
 from hdpstats.public.censoring import without_censoring
 from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
 from hdpstats.solvers import CappedSpells
@@ -85,18 +86,56 @@ class SurvivalOutcomes(Outcomes):
 
     def distribution(self, theta: FloatArray, people: slice) -> OutcomeDistribution:
         """Return the probabilities of events and censorings; their scores are those of the likelihood, uncapped."""
-        everywhere = slice(0, len(self.spells.A))
-        eta = self.spells.predictor(theta, people, everywhere, 0)
-        survive, event = LINKS[self.spells.loss.name].survive(eta), LINKS[self.spells.loss.name].event(eta)
-        at_risk = self._at_risk(people)
-        lost = np.cumsum(survive.value * at_risk, axis=1)
-        before = np.column_stack([np.zeros(len(lost)), lost[:, :-1]])
-        failing = self.reached[people] * np.exp(-before - event.value) * at_risk
-        ending = self.followed[people] * np.exp(-lost)
+        survive, event = self._terms(theta, people)
         return OutcomeDistribution(
-            probability=np.column_stack([failing, ending]),
+            probability=self._probability(survive.value, event.value, people),
             score=-self._stacked(survive.score, event.score, people),
         )
+
+    def chances_of(self, theta: FloatArray, people: slice) -> FloatArray:
+        """Return the probabilities of events and censorings."""
+        survive, event = self._terms(theta, people)
+        return self._probability(survive.value, event.value, people)
+
+    def shortened(self, theta: FloatArray, chances: FloatArray, people: slice, *, clip: float) -> FloatArray:
+        r"""Return the mean of gradients none longer than ``clip``, from numbers of people and intervals alone.
+
+        With :math:`F_c = \sum_{s \le c} c_s A_s` and :math:`t_c = \sum_{s \le c} c_s` the gradient is ``w`` times
+        :math:`(F_{s-1} - e_s A_s,\, (t_{s-1} - e_s) z)` after an event in ``s`` and :math:`(F_c,\, t_c z)` after
+        censoring: squared lengths follow from :math:`F_{s-1}'A_s`, and the mean is a sum of the rows :math:`(A_s, z)`.
+        """
+        spells, everywhere = self.spells, slice(0, len(self.spells.A))
+        q, Z, w = len(spells.A), spells.Z[people], spells.weights[people, None]
+        eta = spells.predictor(theta, people, everywhere, 0)
+        c, e = spells.loss.scores(eta, spells.log_caps(people, everywhere, 0))
+        c = c * self._at_risk(people)
+        gram = spells.A @ spells.A.T
+        inner, own = c @ np.triu(gram, 1), np.diag(gram)
+        slope, square = np.cumsum(c, axis=1), np.cumsum(c * (2.0 * inner + c * own), axis=1)
+        slope_before, square_before = (_one_later(each) for each in (slope, square))
+        z_square = np.einsum("bp,bp->b", Z, Z)[:, None]
+        of_event = square_before + e * (e * own - 2.0 * inner) + (slope_before - e) ** 2 * z_square
+        of_end = square + slope**2 * z_square
+        failing, ending = (
+            chance * w * (clip / np.maximum(w * np.sqrt(np.maximum(length, 0.0)), clip))
+            for chance, length in ((chances[:, :q], of_event), (chances[:, q:], of_end))
+        )
+        later = np.column_stack([failing[:, 1:], np.zeros(len(failing))]) + ending
+        by = c * np.cumsum(later[:, ::-1], axis=1)[:, ::-1] - e * failing
+        return np.column_stack([by @ spells.A, by.sum(axis=1)[:, None] * Z])
+
+    def _terms(self, theta: FloatArray, people: slice) -> tuple[LikelihoodTerms, LikelihoodTerms]:
+        """Return the likelihood's terms of surviving an interval and of the event in it."""
+        eta = self.spells.predictor(theta, people, slice(0, len(self.spells.A)), 0)
+        link = LINKS[self.spells.loss.name]
+        return link.survive(eta), link.event(eta)
+
+    def _probability(self, survived: FloatArray, event: FloatArray, people: slice) -> FloatArray:
+        """Return the probabilities (b, 2 q) from minus the logarithms of those in intervals (b, q)."""
+        at_risk = self._at_risk(people)
+        lost = np.cumsum(survived * at_risk, axis=1)
+        failing = self.reached[people] * np.exp(-_one_later(lost) - event) * at_risk
+        return np.column_stack([failing, self.followed[people] * np.exp(-lost)])
 
     def _at_risk(self, people: slice) -> FloatArray:
         intervals = np.arange(1, len(self.spells.A) + 1)
@@ -111,3 +150,8 @@ class SurvivalOutcomes(Outcomes):
         slope = np.concatenate([total - survived + event, total], axis=1)
         features = np.concatenate([baseline - (survived - event)[:, :, None] * A, baseline], axis=1)
         return np.concatenate([features, slope[:, :, None] * Z[:, None, :]], axis=2)
+
+
+def _one_later(sums: FloatArray) -> FloatArray:
+    """Return sums up to each interval (b, q) as those before it."""
+    return np.column_stack([np.zeros(len(sums)), sums[:, :-1]])

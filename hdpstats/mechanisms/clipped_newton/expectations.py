@@ -110,8 +110,9 @@ def drawn_means(
     """Return ``E g`` over each of so many sets of people, one after the other, who have shares (sets, D)."""
     given, outcomes = np.zeros((outcomes.people, outcomes.dimension)), outcomes.at(theta)
     for people in outcomes.blocks():
-        chances = outcomes.distribution(theta, people).probability
-        given[people] = np.einsum("bk,bkd->bd", chances, _averaged(outcomes, asked, people, clip))
+        chances = outcomes.chances_of(theta, people)
+        for at, share in asked:
+            given[people] += share * outcomes.shortened(at, chances, people, clip=clip)
     return np.asarray((outcomes.counted[:, None] * given).reshape(sets, -1, outcomes.dimension).sum(axis=1))
 
 

@@ -106,15 +106,27 @@ class Matched:
     shares: tuple[float, ...]
 
 
-def match(
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Settled:
+    """Where the fixed point is: the coefficients, the sites' expectations there, their weights, both estimates."""
+
+    place: FloatArray
+    parts: tuple[SitePart, ...]
+    weights: tuple[float, ...]
+    private: PrivateEstimate
+    pooling: Pooling
+
+
+def settled(
     outcomes: Outcomes,
     fit: PublicFit,
     sites: Sequence[SiteAnswers],
     *,
     clip: float,
     raked: Sequence[RakedSite | None] = (),
-) -> Matched:
-    """Return the estimates after one round or more, starting from where the last one was asked.
+) -> Settled:
+    """Return where the estimates settle after one round or more, starting from where the last one was asked.
 
     ``raked`` are the people that sums of the sites are compared with, where these were described; None, or nothing,
     stands for the public ones.
@@ -139,9 +151,24 @@ def match(
         if iteration >= SETTLED and largest < TOLERANCE:
             break
         theta = place + step * min(1.0, LONGEST / max(largest, LONGEST))
+    return Settled(place=place, parts=tuple(parts), weights=weights, private=private, pooling=pooling)
+
+
+def match(
+    outcomes: Outcomes,
+    fit: PublicFit,
+    sites: Sequence[SiteAnswers],
+    *,
+    clip: float,
+    raked: Sequence[RakedSite | None] = (),
+) -> Matched:
+    """Return the estimates after the last round: see `settled`, whose arguments these are."""
+    cohorts = list(raked) or [None] * len(sites)
+    found = settled(outcomes, fit, sites, clip=clip, raked=raked)
+    place, parts, pooling, private = found.place, found.parts, found.pooling, found.private
     if any(each is not None for each in cohorts):
         apart = _apart(cohorts, sites, place, clip=clip, root=root_of(pooling.covariance))
-        parts = [replace(part, apart=each) for part, each in zip(parts, apart, strict=True)]
+        parts = tuple(replace(part, apart=each) for part, each in zip(parts, apart, strict=True))
         private = linearised(place, parts, whole=outcomes.whole)
     own = [replace(part, weight=1.0) for part in parts]
     public = [part for part in parts if part.raked is None]
@@ -153,7 +180,7 @@ def match(
         pooling=pooling,
         private=_widened(private, parts, unknown),
         sites=tuple(_widened(linearised(place, [part], whole=outcomes.whole), [part], unknown) for part in own),
-        weights=weights,
+        weights=found.weights,
         shares=tuple(information_of([part]) / information_of(parts) for part in parts),
     )
 

@@ -54,7 +54,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
     spread_of_slopes,
 )
 from hdpstats.mechanisms.clipped_newton.linearised import PrivateEstimate
-from hdpstats.mechanisms.clipped_newton.matching import Matched, match
+from hdpstats.mechanisms.clipped_newton.matching import Matched, match, settled
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.raked import RakedSite
 from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up, site_weights
@@ -159,10 +159,12 @@ def advance(
     if not sites:
         raise MechanismError("no site answered: there is nothing to estimate from")
     raked = [state.raked.get(name) for name in sites]
-    found = match(state.outcomes, state.fit, list(sites.values()), clip=float(state.clip), raked=raked)
-    rounds = len(asked)
+    rounds, known, clip = len(asked), list(sites.values()), float(state.clip)
     remaining = [name for name, site in state.sites.items() if name in answered[-1] and rounds < len(site.costs)]
-    return {name: _query(state, name, found.pooled, rounds) for name in remaining} if remaining else found
+    if not remaining:
+        return match(state.outcomes, state.fit, known, clip=clip, raked=raked)
+    pooled = settled(state.outcomes, state.fit, known, clip=clip, raked=raked).pooling.point
+    return {name: _query(state, name, pooled, rounds) for name in remaining}
 
 
 def answers_of(

@@ -1,5 +1,7 @@
 """Sums of clipped scores matched over raked public people: consistent where private covariates differ as described."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,10 +9,10 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.clipped_newton.raked import raked_site
-from hdpstats.mechanisms.score_sums import Answer, SiteAnswers
+from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.censoring import without_censoring
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.regression_outcomes import ListedOutcomes
+from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.geometry import whiten
 from tests.unit.inference import test_cohort, test_raked_hazard
@@ -74,3 +76,27 @@ def test_survival_is_followed_so_that_the_described_shares_are_at_risk(side):
 def test_following_never_grows_and_is_never_certain_beyond_everybody():
     found = without_censoring(np.array([[1.0, 0.9, 0.0]]), np.array([[1.0, 0.8, 0.5]]))
     assert np.allclose(found, [[1.0, 1.0, 0.02]])
+
+
+def test_means_of_clipped_scores_are_those_over_all_outcomes(logit, side):
+    # They are computed without the scores of every outcome: with late entries, weights, a curved baseline and a clip
+    # that shortens some scores and leaves others, nothing may differ.
+    of = logit[0]
+    n, rng = side.people, np.random.default_rng(4)
+    spells = replace(
+        side.spells,
+        A=side.spells.A * [[1.0], [-0.4], [0.8], [0.6]],
+        entry=rng.integers(0, 3, n),
+        weights=rng.uniform(0.2, 2.0, n),
+    )
+    survival = SurvivalOutcomes(spells=spells, followed=rng.dirichlet(np.ones(4), n), whole=n)
+    people, rows = slice(3, 90), listed(of)
+    for outcomes in (survival, rows, LevelOutcomes(others=2, X=rows.X, weights=rows.weights)):
+        here, asked = 0.3 * rng.standard_normal((2, outcomes.dimension))
+        scores = outcomes.gradients(asked, people)
+        chances = outcomes.distribution(here, people).probability
+        assert np.allclose(outcomes.chances_of(here, people), chances, rtol=1e-13, atol=0.0)
+        clip = float(np.median(np.linalg.norm(scores, axis=2)))
+        short = clipped(scores.reshape(-1, outcomes.dimension), clip).reshape(scores.shape)
+        found = outcomes.shortened(asked, chances, people, clip=clip)
+        assert np.allclose(found, np.einsum("bk,bkd->bd", chances, short), rtol=1e-11, atol=1e-13)
