@@ -222,7 +222,8 @@ print(result.summary())
 
 # %% [markdown]
 # The same fit again is the same release, for nothing, from any machine. What a query would cost is known before it is
-# asked.
+# asked. A fit is three releases here, of epsilon = 1 in all: the number of complete rows, averages of the covariates,
+# and the coefficients. Who may ask for `count` may ask for these averages as a part of a fit.
 
 # %%
 again = model.fit(epsilon=1.0)
