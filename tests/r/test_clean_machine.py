@@ -26,7 +26,7 @@ stopifnot(
   identical(names(coef(fit)), c("(Intercept)", covariates)), all(is.finite(coef(fit))), all(fit$bse > 0),
   setequal(names(coef(hazard)), c(covariates, paste0("baseline[", 1:3, "]"))), all(is.finite(vcov(hazard))),
   nobs(fit) == 2982, coef(fit)[["factor(size)>50"]] > 0, coef(hazard)[["factor(size)>50"]] > 0,
-  identical(dp_ledger(study)$spent, c(epsilon = 2, delta = 0)), nrow(as.data.frame(dp_ledger(study))) == 2L
+  identical(dp_ledger(study)$spent, c(epsilon = 2, delta = 0)), nrow(as.data.frame(dp_ledger(study))) == 4L
 )
 print(summary(fit))
 print(confint(hazard))
