@@ -162,9 +162,7 @@ def record_counts(
     }
     describing = {name: each.description for name, each in before.items() if each.description and name in known}
     others = len(known) - len(describing)
-    described = (
-        ask(study, describing, round=0, besides=others) if describing else Answered(releases={}, missing=())
-    )
+    described = ask(study, describing, round=0, besides=others) if describing else Answered(releases={}, missing=())
     left = {name: site for name, site in known.items() if name in describing and name not in described.releases}
     return RecordCounts(
         sites={
